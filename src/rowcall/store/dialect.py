@@ -110,7 +110,7 @@ class Dialect(Protocol):
         """Return the first jobs that may be claimed, in order, without a lock."""
 
     def mark_claimed(
-        self, worker: str, started: Sequence[int], buffered: Sequence[int], lease_ms: int | None, now_ms: int | None
+        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
         """Assign jobs that this transaction has locked to a worker."""
 

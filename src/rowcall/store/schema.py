@@ -80,6 +80,17 @@ TABLES = {
   payload json not null default '{}'
   result json?
 """,
+    # Exactly the pending jobs that are not held, in the order of claims. Triggers keep it.
+    "ready": """
+  queue key? not null
+  type key? not null
+  rank bigint? not null
+  turn bigint? not null
+  id bigint? not null
+  since time? not null
+  attempt int? not null
+  primary key (queue, type, rank, turn, id)
+""",
     "attempt": """
   id rowid
   job_id bigint? not null references <job> (id) on delete cascade
@@ -241,10 +252,7 @@ TABLES = {
 # A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
 # there to be counted without a read of the rows.
 INDEXES = (
-    "create index <prefix>job_ready on <job> (queue, type, priority desc, coalesce(turn, id), id"
-    " <covering:run_at, created_at, attempt, turn>) where status = <pending> and held is null",
-    "create index <prefix>job_turned on <job> (queue, type, id)"
-    " where status = <pending> and held is null and turn is not null",
+    "create index <prefix>ready_turned on <ready> (queue, type, id) where turn <> id",
     "create index <prefix>job_held on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
     " where status = <pending> and held is not null",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
@@ -279,6 +287,13 @@ INDEXES = (
 )
 
 # The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
+# `~` is the one way to turn an order round that no number is too large for
+READY_COLUMNS = "(queue, type, rank, turn, id, since, attempt)"
+READY_ROW = (
+    "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
+    " <greatest:{0}.run_at, {0}.created_at>, {0}.attempt"
+)
+
 _ATTEMPTS = f"""
 create view <prefix>attempts as
 select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,

@@ -11,14 +11,14 @@ import pytest
 
 from rowcall.store.jobs.pages import SOURCES, Source
 from rowcall.store.sqlite.dialect import catalogue
-from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages, name_of
+from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from tests.store.databases import fill, migrated, query_plan, read_from
 
 PAGES = SqlitePages("rowcall_")
 SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
-SOURCE_NAMES = {source.name: source for source in SOURCES}
+SOURCE_NAMES = {source.index or source.table: source for source in SOURCES}
 
 
 @pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
@@ -34,7 +34,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def reads(database: sqlite3.Connection, sql: str) -> list[str]:
     """The steps that read the jobs, without those about what was found before."""
     return [
-        line for line in query_plan(database, sql) if re.match(r"(SCAN|SEARCH) (rowcall_job|job|next|tagged)\b", line)
+        line for line in query_plan(database, sql) if re.match(r"(SCAN|SEARCH) (rowcall_job|rowcall_ready|job|next|tagged)\b", line)
     ]
 
 
@@ -42,22 +42,25 @@ def sorts(database: sqlite3.Connection, sql: str) -> list[str]:
     return [line for line in query_plan(database, sql) if line.startswith("USE TEMP B-TREE")]
 
 
+def way(source: Source) -> str:
+    index = f"INDEX rowcall_{source.index}" if source.index else "PRIMARY KEY"
+    return f"SEARCH rowcall_{source.table} USING {index}"
+
+
 def hops(source: Source) -> list[str]:
     """From a group to the next: by its last column, else by the one before, and so on."""
-    names = [name_of(column) for column in source.columns]
-    signs = ["<" if column.endswith(" desc") else ">" for column in source.columns]
     conditions = [
-        " AND ".join([*(f"{name}=?" for name in names[:index]), f"{names[index]}{signs[index]}?"])
-        for index in reversed(range(len(names)))
+        " AND ".join([*(f"{name}=?" for name in source.columns[:index]), f"{source.columns[index]}>?"])
+        for index in reversed(range(len(source.columns)))
     ]
-    return [f"SEARCH rowcall_job USING INDEX rowcall_job_{source.name} ({condition})" for condition in conditions]
+    return [f"{way(source)} ({condition})" for condition in conditions]
 
 
 @pytest.mark.parametrize("name", SOURCE_NAMES)
 def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connection, name: str) -> None:
     source = SOURCE_NAMES[name]
     assert reads(database, PAGES.groups[source]) == [
-        f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({name_of(source.columns[0])}>?)",  # its first entry
+        f"{way(source)} ({source.columns[0]}>?)",  # its first entry
         f"SEARCH next {BY_ID}",
         *hops(source),
     ]
@@ -65,20 +68,19 @@ def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connect
 
 
 def test_groups_of_finished_jobs_are_found_like_those_of_pages(database: sqlite3.Connection) -> None:
-    assert reads(database, SQL.finished_groups) == reads(database, PAGES.groups[SOURCE_NAMES["finished"]])
+    assert reads(database, SQL.finished_groups) == reads(database, PAGES.groups[SOURCE_NAMES["job_finished"]])
 
 
 @pytest.mark.parametrize("groups", [1, 2, 7, MOST_GROUPS_MERGED])
 @pytest.mark.parametrize("name", SOURCE_NAMES)
 def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, name: str, groups: int) -> None:
-    equal = " AND ".join(f"{name_of(column)}=?" for column in SOURCE_NAMES[name].columns)
-    sql = PAGES.first_ids(SOURCE_NAMES[name], groups)
-    last = "id" if SOURCE_NAMES[name].ordered == "id" else "<expr>"
-    arm = f"SEARCH rowcall_job USING INDEX rowcall_job_{name} ({equal} AND {last}<?)"
-    assert reads(database, sql) == [arm] * groups
+    source = SOURCE_NAMES[name]
+    equal = " AND ".join(f"{column}=?" for column in source.columns)
+    sql = PAGES.first_ids(source, groups)
+    assert reads(database, sql) == [f"{way(source)} ({equal} AND {source.ordered}<?)"] * groups
     assert sorts(database, sql) == []
-    # the id itself is no column of the index; nothing is read from the table
-    assert set(read_from(database, sql)) == (set() if last == "id" else {f"rowcall_job_{name}"})
+    # the id itself is no column of an index; nothing is read from the table
+    assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index}"}
 
 
 def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
@@ -112,11 +114,11 @@ def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])
 def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
-    indexes = [f"rowcall_job_{index}" for index in ("ready", "held", "scheduled", "blocked", "owned")]
+    indexes = [f"rowcall_job_{index}" for index in ("held", "scheduled", "blocked", "owned")]
     sql = getattr(SQL, name)
-    assert reads(database, sql) == [f"SCAN rowcall_job USING INDEX {index}" for index in indexes]
+    assert reads(database, sql) == ["SCAN rowcall_ready", *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes)]
     arms = sql.split("union all")
-    assert len(arms) == len(indexes)
+    assert len(arms) == 1 + len(indexes)
     for index in indexes[:-1]:  # for running jobs, which are few, the index holds the worker alone
         (arm,) = (
             arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]

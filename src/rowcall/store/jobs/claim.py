@@ -189,7 +189,8 @@ def _claim_shares(
             else:
                 assigned = _assign_all(demand, claim, ready)
             if offered:
-                yield from _unhold(dialect, [job.id for job in offered], {job.id for job in assigned}, claim)
+                taken = {job.id for job in assigned}
+                claim.passed_over += [job.id for job in offered if job.id not in taken]
             if claim.slot_wanted:  # buffer no more jobs of any queue: otherwise the slot might never come free
                 plenty = []
                 break
@@ -197,9 +198,7 @@ def _claim_shares(
                 plenty.append(queue)
     started, buffered = claim.started[already[0] :], claim.buffered[already[1] :]
     if started or buffered:
-        yield from dialect.mark_claimed(
-            demand.worker, [job.id for job in started], [job.id for job in buffered], demand.lease_ms, now_ms
-        )
+        yield from dialect.mark_claimed(demand.worker, started, buffered, demand.lease_ms, now_ms)
     if claim.joining[already[2] :]:
         yield from _mark_joining(dialect, demand, claim.joining[already[2] :], now_ms)
     if claim.batch_room:
@@ -237,8 +236,8 @@ def _fill_batches(
 def _mark_joining(dialect: Dialect, demand: Demand, joining: Sequence[Ready], now_ms: int | None) -> Plan[None]:
     yield from dialect.mark_claimed(
         demand.worker,
-        [job.id for job in joining if not job.bufferable],
-        [job.id for job in joining if job.bufferable],
+        [job for job in joining if not job.bufferable],
+        [job for job in joining if job.bufferable],
         demand.lease_ms,
         now_ms,
     )
@@ -248,12 +247,6 @@ def _claim_offers(dialect: Dialect, demand: Demand, work: Work, claim: Claim, no
     for job in (yield from dialect.ask(queries.OFFERED_JOBS, now_ms, demand.offers)):
         if _is_wanted(demand, work, job.queue, job.type):
             claim.offered.setdefault(job.queue, []).append(job)
-
-
-def _unhold(dialect: Dialect, offered: Sequence[int], assigned: set[int], claim: Claim) -> Plan[None]:
-    claim.passed_over += [job_id for job_id in offered if job_id not in assigned]
-    if ours := [job_id for job_id in offered if job_id in assigned]:
-        yield from dialect.ask(queries.UNHOLD_JOBS, ours)
 
 
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
@@ -327,7 +320,7 @@ def _claim_to_fail(
 ) -> Plan[None]:
     """Claim jobs that cannot be read, and fail them."""
     found = list(unread)
-    yield from dialect.mark_claimed(worker, [one.job.id for one in found], [], lease_ms, now_ms)
+    yield from dialect.mark_claimed(worker, [one.job for one in found], [], lease_ms, now_ms)
     yield from _fail(dialect, found, now_ms)
 
 

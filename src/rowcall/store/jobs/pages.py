@@ -11,28 +11,24 @@ from rowcall.store.dialect import Filter
 class Source(NamedTuple):
     """An index whose entries are in the order of the ids within each group of equal `columns`.
 
-    An index in another order names its column in `ordered`, which equals the id for all jobs that fit.
+    An index in another order names its column in `ordered`, which equals the id for all jobs that fit. Without an index
+    it is the primary key of the table.
     """
 
-    name: str
+    index: str
     proof: str
     columns: tuple[str, ...]
     ordered: str = "id"
     fitting: str = ""
+    table: str = "job"
 
 
-_READY = Source(
-    "ready",
-    "status = <pending> and held is null",
-    ("queue", "type", "priority desc"),
-    "coalesce(turn, id)",
-    "and turn is null",
-)
-_TURNED = Source("turned", "status = <pending> and held is null and turn is not null", ("queue", "type"))
-_HELD = Source("held", "status = <pending> and held is not null", ("queue", "type"))
-_SCHEDULED = Source("scheduled", "status = <scheduled>", ("queue", "type"))
-_BLOCKED = Source("blocked", "status = <blocked>", ("queue", "type"))
-FINISHED_SOURCE = Source("finished", "finished_at is not null", ("status", "queue", "type"))
+_READY = Source("", "true", ("queue", "type", "rank"), "turn", "and turn = id", "ready")
+_TURNED = Source("ready_turned", "turn <> id", ("queue", "type"), table="ready")
+_HELD = Source("job_held", "status = <pending> and held is not null", ("queue", "type"))
+_SCHEDULED = Source("job_scheduled", "status = <scheduled>", ("queue", "type"))
+_BLOCKED = Source("job_blocked", "status = <blocked>", ("queue", "type"))
+FINISHED_SOURCE = Source("job_finished", "finished_at is not null", ("status", "queue", "type"))
 
 SOURCES = (_READY, _TURNED, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE)
 _BY_STATUS: dict[Status, tuple[Source, ...]] = {

@@ -69,6 +69,8 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     limits: str | None = None
     turn: int = 0
     """Orders the jobs of one queue and priority."""
+    row: str | None = None
+    """The row in the table of ready jobs, as PostgreSQL names it."""
 
     def waited_ms(self, claimed_at_ms: int) -> int:
         """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
@@ -329,7 +331,7 @@ READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SER
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
-MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int), only=_SERVER)
+MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
 # ids, and {id: [lease, age]}
 MARK_STARTED = Query("mark_started", (Now, Ids, Json))
@@ -339,7 +341,6 @@ MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 # jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
 MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
 OFFERED_JOBS = Packed("offered_jobs", (Now, Ids), Ready)
-UNHOLD_JOBS = Query("unhold_jobs", (Ids,), text="update <job> set held = null where id <in_ids:1>")
 _STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and <by_id:held> = 'mismatch'"
 _EXTEND_MISMATCHED = f"""
     update <job> set held_until = <now> + <interval:3> where id <in_rows>

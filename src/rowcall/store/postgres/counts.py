@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 
+_SINCE = "greatest(run_at, created_at)"
 # the orders are those of the indexes that hold every column that is counted
 _SOURCES = (
-    ("pending", "status = <pending> and held is null", "queue, type, priority desc, id"),
-    ("pending", "status = <pending> and held is not null", "queue, type, id"),
-    ("scheduled", "status = <scheduled>", "queue, type, id"),
-    ("blocked", "status = <blocked>", "queue, type, id"),
-    ("running", "status = <running>", "worker, id"),
+    ("pending", "since", "<ready>", "queue, type, rank, turn, id"),
+    ("pending", _SINCE, "<job> where status = <pending> and held is not null", "queue, type, id"),
+    ("scheduled", _SINCE, "<job> where status = <scheduled>", "queue, type, id"),
+    ("blocked", "null::timestamptz", "<job> where status = <blocked>", "queue, type, id"),
+    ("running", "null::timestamptz", "<job> where status = <running>", "worker, id"),
 )
-_SINCE = dict.fromkeys(("pending", "scheduled"), "greatest(run_at, created_at)")
 _UNFINISHED = [
-    (
-        status,
-        f"(select queue, type, {_SINCE.get(status, 'null::timestamptz')} as since, attempt"
-        f" from <job> where {proof} order by {order}) as {status}",
-    )
-    for status, proof, order in _SOURCES
+    (status, f"(select queue, type, {since} as since, attempt from {rows} order by {order}) as {status}")
+    for status, since, rows, order in _SOURCES
 ]
 _FINISHED = "finished_at is not null"
 _OF_GROUP = f"{_FINISHED} and status = $1::text and queue = $2::text and type = $3::text"

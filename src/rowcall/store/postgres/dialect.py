@@ -147,9 +147,11 @@ class PostgresDialect:
         return sorted(found, key=Ready.order)[:limit]
 
     def mark_claimed(
-        self, worker: str, started: Sequence[int], buffered: Sequence[int], lease_ms: int | None, now_ms: int | None
+        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
-        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, started, buffered, lease_ms)
+        ids = [[job.id for job in jobs] for jobs in (started, buffered)]
+        rows = ",".join([f'"{job.row}"' for job in (*started, *buffered) if job.row is not None])
+        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, *ids, lease_ms, "{" + rows + "}")
 
     # limits
 

@@ -19,9 +19,8 @@ _READY_COLUMNS = ", ".join(
         "job.trace_context, job.limits, coalesce(job.turn, job.id)",
     ]
 )
-_READY = "status = <pending> and held is null"
+_IS_READY = "status = <pending> and held is null"
 _MISMATCHED = "status = <pending> and held = 'mismatch'"
-_TURN = "coalesce(turn, id), id"
 _WAITING = "status in <waiting>"
 _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"
@@ -87,10 +86,10 @@ def _finished(age_ms: str) -> str:
 def _find_work(registered: str, more: str = "") -> str:
     return f"""
         with recursive found (queue, type) as (
-          (select queue, type from <job> where {_READY} order by queue, type limit 1)
+          (select queue, type from <ready> order by queue, type limit 1)
           union all
           select next.queue, next.type from found cross join lateral (
-            select queue, type from <job> where {_READY} and (queue, type) > (found.queue, found.type)
+            select queue, type from <ready> where (queue, type) > (found.queue, found.type)
             order by queue, type limit 1) as next
         ){more}
         select <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
@@ -140,37 +139,44 @@ find_work_and_lock = _find_work(
 )
 peek = f"""
     select <ms:(select <now>)>,
-      (select true from <job> where {_READY} order by queue, type, priority desc, {_TURN} limit 1) is not null,
+      (select true from <ready> order by queue, type, rank, turn, id limit 1) is not null,
       {_NEXT_DUE}, {_NEXT_EXPIRY}, {_NEXT_WAKE}, {_ANY_UNSURE}"""
-ready_of_type = f"""
-    select {_READY_COLUMNS} from <job> as job
-    where {_READY} and queue = $2::text and type = $4::text and {_NOT_EXPIRED}
-    order by priority desc, {_TURN} limit $3::int for update skip locked"""
+
+
+def _ready(rows: str, lock: str = "for update skip locked") -> str:
+    """Return what is known about the jobs of some ready rows. A job that another transaction has locked is left out."""
+    return f"""select job.* from ({rows} {lock}) as first cross join lateral (
+        select {_READY_COLUMNS}, first.ctid::text from <job> as job
+        where id = first.id and {_IS_READY} and {_NOT_EXPIRED} {lock}) as job"""
+
+
+_IN_ORDER = "order by rank, turn, id"
+_OF_TYPE = "select ctid, id from <ready> where queue = $2::text and type = {}"
+ready_of_type = _ready(f"{_OF_TYPE.format('$4::text')} {_IN_ORDER} limit $3::int")
 # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
 ready_of_types = f"""
     with first as (
-      select asked.type, head.priority, head.turn, head.id
+      select asked.type, head.rank, head.turn, head.id
       from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
-        select priority, coalesce(turn, id) as turn, id from <job>
-        where {_READY} and queue = $2::text and type = asked.type
-        order by priority desc, {_TURN} limit $3::int) as head
-      order by head.priority desc, head.turn, head.id limit $3::int
+        select rank, turn, id from <ready> where queue = $2::text and type = asked.type
+        {_IN_ORDER} limit $3::int) as head
+      order by head.rank, head.turn, head.id limit $3::int
     ), share as materialized (select type, count(*) as jobs from first group by type)
     select mine.* from share cross join lateral (
-      select {_READY_COLUMNS} from <job> as job
-      where {_READY} and queue = $2::text and type = share.type and {_NOT_EXPIRED}
-      order by priority desc, {_TURN} limit share.jobs for update skip locked) as mine"""
+      {_ready(f"{_OF_TYPE.format('share.type')} {_IN_ORDER} limit share.jobs")}) as mine"""
+_REST_OF_TYPES = f"{_OF_TYPE.format('asked.type')} {_IN_ORDER} limit $3::int"
 rest_of_types = f"""
     select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
-      select {_READY_COLUMNS} from <job> as job
-      where {_READY} and queue = $2::text and type = asked.type and {_NOT_EXPIRED}
-      order by priority desc, {_TURN} limit $3::int for update skip locked) as mine"""
-ready_ahead = rest_of_types.replace("for update skip locked", "")
+      {_ready(_REST_OF_TYPES)}) as mine"""
+ready_ahead = f"""
+    select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
+      {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
 mark_claimed = f"""
+    with claimed as (delete from <ready> where ctid = any ($6::text::tid[]))
     update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = <next:job.lease>, worker = $2::text,
       claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read
       started_at = case when id = any ($3::text::bigint[]) then greatest(moment.now, created_at) end,
-      lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond',
+      lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond', held = null,
       finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
       error_code = null, error_detail = null, traceback = null
     from (select <now> as now) as moment
@@ -196,7 +202,7 @@ mismatched = f"""
                                 order by id), '[]'::jsonb)::text
       from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
 offered_jobs = f"""
-    select {_READY_COLUMNS} from <job> as job
+    select {_READY_COLUMNS}, null from <job> as job
     where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
 fail_unknown = f"""
     with failed as (
@@ -204,10 +210,11 @@ fail_unknown = f"""
         error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text
       from (select <now> as now) as moment
       where id = any (array(
-        select id from <job>
-        where {_READY} and queue = $2::text and type = $3::text
-          and greatest(run_at, created_at) <= (select <now>) - $4::bigint * interval '1 millisecond'
-        order by priority desc, {_TURN} limit $5::int for update skip locked))
+        select job.id from (
+          select id from <ready> where queue = $2::text and type = $3::text
+            and since <= (select <now>) - $4::bigint * interval '1 millisecond'
+          {_IN_ORDER} limit $5::int for update skip locked) as first cross join lateral (
+          select id from <job> where id = first.id and {_IS_READY} for update skip locked) as job))
       returning id, queue, type, attempt)
     select id, queue::text, type::text, attempt from failed"""
 is_consumed = """

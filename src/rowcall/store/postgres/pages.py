@@ -77,61 +77,30 @@ def _asked(wanted: Filter, of: str = "") -> str:
 
 def _first_ids(source: Source, wanted: Filter) -> str:
     """The highest ids of an index's groups that fit."""
-    names = [column.removesuffix(" desc") for column in source.columns]
-    order = ", ".join(source.columns)
-    shown = ", ".join(names)
+    shown = ", ".join(source.columns)
+    found = ", ".join(f"found.{name}" for name in source.columns)
+    rows = f"<{source.table}> as job where {source.proof}"
     of_status = ""
     if source is FINISHED_SOURCE:
         of_status = f"and found.{IS_FINISHED}" if wanted.status is None else "and found.status = $5::text"
-    groups = f"""
-        with recursive found ({shown}) as (
-          (select {shown} from <job> where {source.proof} order by {order} limit 1)
-          union all
-          select {", ".join(f"next.{name}" for name in names)} from found cross join lateral (
-            {_next(source)}) as next
-        )"""
     # `= any (array[…])` is not a constant to the planner, so only this index has the order below. With `=`, the planner
     # may read by id instead, and expect to find the jobs soon.
-    first, *others = names
+    first, *others = source.columns
     equal = " and ".join(
         [f"job.{first} = any (array[found.{first}::text])", *(f"job.{name} = found.{name}" for name in others)]
     )
-    return f"""{groups}
-        select head.id from found cross join lateral (
-          select id from <job> as job
-          where {source.proof} {source.fitting} and {equal} and {source.ordered} < $2::bigint
-          order by {_backwards(source)} limit $1::int) as head
-        where true {of_status} {_asked(wanted, "found.")}"""
-
-
-def _next(source: Source) -> str:
-    """The group after one, by the index's own order, in which a priority falls."""
-    if not source.columns[-1].endswith(" desc"):
-        names = ", ".join(source.columns)
-        found = ", ".join(f"found.{name}" for name in source.columns)
-        return f"""
-            select {names} from <job> where {source.proof} and ({names}) > ({found}) order by {names} limit 1"""
-    *before, last = (column.removesuffix(" desc") for column in source.columns)
-    shown, first = ", ".join([*before, last]), ", ".join(before)
-    found = ", ".join(f"found.{name}" for name in before)
-    order = ", ".join(source.columns)
+    backwards = ", ".join(f"{name} desc" for name in (*source.columns, source.ordered))
     return f"""
-            select * from (
-              (select {shown} from <job> where {source.proof} and ({first}) = ({found}) and {last} < found.{last}
-               order by {order} limit 1)
-              union all
-              (select {shown} from <job> where {source.proof} and ({first}) > ({found}) order by {order} limit 1)
-            ) as either limit 1"""
-
-
-def _backwards(source: Source) -> str:
-    """The order of an index that is read from its end."""
-    return (
-        ", ".join(
-            column.removesuffix(" desc") if column.endswith(" desc") else f"{column} desc" for column in source.columns
+        with recursive found ({shown}) as (
+          (select {shown} from {rows} order by {shown} limit 1)
+          union all
+          select {", ".join(f"next.{name}" for name in source.columns)} from found cross join lateral (
+            select {shown} from {rows} and ({shown}) > ({found}) order by {shown} limit 1) as next
         )
-        + f", {source.ordered} desc"
-    )
+        select head.id from found cross join lateral (
+          select id from {rows} {source.fitting} and {equal} and {source.ordered} < $2::bigint
+          order by {backwards} limit $1::int) as head
+        where true {of_status} {_asked(wanted, "found.")}"""
 
 
 def _renumbered(sql: str) -> tuple[str, list[int]]:

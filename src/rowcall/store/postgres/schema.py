@@ -7,7 +7,7 @@ from rowcall.store import schema
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.rendering import literals
-from rowcall.store.schema import INDEXES, VIEWS, Migration, create_table
+from rowcall.store.schema import INDEXES, READY_COLUMNS, READY_ROW, VIEWS, Migration, create_table
 
 TABLE_EXISTS = "select 1 where to_regclass('<migration>') is not null"
 # the version, the oldest code that later migrations allow, and the tables that are missing
@@ -91,7 +91,7 @@ TABLES = {**schema.TABLES, "blob": _BLOB, "waiter": _WAITER}
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
-    **dict.fromkeys(("tally", "edge", "slot", "start"), f"{_VACUUMED}5000"),
+    **dict.fromkeys(("ready", "tally", "edge", "slot", "start"), f"{_VACUUMED}5000"),
     **dict.fromkeys(("total", "setting", "opening", "schedule"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
@@ -155,6 +155,8 @@ def _counted(rows: str, sign: str) -> str:
     from {rows} where {_IS_FINISHED} group by 2, 3, 4, 5, 6;"""
 
 
+_IS_READY = "{0}status operator(pg_catalog.=) <pending> and {0}held is null"
+_READY_ROW = READY_ROW.replace("~", "operator(pg_catalog.~) ")
 _ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_ID})"
 
 # Plain SQL may write history too: what has finished did so at some time, and counts.
@@ -165,6 +167,8 @@ _INSERTED_FUNCTION = f"""
 create function <prefix>tell_of_jobs() returns trigger language plpgsql
 security definer as $body$
 begin
+  insert into <schema>.<ready> {READY_COLUMNS}
+  select {_READY_ROW.format("inserted")} from inserted where {_IS_READY.format("")};
   if pg_catalog.current_setting('rowcall.notifies', true) operator(pg_catalog.=) 'after_commit' then
     return null;
   end if;
@@ -190,6 +194,36 @@ _INSERTED_TRIGGER = """
 create trigger <prefix>job_told after insert on <job> referencing new table as inserted for each statement
 execute function <prefix>tell_of_jobs()
 """
+
+# A claim removes its jobs from the table itself.
+_READY_FUNCTION = f"""
+create function <prefix>keep_ready() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  delete from <schema>.<ready> where queue = old.queue and type = old.type and rank = ~old.priority
+    and turn = coalesce(old.turn, old.id) and id = old.id;
+  if tg_op = 'UPDATE' then
+    insert into <schema>.<ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY.format("new.")};
+  end if;
+  return null;
+end
+$body$
+"""
+
+_READY_TRIGGERS = (
+    f"""
+create trigger <prefix>job_ready_changed
+after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job> for each row
+when (new.status <> <running> and (old.status = <pending> and old.held is null
+                                   or new.status = <pending> and new.held is null))
+execute function <prefix>keep_ready()
+""",
+    f"""
+create trigger <prefix>job_not_ready after delete on <job> for each row
+when (old.status = <pending> and old.held is null)
+execute function <prefix>keep_ready()
+""",
+)
 
 _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
@@ -223,6 +257,7 @@ begin
   update <schema>.<tally> set status = null where status is not null;
   delete from <schema>.<edge>;
   delete from <schema>.<slot> where worker is null;
+  delete from <schema>.<ready>;
   return null;
 end
 $body$
@@ -244,7 +279,7 @@ MIGRATIONS = (
             *(*INDEXES, *_MORE_INDEXES),
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
-            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, *VIEWS),
+            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS, *VIEWS),
         ),
     ),
 )

@@ -8,7 +8,6 @@ from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted
 _SOURCES = {
-    "ready": ("pending", "status = <pending> and held is null"),
     "held": ("pending", "status = <pending> and held is not null"),
     "scheduled": ("scheduled", "status = <scheduled>"),
     "blocked": ("blocked", "status = <blocked>"),
@@ -18,18 +17,21 @@ _UNFINISHED = [
     (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
 ]
 _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
+_READY = "select 'pending', queue, type, count(*), min(since) from <ready> group by queue, type"
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"
 
 _ATTEMPTS = " union all ".join(
-    f"select type, attempt, count(*) as jobs from {source} group by 1, 2" for _, source in _UNFINISHED
+    f"select type, attempt, count(*) as jobs from {source} group by 1, 2"
+    for source in ("<ready>", *(source for _, source in _UNFINISHED))
 )
 
-unfinished = " union all ".join(
+_OTHERS = (
     f"select '{status}', queue, type, count(*), {_SINCE.get(status, 'null')} from {source} group by queue, type"
     for status, source in _UNFINISHED
 )
+unfinished = " union all ".join([_READY, *_OTHERS])
 unfinished_attempts = f"""
     select type, min(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (
       {_ATTEMPTS})

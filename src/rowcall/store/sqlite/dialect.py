@@ -142,12 +142,13 @@ class SqliteDialect:
         return self.ready_jobs(queue, types, limit, now_ms)
 
     def mark_claimed(
-        self, worker: str, started: Sequence[int], buffered: Sequence[int], lease_ms: int | None, now_ms: int | None
+        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
-        for ids, are_started in ((started, 1), (buffered, 0)):
-            if ids:
+        for jobs, are_started in ((started, 1), (buffered, 0)):
+            if jobs:
+                ids = [job.id for job in jobs]
                 yield from self.ask(queries.MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
-        yield from retag(self, [*started, *buffered])
+                yield from retag(self, ids)
 
     # limits
 

@@ -12,7 +12,6 @@ _READY_COLUMNS = (
     " job.chain_index, job.expires_at, job.trace_context, job.limits, coalesce(job.turn, job.id)"
 )
 _WAITING = "status in <waiting>"
-_READY = "<job> indexed by <prefix>job_ready where status = <pending> and held is null"
 # when the next schedule or rate limit is due
 _WAKE = """(select min(at) from (
         select min(opens_at) as at from <opening>
@@ -35,11 +34,11 @@ def ready_jobs(types: int) -> str:
 
     Each type is read in order, and SQLite merges them lazily.
     """
-    arm = f"select priority, coalesce(turn, id) as position, id from {_READY} and queue = $2 and type = "
+    arm = "select rank, turn, id from <ready> where queue = $2 and type = "
     arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
     return f"""
         select json_group_array(json_array({_READY_COLUMNS}))
-        from ({arms} order by priority desc, position, id limit $3) as first
+        from ({arms} order by rank, turn, id limit $3) as first
         cross join <job> as job on job.id = first.id
         where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
@@ -68,13 +67,13 @@ last_inserted = "select id, status, run_at, created_at, expires_at from <job> wh
 
 find_work = f"""
     with recursive found (pair) as (
-      select (select json_array(queue, type) from {_READY} order by queue, type limit 1)
+      select (select json_array(queue, type) from <ready> order by queue, type limit 1)
       union all
       select coalesce(
-        (select json_array(queue, type) from {_READY}
-         and queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
-        (select json_array(queue, type) from {_READY}
-         and queue > json_extract(pair, '$[0]') order by queue, type limit 1))
+        (select json_array(queue, type) from <ready>
+         where queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
+        (select json_array(queue, type) from <ready>
+         where queue > json_extract(pair, '$[0]') order by queue, type limit 1))
       from found where pair is not null
     )
     select <now>,
@@ -88,7 +87,7 @@ find_work = f"""
       exists (select 1 from <slot>), 0"""
 find_work_and_lock = find_work
 peek = f"""
-    select <now>, exists (select 1 from {_READY}),
+    select <now>, exists (select 1 from <ready>),
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       (select min(expires_at) from <job> indexed by <prefix>job_expiry
        where expires_at is not null and attempt = 0 and {_WAITING}), {_WAKE}, 0"""
@@ -104,7 +103,7 @@ retag_due = """
 mark_claimed_alike = """
     update <job> set status = <to:claim>, attempt = <next:attempt>, lease = <next:lease>, worker = $2,
       claimed_at = max(<now>, created_at), started_at = case when $5 then max(<now>, created_at) end,
-      lease_ms = $4, lease_until = <now> + $4,
+      lease_ms = $4, lease_until = <now> + $4, held = null,
       finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
       error_code = null, error_detail = null, traceback = null
     where id in (select value from json_each($3))"""
@@ -124,8 +123,8 @@ fail_unknown = f"""
     update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
       error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6
     where id in (
-      select id from {_READY} and queue = $2 and type = $3 and max(run_at, created_at) <= <now> - $4
-      order by priority desc, coalesce(turn, id), id limit $5)
+      select id from <ready> where queue = $2 and type = $3 and since <= <now> - $4
+      order by rank, turn, id limit $5)
     returning id, queue, type, attempt"""
 is_consumed = """
     select exists (select 1 from <job> indexed by <prefix>job_leased

@@ -72,45 +72,44 @@ class SqlitePages:
 
     def first_ids(self, source: Source, groups: int) -> str:
         """Return SQL for the highest ids of some groups of an index. Parameters: limit, last id, each group."""
-        names = [name_of(column) for column in source.columns]
         arms = []
         for group in range(groups):
-            numbers = range(3 + group * len(names), 3 + (group + 1) * len(names))
-            conditions = " and ".join(f"{name} = ?{number}" for name, number in zip(names, numbers, strict=True))
+            numbers = range(3 + group * len(source.columns), 3 + (group + 1) * len(source.columns))
+            conditions = " and ".join(
+                f"{name} = ?{number}" for name, number in zip(source.columns, numbers, strict=True)
+            )
             arms.append(
-                f"select {source.ordered} as found from <job> indexed by <prefix>job_{source.name}"
-                f" where {source.proof} and {conditions} and {source.ordered} < ?2 {source.fitting}"
+                f"select {source.ordered} as found from {_rows_of(source)}"
+                f" and {conditions} and {source.ordered} < ?2 {source.fitting}"
             )
         return render(f"{' union all '.join(arms)} order by found desc limit ?1", self._prefix)
 
 
-def name_of(column: str) -> str:
-    return column.removesuffix(" desc")
+def _rows_of(source: Source) -> str:
+    indexed = f"indexed by <prefix>{source.index}" if source.index else ""
+    return f"<{source.table}> {indexed} where {source.proof}"
 
 
 def groups_of(source: Source) -> str:
     """Return SQL for the distinct values of an index's first columns: one search for each group."""
-    names = [name_of(column) for column in source.columns]
-    entry = f"<job> indexed by <prefix>job_{source.name} where {source.proof}"
+    rows, shown = _rows_of(source), ", ".join(source.columns)
     hops = [
-        f"(select rowid from {entry} {_after(source.columns, length)} order by {', '.join(source.columns)} limit 1)"
-        for length in reversed(range(len(names)))
+        f"(select id from {rows} {_after(source.columns, length)} order by {shown} limit 1)"
+        for length in reversed(range(len(source.columns)))
     ]
-    shown = ", ".join(names)
     # always true; without it, SQLite reads the whole index if an old ANALYZE found it empty
-    first = f"{entry} and {names[0]} > ''"
+    first = f"{rows} and {source.columns[0]} > ''"
+    next_group = ", ".join("~next.priority" if name == "rank" else f"next.{name}" for name in source.columns)
     return f"""
         with recursive found ({shown}) as (
-          select * from (select {shown} from {first} order by {", ".join(source.columns)} limit 1)
+          select * from (select {shown} from {first} order by {shown} limit 1)
           union all
-          select {", ".join(f"next.{name}" for name in names)} from found cross join <job> as next
-          on next.rowid = coalesce({", ".join(hops)})
+          select {next_group} from found cross join <job> as next on next.id = coalesce({", ".join(hops)})
         )
         select {shown} from found"""
 
 
 def _after(columns: Sequence[str], length: int) -> str:
     """Return the condition: equal in the first columns, and greater in the next."""
-    equal = [f"and {name_of(column)} = found.{name_of(column)}" for column in columns[:length]]
-    sign = "<" if columns[length].endswith(" desc") else ">"
-    return " ".join([*equal, f"and {name_of(columns[length])} {sign} found.{name_of(columns[length])}"])
+    equal = [f"and {name} = found.{name}" for name in columns[:length]]
+    return " ".join([*equal, f"and {columns[length]} > found.{columns[length]}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.domain.job import Status
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
-from rowcall.store.schema import INDEXES, TABLES, VIEWS, Migration, create_table
+from rowcall.store.schema import INDEXES, READY_COLUMNS, READY_ROW, TABLES, VIEWS, Migration, create_table
 from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
 
 LONGEST_STEP = 1_000_000  # more than one statement inserts
@@ -140,6 +140,32 @@ create trigger <prefix>job_deleted after delete on <job> when {_OLD_IS_FINISHED}
 end
 """
 
+_NEW_IS_READY = "new.status = <pending> and new.held is null"
+_OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
+_DELETE_READY = """delete from <ready> where queue = old.queue and type = old.type and rank = ~old.priority
+    and turn = coalesce(old.turn, old.id) and id = old.id;"""
+
+_READY_TRIGGERS = (
+    f"""
+create trigger <prefix>job_is_ready after insert on <job> when {_NEW_IS_READY} begin
+  insert into <ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
+end
+""",
+    f"""
+create trigger <prefix>job_ready_changed
+after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
+when {_OLD_IS_READY} or {_NEW_IS_READY} begin
+  {_DELETE_READY}
+  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_NEW_IS_READY};
+end
+""",
+    f"""
+create trigger <prefix>job_not_ready after delete on <job> when {_OLD_IS_READY} begin
+  {_DELETE_READY}
+end
+""",
+)
+
 # connections that do not keep foreign keys would leave these behind
 _BELONGINGS_TRIGGER = """
 create trigger <prefix>job_belongings after delete on <job> begin
@@ -160,7 +186,7 @@ MIGRATIONS = (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
             *(_TAG_TRIGGER, _TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
-            *(_BELONGINGS_TRIGGER, *VIEWS),
+            *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, *VIEWS),
         ),
     ),
 )

@@ -13,7 +13,7 @@ from rowcall import Retention, Rowcall
 from rowcall.base.clock import Clock
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.notes import Notes
-from rowcall.testing.conformance.store import Store
+from rowcall.testing.conformance.store import Store, check_ready
 from rowcall.testing.process import ForkedProcess, PythonProcess
 
 PROGRAM = "rowcall.testing.conformance.program"
@@ -42,8 +42,10 @@ def new_migrated_store(new_store: Callable[[], Store]) -> Callable[[], Store]:
 
 
 @pytest.fixture
-def store(new_migrated_store: Callable[[], Store]) -> Store:
-    return new_migrated_store()
+def store(new_migrated_store: Callable[[], Store]) -> Iterator[Store]:
+    store = new_migrated_store()
+    yield store
+    check_ready(store)
 
 
 @pytest.fixture

@@ -34,3 +34,17 @@ TABLES = ("rowcall_job", "rowcall_attempt", "rowcall_event")
 def all_rows(store: Store) -> History:
     """Every column of every row of the three layers of data."""
     return {table: store.execute(f"select * from {table} order by id") for table in TABLES}
+
+
+_SHOULD_BE_READY = """
+    select queue, type, ~priority, coalesce(turn, id), id, attempt from rowcall_job
+    where status = 'pending' and held is null"""
+_ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
+
+
+def check_ready(store: Store) -> None:
+    """Exactly the pending jobs that are not held are in the table of ready jobs."""
+    if refuses(store, _ARE_READY):
+        return  # the case has made no tables, or has broken them
+    assert store.execute(f"{_SHOULD_BE_READY} except {_ARE_READY}") == []
+    assert store.execute(f"{_ARE_READY} except {_SHOULD_BE_READY}") == []
