@@ -34,9 +34,9 @@ def on_sqlite(prefix: str) -> Iterator[tuple[str, str]]:
     for name in ("by_ids", "newest", "running", "tagged", "tagged_and_status"):
         yield f"page {name}", getattr(pages, name)
     for source, groups in pages.groups.items():
-        yield f"groups of {source.name}", groups
+        yield f"groups of {source.index_name}", groups
     for source, count in itertools.product(SOURCES, (1, 2, 3, MOST_GROUPS_MERGED)):
-        yield f"ids of {count} groups of {source.name}", pages.first_ids(source, count)
+        yield f"ids of {count} groups of {source.index_name}", pages.first_ids(source, count)
 
 
 def on_postgres(prefix: str) -> Iterator[tuple[str, str]]:

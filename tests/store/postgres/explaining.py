@@ -17,7 +17,7 @@ Node = dict[str, Any]
 Mode = Literal["custom", "generic"]
 
 _COLUMN = re.compile(
-    r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b"
+    r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b"
 )
 
 
@@ -105,15 +105,22 @@ def accesses(plan: Node, table: str) -> list[Access]:
     ]
 
 
+def reads(plan: Node) -> list[Access]:
+    """How the jobs and the ready jobs are read."""
+    return [*accesses(plan, "rowcall_job"), *accesses(plan, "rowcall_ready")]
+
+
 def sorts(plan: Node) -> list[Node]:
     return [node for node in nodes_of(plan) if "Sort" in node["Node Type"]]
 
 
 def shown(access: Access) -> str:
     """The index, and those of the table's columns that it is entered by."""
+    if access.kind == "Tid Scan":
+        return "by row"
     assert access.kind in ("Index Scan", "Index Only Scan"), access
     columns = re.findall(
-        r"\b(?<!\.)(status|queue|type|priority|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b",
+        r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b",
         access.condition,
     )
     return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"

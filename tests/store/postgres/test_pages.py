@@ -25,11 +25,21 @@ from rowcall.store.counts.queries import (
     Group,
 )
 from rowcall.store.dialect import Filter
-from rowcall.store.jobs.pages import sources_of
+from rowcall.store.jobs.pages import Source, sources_of
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import FINISHED, PREFIX
-from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, shown, sorts, statements_of
+from tests.store.postgres.explaining import (
+    Explainer,
+    Mode,
+    Node,
+    accesses,
+    nodes_of,
+    reads,
+    shown,
+    sorts,
+    statements_of,
+)
 
 DIALECT = PostgresDialect(PREFIX)
 TABLE = "rowcall_job"
@@ -37,7 +47,7 @@ BY_ID = "rowcall_job_pkey(id)"
 GROUP = Group(Status.FAILED, "mail", "type1")
 LATER_MS = 10**13
 MODES: Sequence[Mode] = ("custom", "generic")
-INDEXES_OF_UNFINISHED = ("ready", "held", "scheduled", "blocked", "owned")
+INDEXES_OF_UNFINISHED = ("job_held", "job_scheduled", "job_blocked", "job_owned", "ready_pkey")
 STATUSES = [None, Status.PENDING, Status.SCHEDULED, Status.RUNNING, Status.FAILED]
 
 
@@ -46,18 +56,13 @@ def plan_of(explainer: Explainer, statement: Statement[object], mode: Mode, *, w
 
 
 def ways(plan: Node) -> list[str]:
-    return sorted(shown(access) for access in accesses(plan, TABLE))
+    return sorted(shown(access) for access in reads(plan))
 
 
-def hops(index: str) -> Iterator[str]:
+def hops(source: Source) -> Iterator[str]:
     """The first entry, the next groups, and the heads of each group."""
-    yield f"rowcall_job_{index}()"
-    if index == "ready":
-        yield from ("rowcall_job_ready(queue, type)", "rowcall_job_ready(queue, type, priority)")
-        yield "rowcall_job_ready(queue, type, priority, id)"
-    else:
-        columns = "status, queue, type" if index == "finished" else "queue, type"
-        yield from (f"rowcall_job_{index}({columns})", f"rowcall_job_{index}({columns}, id)")
+    index, columns = f"rowcall_{source.index_name or 'ready_pkey'}", ", ".join(source.columns)
+    yield from (f"{index}()", f"{index}({columns})", f"{index}({columns}, {source.ordered})")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -72,13 +77,13 @@ def test_a_page_merges_the_heads_of_groups(
     if status is queue is kind is None:
         assert (ways(plan), sorts(plan)) == ([BY_ID], [])
         return
-    expected = [way for source in sources_of(wanted) for way in hops(source.name)]
+    expected = [way for source in sources_of(wanted) for way in hops(source)]
     if status in (None, Status.RUNNING):
         expected.append("rowcall_job_owned()")
     # which groups of finished jobs there are is in either of their indexes
     found = [way.replace("_aged(", "_finished(") for way in ways(plan)]
     assert Counter(found) == Counter([*expected, BY_ID]), plan
-    for access in accesses(plan, TABLE):
+    for access in reads(plan):
         assert access.kind == "Index Only Scan" or access.index_name in ("rowcall_job_pkey", "rowcall_job_owned"), plan
 
 
@@ -112,7 +117,7 @@ def test_what_waits_is_counted_in_its_indexes(
     plan = plan_of(explainer, statement, mode)
     if "full, analyzed" in request.node.callspec.params.values():
         return  # where no page is known to be visible to all, an index that holds all is no better than another
-    assert ways(plan) == sorted(f"rowcall_job_{index}()" for index in INDEXES_OF_UNFINISHED), plan
+    assert ways(plan) == sorted(f"rowcall_{index}()" for index in INDEXES_OF_UNFINISHED), plan
     for access in accesses(plan, TABLE):
         assert access.kind == "Index Only Scan" or access.index_name == "rowcall_job_owned", plan
 

@@ -18,7 +18,7 @@ PAGES = SqlitePages("rowcall_")
 SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
-SOURCE_NAMES = {source.index or source.table: source for source in SOURCES}
+SOURCE_NAMES = {source.index_name or source.table: source for source in SOURCES}
 
 
 @pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
@@ -34,7 +34,9 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def reads(database: sqlite3.Connection, sql: str) -> list[str]:
     """The steps that read the jobs, without those about what was found before."""
     return [
-        line for line in query_plan(database, sql) if re.match(r"(SCAN|SEARCH) (rowcall_job|rowcall_ready|job|next|tagged)\b", line)
+        line
+        for line in query_plan(database, sql)
+        if re.match(r"(SCAN|SEARCH) (rowcall_job|rowcall_ready|job|next|tagged)\b", line)
     ]
 
 
@@ -43,7 +45,7 @@ def sorts(database: sqlite3.Connection, sql: str) -> list[str]:
 
 
 def way(source: Source) -> str:
-    index = f"INDEX rowcall_{source.index}" if source.index else "PRIMARY KEY"
+    index = f"INDEX rowcall_{source.index_name}" if source.index_name else "PRIMARY KEY"
     return f"SEARCH rowcall_{source.table} USING {index}"
 
 
@@ -80,7 +82,7 @@ def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, 
     assert reads(database, sql) == [f"{way(source)} ({equal} AND {source.ordered}<?)"] * groups
     assert sorts(database, sql) == []
     # the id itself is no column of an index; nothing is read from the table
-    assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index}"}
+    assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index_name}"}
 
 
 def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
@@ -116,7 +118,10 @@ def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
 def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
     indexes = [f"rowcall_job_{index}" for index in ("held", "scheduled", "blocked", "owned")]
     sql = getattr(SQL, name)
-    assert reads(database, sql) == ["SCAN rowcall_ready", *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes)]
+    assert reads(database, sql) == [
+        "SCAN rowcall_ready",
+        *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes),
+    ]
     arms = sql.split("union all")
     assert len(arms) == 1 + len(indexes)
     for index in indexes[:-1]:  # for running jobs, which are few, the index holds the worker alone

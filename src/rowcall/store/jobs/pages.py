@@ -15,7 +15,7 @@ class Source(NamedTuple):
     it is the primary key of the table.
     """
 
-    index: str
+    index_name: str
     proof: str
     columns: tuple[str, ...]
     ordered: str = "id"

@@ -211,14 +211,14 @@ $body$
 """
 
 _READY_TRIGGERS = (
-    f"""
+    """
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job> for each row
 when (new.status <> <running> and (old.status = <pending> and old.held is null
                                    or new.status = <pending> and new.held is null))
 execute function <prefix>keep_ready()
 """,
-    f"""
+    """
 create trigger <prefix>job_not_ready after delete on <job> for each row
 when (old.status = <pending> and old.held is null)
 execute function <prefix>keep_ready()

@@ -17,7 +17,7 @@ _UNFINISHED = [
     (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
 ]
 _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
-_READY = "select 'pending', queue, type, count(*), min(since) from <ready> group by queue, type"
+_READY = "select <pending>, queue, type, count(*), min(since) from <ready> group by queue, type"
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"

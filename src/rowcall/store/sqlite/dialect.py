@@ -144,9 +144,9 @@ class SqliteDialect:
     def mark_claimed(
         self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
-        for jobs, are_started in ((started, 1), (buffered, 0)):
-            if jobs:
-                ids = [job.id for job in jobs]
+        for claimed, are_started in ((started, 1), (buffered, 0)):
+            if claimed:
+                ids = [job.id for job in claimed]
                 yield from self.ask(queries.MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
                 yield from retag(self, ids)
 

@@ -86,7 +86,7 @@ class SqlitePages:
 
 
 def _rows_of(source: Source) -> str:
-    indexed = f"indexed by <prefix>{source.index}" if source.index else ""
+    indexed = f"indexed by <prefix>{source.index_name}" if source.index_name else ""
     return f"<{source.table}> {indexed} where {source.proof}"
 
 
