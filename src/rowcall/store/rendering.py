@@ -27,7 +27,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<by_id:column>` | a column in a condition on ids; on SQLite, no partial index replaces the ids |
 | `<text_of:column>` | a JSON column as text |
 | `<same:a, b>` | whether both are equal, or both null |
-| `<indexed:job_ready>` | the index to use, where a database needs that |
+| `<indexed:job_due>` | the index to use, where a database needs that |
 | `<for_update>`, `<skip_locked>` | lock the rows; skip rows that another transaction has locked |
 | `<rounded:a>`, `<shown:column>` | a number, a time, to be read by people |
 | `(a <covering:b, c>)` | columns of an index that are there to be read from it |

@@ -11,6 +11,7 @@ from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
 from rowcall.store.counts import queries
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past, Total
 from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500
@@ -82,7 +83,9 @@ def _bounded(jobs: int) -> int:
 
 
 def recount(dialect: Dialect) -> Plan[None]:
-    """Count all finished jobs again, and set missing finish times."""
+    """Count all finished jobs again, set missing finish times, and look again which jobs may be claimed."""
     q = queries
     for query in (q.LOCK_TALLIES, q.FINISH_FINISHED, q.DROP_TOTALS, q.VOID_TALLIES, q.COUNT_FINISHED):
+        yield from dialect.ask(query)
+    for query in (LOCK_READY, DROP_ALL_STALE, ADD_MISSING):
         yield from dialect.ask(query)

@@ -28,6 +28,7 @@ from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
 
 STAGED_AT_ONCE = 1000
+STALE_AT_ONCE = 100
 
 V = TypeVar("V")
 
@@ -177,6 +178,8 @@ def _claim_shares(
         share = share_of(demand, queue, claim, len(queues) - position)
         if share > 0:
             found = (yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)) if wanted[queue] else []
+            if not found and (yield from _drop_stale(dialect, queue, wanted[queue])):
+                plenty.append(queue)
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:
@@ -209,6 +212,14 @@ def _claim_shares(
         unread.clear()
     claim.more = bool(plenty)
     return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
+
+
+def _drop_stale(dialect: Dialect, queue: str, types: Sequence[str]) -> Plan[bool]:
+    """Where ready jobs were seen, but none was found: remove rows that stand before others and lead to no job."""
+    dropped = 0
+    for task in types:
+        dropped += yield from dialect.change(queries.DROP_STALE, queue, task, STALE_AT_ONCE)
+    return dropped > 0
 
 
 def _fill_batches(

@@ -23,6 +23,7 @@ from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, struct_from_row, text, time
 from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Inserted
+from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.statement import (
     Change,
     Float,
@@ -337,6 +338,24 @@ MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), onl
 MARK_STARTED = Query("mark_started", (Now, Ids, Json))
 # ids, and {id: [lease, share, message]}; also a heartbeat of each
 MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
+
+# Ready rows without a job that may be claimed, and such jobs without a row: only where triggers were switched off.
+_OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
+        and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
+_IS_STALE = f"""not exists (
+      select 1 from <job> as job where {_OF_JOB} and job.status = <pending> and job.held is null)"""
+_DROP_STALE = f"""
+    delete from <ready> where (queue, type, rank, turn, id) in (
+      select queue, type, rank, turn, id from (
+        select * from <ready> where queue = <text:1> and type = <text:2> order by rank, turn, id limit <int:3>
+      ) as ready where {_IS_STALE})"""
+DROP_STALE = Change("drop_stale", (Text, Text, Int), text=_DROP_STALE)
+LOCK_READY = Query("lock_ready", (), only=_SERVER)
+DROP_ALL_STALE = Query("drop_all_stale", text=f"delete from <ready> as ready where {_IS_STALE}")
+_ADD_MISSING = f"""
+    insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
+    where status = <pending> and held is null and not exists (select 1 from <ready> as ready where {_OF_JOB})"""
+ADD_MISSING = Query("add_missing", text=_ADD_MISSING)
 
 # jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
 MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)

@@ -171,6 +171,7 @@ rest_of_types = f"""
 ready_ahead = f"""
     select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
       {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
+lock_ready = "lock table <ready> in share row exclusive mode"
 mark_claimed = f"""
     with claimed as (delete from <ready> where ctid = any ($6::text::tid[]))
     update <job> as job set status = <to:claim>, attempt = {_NEXT_ATTEMPT}, lease = <next:job.lease>, worker = $2::text,

@@ -40,7 +40,7 @@ def ready_jobs(types: int) -> str:
         select json_group_array(json_array({_READY_COLUMNS}))
         from ({arms} order by rank, turn, id limit $3) as first
         cross join <job> as job on job.id = first.id
-        where (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+        where +job.status = <pending> and job.held is null and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
 
 insert = """

@@ -181,6 +181,36 @@ class TestPlainSql:
         assert real.drain().succeeded == 4
         assert real.stats().by_status["pending"] == 0
 
+    def test_ready_rows_without_a_job_hide_no_other_job(self, real: Rowcall, store: Store) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        done = note.enqueue()
+        real.drain()
+        for number in (done.id, 1_000_000, 1_000_001):
+            store.execute(
+                "insert into rowcall_ready (queue, type, rank, turn, id, since, attempt)"
+                f" select 'default', 'note', -9, {number}, {number}, created_at, 0 from rowcall_job"
+            )
+        good = note.enqueue()
+        real.drain(concurrency=1)
+        assert real.get(good.id).status is Status.SUCCEEDED
+        assert real.attempts(done.id)[-1].attempt == 1
+        assert real.stats().by_status["pending"] == 0
+
+    def test_a_recount_finds_jobs_that_have_no_ready_row(self, real: Rowcall, store: Store) -> None:
+        @real.task
+        def note(number: int = 1) -> int:
+            return number
+
+        lost = note.using(priority=3).enqueue()
+        store.execute("delete from rowcall_ready")
+        assert real.drain().succeeded == 0
+        real.recount()
+        assert real.drain().succeeded == 1
+        assert real.get(lost.id).status is Status.SUCCEEDED
+
     def test_jobs_behind_those_with_the_highest_lease_run(self, real: Rowcall, store: Store) -> None:
         @real.task
         def note(number: int = 1) -> int:
