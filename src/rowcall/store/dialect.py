@@ -20,7 +20,7 @@ import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
-from rowcall.store.jobs.queries import Ready, Success
+from rowcall.store.jobs.queries import Claimed, Ready, Success
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
@@ -114,6 +114,11 @@ class Dialect(Protocol):
     ) -> Plan[None]:
         """Assign jobs that this transaction has locked to a worker."""
 
+    def claim_together(
+        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
+    ) -> Plan[None]:
+        """Assign plain jobs to a worker by a row for each run: its first id, its last id, whether its jobs started."""
+
     # limits; see `rowcall.store.limits.queries`
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
         """Free the slots of attempts (ids and leases), and return the key of each. Locks the slots.
@@ -128,8 +133,13 @@ class Dialect(Protocol):
         """
 
     # settle
-    def settle_successes(self, rows: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
-        """Settle by id and lease in the order of the ids, and return the ids of the jobs that it changed."""
+    def settle_successes(
+        self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
+    ) -> Plan[set[int]]:
+        """Settle by id and lease in the order of the ids, and return the ids of the jobs that it changed.
+
+        `claimed`: write this claim, too, which the rows do not have yet.
+        """
 
     # callers' connections
     def for_caller(self) -> Plan[Dialect]:

@@ -91,6 +91,16 @@ TABLES = {
   attempt int? not null
   primary key (queue, type, rank, turn, id)
 """,
+    # Jobs that a worker claimed together: in their own rows they are pending, with a lease of 0. Each row is a run of ids
+    # without a gap.
+    "claim": """
+  id rowid
+  claimed_at time? not null
+  first_id bigint? not null
+  last_id bigint? not null
+  started flag? not null
+  worker key? not null
+""",
     "attempt": """
   id rowid
   job_id bigint? not null references <job> (id) on delete cascade
@@ -253,6 +263,7 @@ TABLES = {
 # there to be counted without a read of the rows.
 INDEXES = (
     "create index <prefix>ready_turned on <ready> (queue, type, id) where turn <> id",
+    "create index <prefix>claim_worker on <claim> (worker)",
     "create index <prefix>job_held on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
     " where status = <pending> and held is not null",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
@@ -286,6 +297,45 @@ INDEXES = (
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
 )
 
+# What a claim means for a job, while it is not written into the job's own row.
+_IS_CLAIMED = (
+    "job.id between claim.first_id and claim.last_id and job.lease = 0 and job.status = <pending> and job.held is null"
+)
+_CLAIMED_AT = "<greatest:claim.claimed_at, job.created_at>"
+_BY_CLAIM = {
+    "status": "<running>",
+    "lease": "job.lease + 1",
+    "attempt": "job.attempt + 1",
+    "worker": "claim.worker",
+    "claimed_at": _CLAIMED_AT,
+    "started_at": f"case when claim.started <> 0 then {_CLAIMED_AT} end",
+    **dict.fromkeys(
+        ("finished_at", "heartbeat_at", "progress", "progress_message", "result", "error_code", "error_detail",
+         "traceback"),
+        "null",
+    ),
+}  # fmt: skip
+WRITE_CLAIM = ", ".join(f"{column} = {value}" for column, value in _BY_CLAIM.items())
+_COLUMNS = [line.split()[0] for line in TABLES["job"].strip().splitlines()]
+_JOBS = f"""
+create view <prefix>jobs as
+select {
+    ", ".join(
+        f"case when claim.id is null then job.{name} else {_BY_CLAIM[name]} end as {name}"
+        if name in _BY_CLAIM
+        else f"job.{name}"
+        for name in _COLUMNS
+    )
+}
+from <job> as job left join <claim> as claim on {_IS_CLAIMED}
+"""
+_CLAIMED = f"""
+create view <prefix>claimed as
+select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker
+from <claim> as claim cross join <job> as job where {_IS_CLAIMED}
+"""
+IS_CLAIMED = _IS_CLAIMED
+
 # The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 # `~` is the one way to turn an order round that no number is too large for
 READY_COLUMNS = "(queue, type, rank, turn, id, since, attempt)"
@@ -303,7 +353,7 @@ union all
 select 9000000000000000000, id, attempt,
        case when status = <failed> and error_code = '{LOST_CODE}' then <lost> else status end,
        claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback, null
-from <job> where claimed_at is not null
+from <prefix>jobs where claimed_at is not null
 """
 
 _ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
@@ -365,7 +415,7 @@ select id, (select max(finished_at) from <attempt> as attempt where attempt.job_
 from <job> as job where status = <pending> and held = 'mismatch'
 """
 
-VIEWS = (_ATTEMPTS, _TIMELINE)
+VIEWS = (_JOBS, _CLAIMED, _ATTEMPTS, _TIMELINE)
 
 
 def definitions(columns: str, define: Callable[[str, str, str], str]) -> Iterator[str]:

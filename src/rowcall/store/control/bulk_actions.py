@@ -8,9 +8,10 @@ import msgspec
 
 from rowcall.domain.job import Job, Status
 from rowcall.store.control.actions import cancel_locked, obstacles_of, rerun
-from rowcall.store.control.queries import FAILED_WITH, LOCK_JOBS, UNFINISHED_WITH_KEY, Rerun
+from rowcall.store.control.queries import FAILED_WITH, UNFINISHED_WITH_KEY, Rerun
 from rowcall.store.counts.queries import NOW, TOTALS
 from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.jobs.inspect import lock_jobs
 from rowcall.store.statement import Plan
 
 AT_ONCE = 200
@@ -149,7 +150,7 @@ def _left(wanted: Wanted, walk: Walk) -> int | None:
 
 
 def _locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
-    return (yield from dialect.ask(LOCK_JOBS, [job.id for job in jobs])) if jobs else []
+    return (yield from lock_jobs(dialect, [job.id for job in jobs])) if jobs else []
 
 
 def _one_of_each_key(jobs: Sequence[Job]) -> list[Job]:

@@ -260,7 +260,7 @@ _BLOCKER_RESULTS = f"""
            case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
                 else <text_of:head.result> end,
            edge.blocker_id, edge.of_chain, edge.state
-    from <edge> as edge left join <job> as head on head.id = edge.blocker_id
+    from <edge> as edge left join <prefix>jobs as head on head.id = edge.blocker_id
     where edge.job_id = <bigint:1> order by edge.position"""
 BLOCKER_RESULTS = Query("blocker_results", (Int,), blocker_result_from_row, text=_BLOCKER_RESULTS)
 
@@ -290,7 +290,9 @@ LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
 # replacements by job id; returns the ids of jobs that were still waiting
 REPLACE_WAITING = Query("replace_waiting", (Now, Json), number_from_row, notifies=any_row)
-GET_ALL = Query("get_all", (Ids,), job_from_row, text="select <job_columns> from <job> as job where id <in_ids:1>")
+GET_ALL = Query(
+    "get_all", (Ids,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id <in_ids:1>"
+)
 
 # chains
 CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bigint:1>"))

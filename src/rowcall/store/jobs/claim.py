@@ -17,6 +17,7 @@ from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
+from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import Ready, Success, Work
 from rowcall.store.jobs.recover import recover_expired
@@ -52,6 +53,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Task names by their aliases."""
     offers: Sequence[int] = ()
     """Jobs that another worker refused, and that fit this one."""
+    quick: bool = False
+    """Whether jobs probably end within milliseconds: then they are claimed together, by claim rows."""
 
     @property
     def room(self) -> int:
@@ -85,6 +88,8 @@ class Claim(msgspec.Struct):
     stuck: bool = False
     left: bool = False
     slot_wanted: bool = False
+    any_claim_row: bool = False
+    """Whether claims of this worker are not written into the jobs' own rows."""
 
 
 def round_of_work(
@@ -102,7 +107,9 @@ def round_of_work(
     `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
     `abandoned` attempts still run, so their slots under limits are not freed.
     """
-    settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms)
+    claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
+    settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
+    yield from write_old(dialect, claims)
     (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
     if (ended or late) and any(work.concerned):
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
@@ -110,8 +117,10 @@ def round_of_work(
             (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if not work.registered:
         return Claim(work, settled=settled, cancelled=cancelled)
+    any_claim_row = any(not claim.is_old for claim in claims)
     claim = yield from _claim(dialect, demand, work, now_ms)
     claim.settled, claim.cancelled = settled, cancelled
+    claim.any_claim_row |= any_claim_row
     return claim
 
 
@@ -201,7 +210,7 @@ def _claim_shares(
                 plenty.append(queue)
     started, buffered = claim.started[already[0] :], claim.buffered[already[1] :]
     if started or buffered:
-        yield from dialect.mark_claimed(demand.worker, started, buffered, demand.lease_ms, now_ms)
+        yield from _mark_claimed(dialect, demand, started, buffered, claim, now_ms)
     if claim.joining[already[2] :]:
         yield from _mark_joining(dialect, demand, claim.joining[already[2] :], now_ms)
     if claim.batch_room:
@@ -212,6 +221,28 @@ def _claim_shares(
         unread.clear()
     claim.more = bool(plenty)
     return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
+
+
+def _mark_claimed(
+    dialect: Dialect,
+    demand: Demand,
+    started: Sequence[Ready],
+    buffered: Sequence[Ready],
+    claim: Claim,
+    now_ms: int | None,
+) -> Plan[None]:
+    """Claim plain jobs together where they probably end soon, and the others by their own rows."""
+    if demand.quick:
+        groups = [
+            [job for job in jobs if job.is_plain and job.type not in demand.batches] for jobs in (started, buffered)
+        ]
+        if any(groups) and (yield from claim_together(dialect, demand.worker, *groups, now_ms)):
+            claim.any_claim_row = True
+            together = {job.id for jobs in groups for job in jobs}
+            started = [job for job in started if job.id not in together]
+            buffered = [job for job in buffered if job.id not in together]
+    if started or buffered:
+        yield from dialect.mark_claimed(demand.worker, started, buffered, demand.lease_ms, now_ms)
 
 
 def _drop_stale(dialect: Dialect, queue: str, types: Sequence[str]) -> Plan[bool]:

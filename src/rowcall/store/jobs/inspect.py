@@ -9,9 +9,11 @@ import msgspec
 
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
+from rowcall.store.control.queries import LOCK_JOBS
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.flows.queries import BLOCKER_RESULTS, GET_ALL
-from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK, TIMELINE
+from rowcall.store.jobs.claim_rows import write_claims_of
+from rowcall.store.jobs.queries import ATTEMPTS, GET, TIMELINE
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
@@ -20,9 +22,8 @@ _CURSOR = re.compile(r"before-(\d{1,19})")
 
 def find(dialect: Dialect, job_id: int, *, lock: bool = False) -> Plan[Job | None]:
     """Return the job, or None."""
-    for job in (yield from dialect.ask(LOCK if lock else GET, job_id)):
-        return job
-    return None
+    found = (yield from lock_jobs(dialect, [job_id])) if lock else (yield from dialect.ask(GET, job_id))
+    return found[0] if found else None
 
 
 def get(dialect: Dialect, job_id: int) -> Plan[Job]:
@@ -33,9 +34,17 @@ def get(dialect: Dialect, job_id: int) -> Plan[Job]:
 
 def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
     """Return a job that no other transaction changes until this one ends."""
-    for job in (yield from dialect.ask(LOCK, job_id)):
+    for job in (yield from lock_jobs(dialect, [job_id])):
         return job
     raise JobNotFound(job_id)
+
+
+def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
+    """Return jobs, in the order of their ids, that no other transaction claims or changes until this one ends."""
+    if not dialect.one_writer:
+        yield from dialect.ask(LOCK_JOBS, job_ids)
+    yield from write_claims_of(dialect, job_ids)
+    return (yield from dialect.ask(LOCK_JOBS, job_ids))
 
 
 def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:

@@ -23,7 +23,7 @@ from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, struct_from_row, text, time
 from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Inserted
-from rowcall.store.schema import READY_COLUMNS, READY_ROW
+from rowcall.store.schema import IS_CLAIMED, READY_COLUMNS, READY_ROW, WRITE_CLAIM
 from rowcall.store.statement import (
     Change,
     Float,
@@ -70,6 +70,8 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     limits: str | None = None
     turn: int = 0
     """Orders the jobs of one queue and priority."""
+    is_plain: bool = False
+    """Whether it was never claimed, and has no option that others ask for, such as a key or tags."""
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
 
@@ -86,6 +88,23 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     def bufferable(self) -> bool:
         """A job that was lost before, or has one attempt left, starts at once or not at all."""
         return self.lost == 0 and self.attempt < self.max_attempts
+
+
+class ClaimRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A run of ids that a worker claimed together; `is_old` if the claim should be written into the jobs' own rows."""
+
+    id: int
+    first_id: int
+    last_id: int
+    claimed_at_ms: int
+    is_old: bool
+
+
+class Claimed(NamedTuple):
+    """What the row of a job that was claimed together with others does not say."""
+
+    worker: str
+    claimed_at_ms: int
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -339,6 +358,34 @@ MARK_STARTED = Query("mark_started", (Now, Ids, Json))
 # ids, and {id: [lease, share, message]}; also a heartbeat of each
 MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 
+# Jobs that are claimed together: one row for each run of their ids, and their own rows are not written. The first takes
+# the worker, and for each run the first id, the last id and whether they started.
+INSERT_CLAIMS = Query("insert_claims", (Now, Text, Json), only=_FILE)
+DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int), only=_FILE)  # queue, type, rank, first and last id
+CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
+_CLAIMS_OF = """
+    select id, first_id, last_id, <ms:claimed_at>, claimed_at <= (select <now>) - <interval:3>
+    from <claim> where worker = <text:2> order by id"""
+CLAIMS_OF = Query("claims_of", (Now, Text, Int), row_as(ClaimRow), text=_CLAIMS_OF)
+# to write a claim into the jobs' own rows: of some jobs, of some claims, of a worker, of workers that are gone
+_WRITE = f"update <job> as job set {WRITE_CLAIM} from <claim> as claim where {IS_CLAIMED}"
+_IS_GONE = "not exists (select 1 from <worker> as worker where worker.name = claim.worker)"
+LOCK_READY_OF = Query("lock_ready_of", (Ids,), only=_SERVER)
+WRITE_CLAIMS_OF_JOBS = Query("write_claims_of_jobs", (Ids,), text=f"{_WRITE} and job.id <in_ids:1> returning 1")
+WRITE_CLAIMS = Query("write_claims", (Ids,), text=f"{_WRITE} and claim.id <in_ids:1>")
+WRITE_CLAIMS_OF_WORKER = Query("write_claims_of_worker", (Text,), text=f"{_WRITE} and claim.worker = <text:1>")
+WRITE_CLAIMS_OF_GONE = Query("write_claims_of_gone", text=f"{_WRITE} and {_IS_GONE}")
+DELETE_CLAIMS = Query("delete_claims", (Ids,), text="delete from <claim> where id <in_ids:1>")
+DELETE_CLAIMS_OF_WORKER = Query("delete_claims_of_worker", (Text,), text="delete from <claim> where worker = <text:1>")
+DELETE_CLAIMS_OF_GONE = Query("delete_claims_of_gone", text=f"delete from <claim> as claim where {_IS_GONE}")
+# of these, the claims that have no job left; the last ids end last
+_DELETE_DONE_CLAIMS = """
+    delete from <claim> where id <in_ids:1> and (
+      select 1 from <job> as job where job.id between first_id and last_id
+        and job.lease = 0 and <by_id:job.status> = <pending> and <by_id:job.held> is null
+      order by job.id desc limit 1) is null"""
+DELETE_DONE_CLAIMS = Query("delete_done_claims", (Ids,), text=_DELETE_DONE_CLAIMS)
+
 # Ready rows without a job that may be claimed, and such jobs without a row: only where triggers were switched off.
 _OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
@@ -354,7 +401,8 @@ LOCK_READY = Query("lock_ready", (), only=_SERVER)
 DROP_ALL_STALE = Query("drop_all_stale", text=f"delete from <ready> as ready where {_IS_STALE}")
 _ADD_MISSING = f"""
     insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
-    where status = <pending> and held is null and not exists (select 1 from <ready> as ready where {_OF_JOB})"""
+    where status = <pending> and held is null and not exists (select 1 from <ready> as ready where {_OF_JOB})
+      and not exists (select 1 from <claim> as claim where {IS_CLAIMED})"""
 ADD_MISSING = Query("add_missing", text=_ADD_MISSING)
 
 # jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
@@ -383,13 +431,14 @@ KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]"
 IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 
 # settle
-SETTLE_PACKED = Query("settle_packed", (Now, Json), only=_FILE)
-SETTLE_SUCCESSES = Query("settle_successes", (Now, Json), only=_FILE)
+# The last three parameters: worker and time of a claim that the rows do not say, and what to add to the lease.
+SETTLE_PACKED = Query("settle_packed", (Now, Json, Text, Ms, Int), only=_FILE)
+SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text, Ms, Int), only=_FILE)
 SAVEPOINT = Query("savepoint", only=_FILE)
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)
 CHANGES = Query("changes", (), number_from_row, only=_FILE)
-SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids), number_from_row, only=_SERVER)
-SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json), number_from_row, only=_SERVER)
+SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text, Ms, Int), number_from_row, only=_SERVER)
+SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text, Ms, Int), number_from_row, only=_SERVER)
 # attempts (ids and leases) that are still current, locked until the transaction ends
 LIVE = Packed("live", (Json,), int)
 # ids, and {id: Settlement}
@@ -453,9 +502,7 @@ SCHEMA_OF_TABLES = Query("schema_of_tables", (), text_from_row, only=_SERVER)
 IDENTITY = Query("identity", only=_SERVER)
 
 # inspect
-GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <job> as job where id = <bigint:1>")
-_LOCK = "select <job_columns> from <job> as job where id = <bigint:1> <for_update>"
-LOCK = Query("lock", (Int,), job_from_row, text=_LOCK)
+GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id = <bigint:1>")
 _ATTEMPTS = """
     select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
            worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
@@ -470,6 +517,7 @@ _WORKERS = """
            lock_path,
            (select count(*) from <job> <indexed:job_owned>
             where status = <running> and lease_until is null and worker = name)
+           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name)
     from <worker> order by started_at, name"""
 WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
 DELETE = Query("delete", (Int,), text="delete from <job> where id = <bigint:1>")

@@ -10,6 +10,7 @@ from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs import queries
+from rowcall.store.jobs.claim_rows import write_claims_of_gone, write_claims_of_worker
 from rowcall.store.jobs.queries import Owned, Registration
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free, free_worker
@@ -43,6 +44,7 @@ def recover_worker(
     """
     if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
         return Recovered(0, done=False)
+    yield from write_claims_of_worker(dialect, worker)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
     # rows that its last transaction still locks, as the server has not noticed its death, are left for later
@@ -71,6 +73,7 @@ def retire(
     `running` has the attempts (ids and leases) whose handlers it abandoned and that still run. While one of them has
     a slot, the worker stays registered: it serves no queue, and each call is a heartbeat of it.
     """
+    yield from write_claims_of_worker(dialect, worker)
     slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
     over = [slot for slot in slots if slot not in running]
     stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, now_ms, worker)))
@@ -87,6 +90,7 @@ def release_unknown(
 
     `held` has the attempts (ids and leases) that the worker knows about.
     """
+    yield from write_claims_of_worker(dialect, worker)
     owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
@@ -99,6 +103,7 @@ def release_unknown(
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Recover running jobs whose workers are not registered."""
+    yield from write_claims_of_gone(dialect)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 

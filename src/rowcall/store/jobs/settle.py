@@ -21,9 +21,10 @@ from rowcall.store.flows.enqueue import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
+from rowcall.store.jobs.claim_rows import delete_done, settle_claimed, write_claims_of
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import InUse, Settlement, Success
+from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
@@ -91,9 +92,17 @@ def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[in
 
 
 def write_ended(
-    dialect: Dialect, ended: Sequence[Ended | Success], make_tallies: MakeTallies | None, now_ms: int | None
+    dialect: Dialect,
+    ended: Sequence[Ended | Success],
+    make_tallies: MakeTallies | None,
+    now_ms: int | None,
+    worker: str = "",
+    claims: Sequence[ClaimRow] | None = None,
 ) -> Plan[Written]:
-    """Settle attempts, without doing what follows: see `follow`."""
+    """Settle attempts, without doing what follows: see `follow`.
+
+    `claims` are the claim rows of this worker. None if they are not known: then claims are written first.
+    """
     if not ended:
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
@@ -107,8 +116,13 @@ def write_ended(
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
+    if claims is None:
+        yield from write_claims_of(dialect, [row.id for row in rows if row.lease == 1])
+    elif claims:
+        continuing = [row.id for row in successes if row.begins_chain]
+        yield from write_claims_of(dialect, continuing + [row.id for row in others if row.lease == 1])
     if successes:
-        live |= yield from dialect.settle_successes(successes, now_ms)
+        live |= yield from settle_claimed(dialect, worker, claims or (), successes, now_ms)
         yield from refer_to_results(dialect, successes, live)
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
@@ -119,6 +133,8 @@ def write_ended(
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from _write_next_steps(dialect, steps, now_ms)
+    if claims:
+        yield from delete_done(dialect, claims, [row.id for row in rows])
     if make_tallies is not None and len(live) > len(cancelled):
         tallies += make_tallies(live - cancelled.keys() if cancelled else live)
     if tallies:
@@ -190,6 +206,8 @@ def complete(
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
         yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
+    if lease == 1:
+        yield from write_claims_of(dialect, [job_id])
     completed = yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)
     if not completed:
         raise LeaseLost(job_id)
@@ -233,6 +251,7 @@ def settle_completed(
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
     ids = sorted(one.job_id for one in ended)
+    yield from write_claims_of(dialect, [one.job_id for one in ended if one.lease == 1])
     existing = yield from dialect.ask(queries.EXISTING, ids)
     found = dict((yield from dialect.ask(queries.LOCK_LEASES, ids)))
     undecided = set(existing) - found.keys()  # another transaction has locked the row

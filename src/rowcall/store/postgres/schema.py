@@ -93,7 +93,7 @@ _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
     **dict.fromkeys(("ready", "tally", "edge", "slot", "start"), f"{_VACUUMED}5000"),
     **dict.fromkeys(("total", "setting", "opening", "schedule"), _HALF_FULL),
-    **dict.fromkeys(("worker", "waiter"), f"{_HALF_FULL}, {_VACUUMED}500"),
+    **dict.fromkeys(("worker", "waiter", "claim"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
     " autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02,"
     " autovacuum_analyze_threshold = 5000, vacuum_index_cleanup = on",
@@ -195,7 +195,8 @@ create trigger <prefix>job_told after insert on <job> referencing new table as i
 execute function <prefix>tell_of_jobs()
 """
 
-# A claim removes its jobs from the table itself.
+# A claim removes its jobs from the table itself. Only the end of a job that was claimed together with others adds two
+# to the lease: it is not ready any more.
 _READY_FUNCTION = f"""
 create function <prefix>keep_ready() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -214,7 +215,7 @@ _READY_TRIGGERS = (
     """
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job> for each row
-when (new.status <> <running> and (old.status = <pending> and old.held is null
+when (new.status <> <running> and new.lease <> old.lease + 2 and (old.status = <pending> and old.held is null
                                    or new.status = <pending> and new.held is null))
 execute function <prefix>keep_ready()
 """,
@@ -258,6 +259,7 @@ begin
   delete from <schema>.<edge>;
   delete from <schema>.<slot> where worker is null;
   delete from <schema>.<ready>;
+  delete from <schema>.<claim>;
   return null;
 end
 $body$

@@ -18,20 +18,21 @@ _UNFINISHED = [
 ]
 _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
 _READY = "select <pending>, queue, type, count(*), min(since) from <ready> group by queue, type"
+_CLAIMED = "select <running>, queue, type, count(*), null from <prefix>claimed group by queue, type"
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"
 
 _ATTEMPTS = " union all ".join(
     f"select type, attempt, count(*) as jobs from {source} group by 1, 2"
-    for source in ("<ready>", *(source for _, source in _UNFINISHED))
+    for source in ("<ready>", "<prefix>claimed", *(source for _, source in _UNFINISHED))
 )
 
 _OTHERS = (
     f"select '{status}', queue, type, count(*), {_SINCE.get(status, 'null')} from {source} group by queue, type"
     for status, source in _UNFINISHED
 )
-unfinished = " union all ".join([_READY, *_OTHERS])
+unfinished = " union all ".join([_READY, _CLAIMED, *_OTHERS])
 unfinished_attempts = f"""
     select type, min(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (
       {_ATTEMPTS})

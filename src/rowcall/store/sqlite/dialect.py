@@ -19,7 +19,7 @@ from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import Ready, Success, inserted_from_row
+from rowcall.store.jobs.queries import Claimed, Ready, Success, inserted_from_row
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
@@ -150,6 +150,14 @@ class SqliteDialect:
                 yield from self.ask(queries.MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
                 yield from retag(self, ids)
 
+    def claim_together(
+        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
+    ) -> Plan[None]:
+        for queue, task, priority in {(job.queue, job.type, job.priority) for job in jobs}:
+            for first, last, _ in runs:
+                yield from self.ask(queries.DELETE_READY, queue, task, ~priority, first, last)
+        yield from self.ask(queries.INSERT_CLAIMS, now_ms, worker, runs)
+
     # limits
 
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
@@ -172,29 +180,35 @@ class SqliteDialect:
 
     # settle
 
-    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
-        live = yield from self._settle_successes(settled, now_ms)
-        yield from retag(self, live)
+    def settle_successes(
+        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
+    ) -> Plan[set[int]]:
+        live = yield from self._settle_successes(settled, now_ms, claimed)
+        if claimed is None:  # jobs that are claimed together have no tags
+            yield from retag(self, live)
         return live
 
-    def _settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
+    def _settle_successes(
+        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None
+    ) -> Plan[set[int]]:
         # nearly always all leases are current, as the number of changed rows shows; if not, ask which
         yield from self.ask(queries.SAVEPOINT)
-        changed = yield from self._write_successes(settled, now_ms)
+        changed = yield from self._write_successes(settled, now_ms, claimed)
         if changed == len(settled):
             return {row.id for row in settled}
         yield from self.ask(queries.BACK_TO_SAVEPOINT)
         live = yield from self.ask(queries.LIVE, [(row.id, row.lease) for row in settled])
-        yield from self._write_successes(settled, now_ms)
+        yield from self._write_successes(settled, now_ms, claimed)
         return set(live)
 
-    def _write_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[int]:
+    def _write_successes(self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None) -> Plan[int]:
         """Write them, and return the number of changed rows."""
         changed = 0
+        claim = (None, None, 1) if claimed is None else (*claimed, 2)
         packed, others = _packed(settled)
         for query, rows in ((queries.SETTLE_PACKED, packed), (queries.SETTLE_SUCCESSES, others)):
             if rows:
-                yield from self.ask(query, now_ms, rows)
+                yield from self.ask(query, now_ms, rows, *claim)
                 changed += (yield from self.ask(queries.CHANGES))[0]
         return changed
 

@@ -11,6 +11,11 @@ _READY_COLUMNS = (
     " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
     " job.chain_index, job.expires_at, job.trace_context, job.limits, coalesce(job.turn, job.id)"
 )
+_IS_PLAIN = (
+    "json(case when job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
+    " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
+    " and job.tags is null then 'true' else 'false' end)"
+)
 _WAITING = "status in <waiting>"
 # when the next schedule or rate limit is due
 _WAKE = """(select min(at) from (
@@ -37,10 +42,11 @@ def ready_jobs(types: int) -> str:
     arm = "select rank, turn, id from <ready> where queue = $2 and type = "
     arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
     return f"""
-        select json_group_array(json_array({_READY_COLUMNS}))
+        select json_group_array(json_array({_READY_COLUMNS}, {_IS_PLAIN}))
         from ({arms} order by rank, turn, id limit $3) as first
         cross join <job> as job on job.id = first.id
-        where +job.status = <pending> and job.held is null and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+        where +job.status = <pending> and job.held is null
+          and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
 
 insert = """
@@ -132,20 +138,35 @@ is_consumed = """
         or exists (select 1 from <job> indexed by <prefix>job_aged
                    where status = <succeeded> and queue = $2 and type = $3 and finished_at >= <now> - $4)"""
 
+insert_claims = """
+    insert into <claim> (worker, claimed_at, first_id, last_id, started)
+    select $2, <now>, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
+    from json_each($3)"""
+# all ids of the run are claimed, whatever their turn
+delete_ready = """
+    delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
+      and id between $4 and $5"""
+
 changes = "select changes()"
+_BEGAN = "coalesce(max($4, created_at), claimed_at, created_at)"
+_CLAIM = """attempt = attempt + $5 - 1, worker = coalesce($3, worker),
+      claimed_at = coalesce(max($4, created_at), claimed_at), heartbeat_at = case when $3 is null then heartbeat_at end,
+      progress = case when $3 is null then progress end,
+      progress_message = case when $3 is null then progress_message end, error_code = null, error_detail = null,
+      traceback = null"""
 settle_successes = f"""
-    update <job> set status = <to:succeed>, lease = <next:<job>.lease>, lease_until = null,
-      started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at),
-      finished_at = max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms), result = given.result,
+    update <job> set status = <to:succeed>, lease = min(<job>.lease + $5, {LARGEST}), lease_until = null, {_CLAIM},
+      started_at = coalesce(max({_BEGAN}, <now> - given.started_age_ms), started_at, max($4, created_at)),
+      finished_at = max({_BEGAN}, <now> - given.finished_age_ms), result = given.result,
       chain_id = case when given.begins_chain then <job>.id else chain_id end,
       chain_index = case when given.begins_chain then 0 else chain_index end
     from {given(Success, "$2")}
     where <job>.id = given.id and <job>.lease = given.lease"""
 # id, lease and both ages in one number: reading five values out of an array took half of the settle
-settle_packed = """
-    update <job> set status = <to:succeed>, lease = <job>.lease + 1, lease_until = null, result = null,
-      started_at = max(coalesce(claimed_at, created_at), <now> - ((given.value >> 10) & 1023)),
-      finished_at = max(coalesce(claimed_at, created_at), <now> - (given.value & 1023))
+settle_packed = f"""
+    update <job> set status = <to:succeed>, lease = <job>.lease + $5, lease_until = null, result = null, {_CLAIM},
+      started_at = max({_BEGAN}, <now> - ((given.value >> 10) & 1023)),
+      finished_at = max({_BEGAN}, <now> - (given.value & 1023))
     from json_each($2) as given
     where <job>.id = given.value >> 32 and <job>.lease = ((given.value >> 20) & 4095)"""
 record_attempts = f"""
@@ -211,7 +232,8 @@ serve_nothing = f"""
 survey = f"""
     select (select json_group_array(json_array(name, host, heartbeats, lease_ms, lock_path))
             from (select name, host, heartbeats, lease_ms, lock_path from <worker> order by name)),
-      exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})"""
+      exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})
+        or exists (select 1 from <claim> where not exists (select 1 from <worker> where name = <claim>.worker))"""
 owned_by = f"{_OWNED} {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
 running_of = owned_by
 orphans = f"{_OWNED} {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"

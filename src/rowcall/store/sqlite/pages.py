@@ -19,13 +19,16 @@ from rowcall.store.statement import Parameter, Plan, Statement, fetch, plain
 
 HIGHEST_ID = 2**63 - 1
 MOST_GROUPS_MERGED = 100
-_BY_IDS = (
-    "select <job_columns> from json_each(?1) as given cross join <job> as job on job.id = given.value order by 1 desc"
-)
-_NEWEST = "select <job_columns> from <job> as job where job.id < ?2 order by job.id desc limit ?1"
+_BY_IDS = """
+    select <job_columns> from json_each(?1) as given cross join <prefix>jobs as job on job.id = given.value
+    order by 1 desc"""
+_NEWEST = "select <job_columns> from <prefix>jobs as job where job.id < ?2 order by job.id desc limit ?1"
 _RUNNING = """
-    select id from <job> indexed by <prefix>job_owned where status = <running> and id < ?2
-      and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
+    select id from (
+      select id, queue, type from <job> indexed by <prefix>job_owned where status = <running>
+      union all
+      select id, queue, type from <prefix>claimed)
+    where id < ?2 and (?3 is null or queue = ?3) and (?4 is null or type = ?4) order by id desc limit ?1"""
 _TAGGED = """
     select <job_columns> from <job_tag> as tagged cross join <job> as job on job.id = tagged.job_id
     where tagged.tag = ?3 and tagged.job_id < ?2 and (?4 is null or job.queue = ?4) and (?5 is null or job.type = ?5)

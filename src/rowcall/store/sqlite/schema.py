@@ -145,6 +145,7 @@ _OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
 _DELETE_READY = """delete from <ready> where queue = old.queue and type = old.type and rank = ~old.priority
     and turn = coalesce(old.turn, old.id) and id = old.id;"""
 
+# Only the end of a job that was claimed together with others adds two to the lease: it is not ready any more.
 _READY_TRIGGERS = (
     f"""
 create trigger <prefix>job_is_ready after insert on <job> when {_NEW_IS_READY} begin
@@ -154,7 +155,7 @@ end
     f"""
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
-when {_OLD_IS_READY} or {_NEW_IS_READY} begin
+when ({_OLD_IS_READY} or {_NEW_IS_READY}) and new.lease <> old.lease + 2 begin
   {_DELETE_READY}
   insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_NEW_IS_READY};
 end

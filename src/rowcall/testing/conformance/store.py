@@ -38,12 +38,13 @@ def all_rows(store: Store) -> History:
 
 _SHOULD_BE_READY = """
     select queue, type, ~priority, coalesce(turn, id), id, attempt from rowcall_job
-    where status = 'pending' and held is null"""
+    where status = 'pending' and held is null and not exists (
+      select 1 from rowcall_claim where rowcall_job.id between first_id and last_id and lease = 0)"""
 _ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
 
 
 def check_ready(store: Store) -> None:
-    """Exactly the pending jobs that are not held are in the table of ready jobs."""
+    """Exactly the pending jobs that are neither held nor claimed are in the table of ready jobs."""
     if refuses(store, _ARE_READY):
         return  # the case has made no tables, or has broken them
     assert store.execute(f"{_SHOULD_BE_READY} except {_ARE_READY}") == []

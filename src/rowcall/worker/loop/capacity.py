@@ -10,6 +10,7 @@ AHEAD_SECONDS = 0.05
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 _MEMORY = 0.3
 STALE_SECONDS = 5 * AHEAD_SECONDS
+QUICK_SECONDS = AHEAD_SECONDS / 2
 LEAST_REACH = 16
 
 
@@ -58,6 +59,8 @@ class Capacity:
         self.slot_wanted = False
         """Whether a job that must not be buffered waits for a free slot: nothing else is claimed before it."""
         self.stopping = False
+        self.quick = True
+        """Whether the last attempt took a moment only."""
 
     def free(self) -> tuple[int, int]:
         """Return the number of free slots, and the room in the buffer."""
@@ -90,7 +93,10 @@ class Capacity:
             return False
         return self._timer() - self._moved_at > STALE_SECONDS
 
-    def note_finished(self, attempts: int) -> None:
+    def note_finished(self, attempts: int, last_seconds: float = 0.0) -> None:
+        """Some attempts have ended, and the last of them took so long."""
+        if attempts:
+            self.quick = last_seconds < QUICK_SECONDS
         if self._busy_since is not None:
             now = self._timer()
             self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)

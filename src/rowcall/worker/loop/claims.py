@@ -54,6 +54,7 @@ class Claims:
             limits=self.queue.limits.declared,
             aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
+            quick=self.capacity.quick,
         )
 
     def accept(self, claim: Claim) -> None:

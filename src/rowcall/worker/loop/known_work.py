@@ -10,6 +10,7 @@ from rowcall.base.clock import Clock, jittered
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, wanted_types
+from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS
 from rowcall.store.jobs.queries import FIND_WORK, PEEK, Work
 from rowcall.wake.waiter import Waiter
 from rowcall.worker.loop.claims import Claims
@@ -33,6 +34,7 @@ class KnownWork:
         self._retry_seconds = 0.0
         self._retry_at = math.inf
         self._fruitless: set[tuple[str, str]] = set()
+        self._write_at = math.inf
         self.maybe_any = True
         """Whether a round may find a job to claim."""
         self.is_checked = False
@@ -49,6 +51,12 @@ class KnownWork:
         # another claimer had the limit of some jobs: that is over in a moment
         self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
         self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
+
+        self._write_at = self._timer() + WRITE_AFTER_MS / 1000 if claim.any_claim_row else math.inf
+
+    def seconds_to_write(self) -> float:
+        """Return the time until the claims of jobs that still run are to be written into their rows."""
+        return max(0.0, self._write_at - self._timer())
 
     def note_fruitless(self, ready: Iterable[tuple[str, str]]) -> None:
         """Remember ready jobs that could not be claimed, such as ones with an invalid name: do not retry soon."""

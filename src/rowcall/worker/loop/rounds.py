@@ -164,6 +164,8 @@ class Loop:
             self._waiting.wait()
 
     def _is_round_due(self) -> bool:
+        if self._known.seconds_to_write() == 0:
+            return True
         if self._capacity.any:
             needs_slot = self._capacity.slot_wanted and self._dispatcher.free_slots > 0
             return self._known.maybe_any or self._known.seconds_to_due() == 0 or needs_slot
@@ -181,7 +183,8 @@ class Loop:
     def _round(self) -> None:
         attempts, late = self._settler.group(), tuple(self._settler.late)
         now = self._queue.clock.monotonic()
-        self._capacity.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts))
+        took = attempts[-1].finished_at - attempts[-1].started_at if attempts else 0.0
+        self._capacity.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts), took)
         if attempts or late:
             self._claims.offer_again()
         demand = self._claims.demand()

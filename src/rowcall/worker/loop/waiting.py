@@ -83,6 +83,7 @@ class Waiting:
         times = [LONGEST_WAIT_SECONDS]
         if not self.capacity.stopping:
             times = [self.known.seconds_to_due() if has_room else self.known.seconds_to_schedule()]
+        times.append(self.known.seconds_to_write())
         if self.dispatcher.buffered:
             times.append(STALE_SECONDS)
         if self.settler.completed.any:

@@ -1,0 +1,121 @@
+"""Jobs that a worker claims together: one row for each run of their ids, instead of a write to each job.
+
+Most jobs end within milliseconds, and are then written once, with the claim and the end together. Whoever asks for such
+a job reads the view that adds what the claim row says. Whoever changes it first writes the claim into the job's own row
+(`write_claims_of`). A job under a claim row is pending, has a lease of 0, and is not in the table of
+ready jobs. Its lease becomes 1 when its claim is written, and 2 when it ends. It never returns to 0: so a worker that
+finds 0 may settle it, and a worker whose claim was recovered by another one may not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs import queries
+from rowcall.store.jobs.queries import Claimed, ClaimRow, Ready, Success
+from rowcall.store.statement import Plan
+
+WRITE_AFTER_MS = 50
+MOST_RUNS = 8
+
+
+def runs_of(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of ids without a gap.
+
+    >>> runs_of([3, 4, 5, 9, 7, 8])
+    [(3, 5), (7, 9)]
+    """
+    runs: list[tuple[int, int]] = []
+    for number in sorted(ids):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return runs
+
+
+def claim_together(
+    dialect: Dialect, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], now_ms: int | None
+) -> Plan[bool]:
+    """Claim plain jobs by one row for each run of ids. Return False, and do nothing, where there are too many runs."""
+    runs = [
+        (*run, are_started)
+        for jobs, are_started in ((started, 1), (buffered, 0))
+        for run in runs_of([job.id for job in jobs])
+    ]
+    if len(runs) > MOST_RUNS:
+        return False
+    yield from dialect.claim_together(worker, [*started, *buffered], runs, now_ms)
+    return True
+
+
+def write_claims_of(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
+    """Before jobs are changed: write the claims that are only in claim rows, and keep other claimers away."""
+    if job_ids:
+        yield from dialect.ask(queries.LOCK_READY_OF, list(job_ids))
+        yield from dialect.ask(queries.WRITE_CLAIMS_OF_JOBS, list(job_ids))
+
+
+def write_claims_of_worker(dialect: Dialect, worker: str) -> Plan[None]:
+    yield from dialect.ask(queries.WRITE_CLAIMS_OF_WORKER, worker)
+    yield from dialect.ask(queries.DELETE_CLAIMS_OF_WORKER, worker)
+
+
+def write_claims_of_gone(dialect: Dialect) -> Plan[None]:
+    """Write the claims of workers that are not registered."""
+    yield from dialect.ask(queries.WRITE_CLAIMS_OF_GONE)
+    yield from dialect.ask(queries.DELETE_CLAIMS_OF_GONE)
+
+
+def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[None]:
+    """Write the claims whose jobs run for so long that somebody may want to see them."""
+    ids = [claim.id for claim in claims if claim.is_old]
+    if ids:
+        yield from dialect.ask(queries.WRITE_CLAIMS, ids)
+        yield from dialect.ask(queries.DELETE_CLAIMS, ids)
+
+
+def settle_claimed(
+    dialect: Dialect, worker: str, claims: Sequence[ClaimRow], settled: Sequence[Success], now_ms: int | None
+) -> Plan[set[int]]:
+    """Settle successes, sorted by id. Those under a claim are written for the first time."""
+    live: set[int] = set()
+    rest = list(settled)
+    for claimed_at_ms, members in _members(claims, settled):
+        unwritten = [msgspec.structs.replace(row, lease=0) for row in members]
+        found = yield from dialect.settle_successes(unwritten, now_ms, Claimed(worker, claimed_at_ms))
+        live |= found
+    if live:
+        rest = [row for row in settled if row.id not in live]
+    if rest:  # these were claimed one by one, or somebody has written their claims
+        live |= yield from dialect.settle_successes(rest, now_ms)
+    return live
+
+
+def _members(claims: Sequence[ClaimRow], settled: Sequence[Success]) -> Iterator[tuple[int, list[Success]]]:
+    """Yield the rows that are under a claim, for each time of a claim."""
+    ids = [row.id for row in settled]
+    by_time: dict[int, list[Success]] = {}
+    for claim in claims:
+        found = settled[bisect_left(ids, claim.first_id) : bisect_right(ids, claim.last_id)]
+        by_time.setdefault(claim.claimed_at_ms, []).extend(
+            row for row in found if row.lease == 1 and not row.begins_chain
+        )
+    for claimed_at_ms, rows in by_time.items():
+        if rows:
+            yield claimed_at_ms, sorted(rows, key=_by_id)
+
+
+def _by_id(row: Success) -> int:
+    return row.id
+
+
+def delete_done(dialect: Dialect, claims: Sequence[ClaimRow], ended: Collection[int]) -> Plan[None]:
+    """Delete the claims whose last job has ended. `ended` are the jobs that ended just now."""
+    touched = [claim.id for claim in claims if any(claim.first_id <= job_id <= claim.last_id for job_id in ended)]
+    if touched:
+        yield from dialect.ask(queries.DELETE_DONE_CLAIMS, touched)
