@@ -13,7 +13,7 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
@@ -103,8 +103,18 @@ class Dialect(Protocol):
         """Write one job for each payload, in the order of the payloads, by one INSERT."""
 
     # claim
-    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends."""
+    def ready_jobs(
+        self,
+        queue: str,
+        types: Sequence[str],
+        limit: int,
+        now_ms: int | None,
+        alone: Collection[str] | None = None,
+    ) -> Plan[list[Ready]]:
+        """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
+
+        Unless `alone` is None, plain ones whose queue and type are not in it will be claimed by `claim_together`.
+        """
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order, without a lock."""

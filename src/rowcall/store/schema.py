@@ -91,7 +91,7 @@ TABLES = {
   attempt int? not null
   primary key (queue, type, rank, turn, id)
 """,
-    # Jobs that a worker claimed together: in their own rows they are pending, with a lease of 0. Each row is a run of ids
+    # Jobs that a worker claimed together: their own rows say pending, with a lease of 0. Each row here is a run of ids
     # without a gap.
     "claim": """
   id rowid

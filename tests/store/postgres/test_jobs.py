@@ -28,7 +28,6 @@ from rowcall.store.jobs.queries import (
     GET,
     HEARTBEAT,
     LEASE_EXPIRED,
-    LOCK,
     LOCK_WORKER,
     MISMATCHED,
     OFFERED_JOBS,
@@ -181,7 +180,6 @@ CASES = {
     ),
     "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
     "get": Case(lambda size: statements_of(DIALECT.ask(GET, LAST_ID)), [BY_ID], writes=False),
-    "lock": Case(lambda size: statements_of(DIALECT.ask(LOCK, LAST_ID)), [BY_ID]),
     "delete": Case(lambda size: statements_of(DIALECT.ask(DELETE, LAST_ID)), [BY_ID]),
 }
 

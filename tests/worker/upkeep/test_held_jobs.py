@@ -171,6 +171,7 @@ def test_full_keys_cost_a_claim_nothing(jobs: Rowcall, execute: Execute, keys: i
     charge = alone(jobs, Limit("each", concurrency=1, by="customer"))
     charge.enqueue_many([{"customer": number} for number in range(keys)])
     execute("update rowcall_job set status = 'running', lease = 1, worker = 'other', attempt = 1")
+    execute("delete from rowcall_ready")
     execute("""insert into rowcall_slot (limit_key, job_id, lease)
                select '["each",' || (id - 1) || ']', id, 1 from rowcall_job""")
     execute("""insert into rowcall_job (type, status, payload, held)

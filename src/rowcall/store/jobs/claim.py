@@ -57,6 +57,11 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Whether jobs probably end within milliseconds: then they are claimed together, by claim rows."""
 
     @property
+    def claimed_alone(self) -> Collection[str]:
+        """The queues and types whose jobs are never claimed together."""
+        return {*self.batches, *self.limits.of_task, *self.limits.of_queue}
+
+    @property
     def room(self) -> int:
         return self.slots + self.buffer
 
@@ -186,7 +191,9 @@ def _claim_shares(
     for position, queue in enumerate(queues):
         share = share_of(demand, queue, claim, len(queues) - position)
         if share > 0:
-            found = (yield from dialect.ready_jobs(queue, wanted[queue], share, now_ms)) if wanted[queue] else []
+            alone = demand.claimed_alone if demand.quick else None
+            types = wanted[queue]
+            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone)) if types else []
             if not found and (yield from _drop_stale(dialect, queue, wanted[queue])):
                 plenty.append(queue)
             ready = admission.unread.readable(found)
@@ -233,16 +240,23 @@ def _mark_claimed(
 ) -> Plan[None]:
     """Claim plain jobs together where they probably end soon, and the others by their own rows."""
     if demand.quick:
-        groups = [
-            [job for job in jobs if job.is_plain and job.type not in demand.batches] for jobs in (started, buffered)
-        ]
-        if any(groups) and (yield from claim_together(dialect, demand.worker, *groups, now_ms)):
+        plain_started, started = _parted(demand, started)
+        plain_buffered, buffered = _parted(demand, buffered)
+        if plain_started or plain_buffered:
+            yield from claim_together(dialect, demand.worker, plain_started, plain_buffered, now_ms)
             claim.any_claim_row = True
-            together = {job.id for jobs in groups for job in jobs}
-            started = [job for job in started if job.id not in together]
-            buffered = [job for job in buffered if job.id not in together]
     if started or buffered:
         yield from dialect.mark_claimed(demand.worker, started, buffered, demand.lease_ms, now_ms)
+
+
+def _parted(demand: Demand, jobs: Sequence[Ready]) -> tuple[list[Ready], list[Ready]]:
+    """Return the jobs to claim together, and the others."""
+    alone = demand.claimed_alone
+    together = [job for job in jobs if job.is_plain and job.type not in alone and job.queue not in alone]
+    if len(together) == len(jobs):
+        return together, []
+    ids = {job.id for job in together}
+    return together, [job for job in jobs if job.id not in ids]
 
 
 def _drop_stale(dialect: Dialect, queue: str, types: Sequence[str]) -> Plan[bool]:

@@ -20,7 +20,6 @@ from rowcall.store.jobs.queries import Claimed, ClaimRow, Ready, Success
 from rowcall.store.statement import Plan
 
 WRITE_AFTER_MS = 50
-MOST_RUNS = 8
 
 
 def runs_of(ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -40,17 +39,14 @@ def runs_of(ids: Sequence[int]) -> list[tuple[int, int]]:
 
 def claim_together(
     dialect: Dialect, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], now_ms: int | None
-) -> Plan[bool]:
-    """Claim plain jobs by one row for each run of ids. Return False, and do nothing, where there are too many runs."""
+) -> Plan[None]:
+    """Claim plain jobs by one row for each run of ids."""
     runs = [
         (*run, are_started)
         for jobs, are_started in ((started, 1), (buffered, 0))
         for run in runs_of([job.id for job in jobs])
     ]
-    if len(runs) > MOST_RUNS:
-        return False
     yield from dialect.claim_together(worker, [*started, *buffered], runs, now_ms)
-    return True
 
 
 def write_claims_of(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
@@ -114,8 +110,8 @@ def _by_id(row: Success) -> int:
     return row.id
 
 
-def delete_done(dialect: Dialect, claims: Sequence[ClaimRow], ended: Collection[int]) -> Plan[None]:
-    """Delete the claims whose last job has ended. `ended` are the jobs that ended just now."""
-    touched = [claim.id for claim in claims if any(claim.first_id <= job_id <= claim.last_id for job_id in ended)]
+def delete_done(dialect: Dialect, claims: Sequence[ClaimRow], ended: Sequence[int]) -> Plan[None]:
+    """Delete the claims whose last job has ended. `ended` are the jobs that ended just now, in order."""
+    touched = [claim.id for claim in claims if bisect_left(ended, claim.first_id) < bisect_right(ended, claim.last_id)]
     if touched:
         yield from dialect.ask(queries.DELETE_DONE_CLAIMS, touched)

@@ -351,6 +351,8 @@ READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SER
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
+# of jobs whose ready rows are locked, those that no other transaction has locked
+LOCK_FREE = Query("lock_free", (Ids,), number_from_row, only=_SERVER)
 MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
 # ids, and {id: [lease, age]}
@@ -361,7 +363,9 @@ MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 # Jobs that are claimed together: one row for each run of their ids, and their own rows are not written. The first takes
 # the worker, and for each run the first id, the last id and whether they started.
 INSERT_CLAIMS = Query("insert_claims", (Now, Text, Json), only=_FILE)
-DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int), only=_FILE)  # queue, type, rank, first and last id
+# queue, type, rank, the first and the last id of a run; and a list of queue, type, rank and id
+DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_FILE)
+DELETE_READY = Query("delete_ready", (Json,), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
 _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>, claimed_at <= (select <now>) - <interval:3>

@@ -12,6 +12,7 @@ _SOURCES = (
     ("scheduled", _SINCE, "<job> where status = <scheduled>", "queue, type, id"),
     ("blocked", "null::timestamptz", "<job> where status = <blocked>", "queue, type, id"),
     ("running", "null::timestamptz", "<job> where status = <running>", "worker, id"),
+    ("running", "null::timestamptz", "<prefix>claimed", "id"),
 )
 _UNFINISHED = [
     (status, f"(select queue, type, {since} as since, attempt from {rows} order by {order}) as {status}")

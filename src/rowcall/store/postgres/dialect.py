@@ -7,7 +7,7 @@ order of the ids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import cast
 
@@ -16,7 +16,7 @@ from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
-from rowcall.store.jobs.queries import Ready, Success, inserted_from_row
+from rowcall.store.jobs.queries import Claimed, Ready, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import Inserted, NewJob, fields_of
 from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results, schema
@@ -128,10 +128,27 @@ class PostgresDialect:
 
     # claim
 
-    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+    def ready_jobs(
+        self,
+        queue: str,
+        types: Sequence[str],
+        limit: int,
+        now_ms: int | None,
+        alone: Collection[str] | None = None,
+    ) -> Plan[list[Ready]]:
         if len(types) == 1:
-            return self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, types[0])
-        return self._ready_of_types(queue, types, limit, now_ms)
+            found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, types[0])
+        else:
+            found = yield from self._ready_of_types(queue, types, limit, now_ms)
+        # A transaction that has locked a job may wait for its ready row, which is locked here: never wait for the job.
+        to_lock = [
+            job.id for job in found if not job.is_plain or alone is None or job.type in alone or job.queue in alone
+        ]
+        if not to_lock:
+            return found
+        locked = set((yield from self.ask(queries.LOCK_FREE, to_lock)))
+        missed = set(to_lock) - locked
+        return [job for job in found if job.id not in missed] if missed else found
 
     def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         found = yield from self.ask(queries.READY_OF_TYPES, now_ms, queue, limit, types)
@@ -150,8 +167,12 @@ class PostgresDialect:
         self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
         ids = [[job.id for job in jobs] for jobs in (started, buffered)]
-        rows = ",".join([f'"{job.row}"' for job in (*started, *buffered) if job.row is not None])
-        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, *ids, lease_ms, "{" + rows + "}")
+        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, *ids, lease_ms, _rows_of((*started, *buffered)))
+
+    def claim_together(
+        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
+    ) -> Plan[None]:
+        yield from self.ask(queries.CLAIM_TOGETHER, now_ms, worker, runs, _rows_of(jobs))
 
     # limits
 
@@ -163,8 +184,11 @@ class PostgresDialect:
 
     # settle
 
-    def settle_successes(self, settled: Sequence[Success], now_ms: int | None) -> Plan[set[int]]:
+    def settle_successes(
+        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
+    ) -> Plan[set[int]]:
         live: set[int] = set()
+        claim = (None, None, 1) if claimed is None else (*claimed, 2)
         plain = [row for row in settled if row.result is None and not row.begins_chain]
         if plain:
             lists = (
@@ -173,12 +197,12 @@ class PostgresDialect:
                 [-1 if row.started_age_ms is None else row.started_age_ms for row in plain],
                 [row.finished_age_ms for row in plain],
             )
-            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, *lists)))
+            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, *lists, *claim)))
         if len(plain) < len(settled):
             others = [row for row in settled if row.result is not None or row.begins_chain]
             document = {str(row.id): row for row in others}
             ids = [row.id for row in others]
-            live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document)))
+            live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)))
         return live
 
     # callers' connections
@@ -194,3 +218,8 @@ class PostgresDialect:
 
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
         return self._pages.page(wanted)
+
+
+def _rows_of(jobs: Sequence[Ready]) -> str:
+    """Return the rows of jobs in the table of ready jobs, as an array."""
+    return "{" + ",".join([f'"{job.row}"' for job in jobs if job.row is not None]) + "}"

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import Settlement, Success
-from rowcall.store.postgres.words import MOST_COUNT, field, fields, time_of
+from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field, fields, time_of
 
 # plain SQL may have put the highest number there: such a job harms only itself
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
+_IS_PLAIN = (
+    "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
+    " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
+    " and job.tags is null"
+)
 _READY_COLUMNS = ", ".join(
     [
         f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, <next:job.lease>",
@@ -144,10 +149,14 @@ peek = f"""
 
 
 def _ready(rows: str, lock: str = "for update skip locked") -> str:
-    """Return what is known about the jobs of some ready rows. A job that another transaction has locked is left out."""
+    """Return what is known about the jobs of some ready rows. Only the ready rows are locked."""
     return f"""select job.* from ({rows} {lock}) as first cross join lateral (
-        select {_READY_COLUMNS}, first.ctid::text from <job> as job
-        where id = first.id and {_IS_READY} and {_NOT_EXPIRED} {lock}) as job"""
+        select {_READY_COLUMNS}, {_IS_PLAIN}, first.ctid::text from <job> as job
+        where id = first.id and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
+
+
+lock_free = f"""
+    select id from <job> where id = any ($1::text::bigint[]) and {_IS_READY} for update skip locked"""
 
 
 _IN_ORDER = "order by rank, turn, id"
@@ -171,6 +180,18 @@ rest_of_types = f"""
 ready_ahead = f"""
     select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
       {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
+claim_together = """
+    with taken as (delete from <ready> where ctid = any ($4::text::tid[]))
+    insert into <claim> (worker, claimed_at, first_id, last_id, started)
+    select $2::text, (select <now>), (run ->> 0)::bigint, (run ->> 1)::bigint, (run ->> 2)::smallint
+    from jsonb_array_elements($3::text::jsonb) as given (run)"""
+# waits for a claim that has not been committed yet
+lock_ready_of = """
+    select 1 from <job> as job cross join lateral (
+      select 1 from <ready> as ready where ready.queue = job.queue and ready.type = job.type
+        and ready.rank = ~job.priority and ready.turn = coalesce(job.turn, job.id) and ready.id = job.id
+      for update) as ready
+    where job.id = any ($1::text::bigint[]) and job.status = <pending> and job.held is null"""
 lock_ready = "lock table <ready> in share row exclusive mode"
 mark_claimed = f"""
     with claimed as (delete from <ready> where ctid = any ($6::text::tid[]))
@@ -203,7 +224,7 @@ mismatched = f"""
                                 order by id), '[]'::jsonb)::text
       from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
 offered_jobs = f"""
-    select {_READY_COLUMNS}, null from <job> as job
+    select {_READY_COLUMNS} from <job> as job
     where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
 fail_unknown = f"""
     with failed as (
@@ -230,24 +251,46 @@ live = """
     select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
       select id from <job> as job
       where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
-settle_plain = f"""
-    update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null, result = null,
-      started_at = {_started("nullif(" + _given("$4") + ", -1)")},
-      finished_at = {_finished(_given("$5"))}
+
+
+def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, more: str, claim: int) -> str:
+    """Return the text; the parameters `claim` and the next two are the claim that the rows do not have yet."""
+    worker, claimed_at, step = f"${claim}::text", time_of(f"${claim + 1}"), f"${claim + 2}::int"
+    began = f"case when {worker} is null then {_BEGAN} else greatest({claimed_at}, job.created_at) end"
+    kept = "case when {0} is null then job.{1} end"
+    return f"""
+    update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE - 2}) + {step},
+      attempt = job.attempt + {step} - 1, worker = coalesce({worker}, job.worker), lease_until = null,
+      claimed_at = case when {worker} is null then job.claimed_at else greatest({claimed_at}, job.created_at) end,
+      started_at = case when {started_age_ms} is not null
+                        then greatest({began}, moment.now - {started_age_ms} * interval '1 millisecond')
+                        when {worker} is null then job.started_at else {began} end,
+      finished_at = greatest({began}, moment.now - {finished_age_ms} * interval '1 millisecond'),
+      heartbeat_at = {kept.format(worker, "heartbeat_at")}, progress = {kept.format(worker, "progress")},
+      progress_message = {kept.format(worker, "progress_message")}, error_code = null, error_detail = null,
+      traceback = null, {more}
     from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[]) and job.lease = {_given("$3")}
+    where job.id = any ($2::text::bigint[]) and job.lease = {lease}
     returning job.id"""
+
+
+settle_plain = _settle_successes(
+    _given("$3"), "nullif(" + _given("$4") + ", -1)", _given("$5"), "result = null", claim=6
+)
 settle_with_results = f"""
     with given as materialized (select $3::text::jsonb as document)
-    update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null,
+    {
+    _settle_successes(
+        _succeeded.lease,
+        _succeeded.started_age_ms,
+        _succeeded.finished_age_ms,
+        f'''
       result = {_succeeded.result}::jsonb,
       chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
-      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end,
-      started_at = {_started(_succeeded.started_age_ms)},
-      finished_at = {_finished(_succeeded.finished_age_ms)}
-    from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[]) and job.lease = {_succeeded.lease}
-    returning job.id"""
+      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end''',
+        claim=4,
+    )
+}"""
 record_attempts = f"""
     with given as materialized (select $3::text::jsonb as document)
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
@@ -322,7 +365,8 @@ survey = """
       exists (select from owner where not exists (select from <worker> where name = owner.name)
               and exists (select from <job> where status = <running> and worker = owner.name
                           and lease_until is null))
-      or exists (select from <job> where status = <running> and worker is null and lease_until is null)"""
+      or exists (select from <job> where status = <running> and worker is null and lease_until is null)
+      or exists (select from <claim> as claim where not exists (select from <worker> where name = claim.worker))"""
 owned_by = f"""
     select {_OWNED_COLUMNS} from <job> as job
     where status = <running> and lease_until is null and worker = $1::text

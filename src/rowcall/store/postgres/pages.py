@@ -39,17 +39,20 @@ class PostgresPages:
             f"""
             select <job_columns> from (
               select id from ({" union all ".join(f"({arm})" for arm in arms)}) as first order by id desc limit $1::int
-            ) as page cross join lateral (select * from <job> where id = page.id offset 0) as job
+            ) as page cross join lateral (select * from <prefix>jobs where id = page.id offset 0) as job
             order by page.id desc""",
             self._prefix,
         )
 
 
-_NEWEST = "select <job_columns> from <job> as job where job.id < $2::bigint order by job.id desc limit $1::int"
+_NEWEST = "select <job_columns> from <prefix>jobs as job where job.id < $2::bigint order by job.id desc limit $1::int"
 # Both say it so that no planner hopes to meet the running, or the tagged, soon among all others: `offset 0` is a fence,
 # and the order of pairs is that of one index alone.
 _RUNNING = """
-    select id from (select id from <job> where status = <running> <asked> offset 0) as running
+    select id from (
+      (select id from <job> where status = <running> <asked> offset 0)
+      union all
+      (select id from <prefix>claimed where true <asked>)) as running
     where id < $2::bigint order by id desc limit $1::int"""
 
 

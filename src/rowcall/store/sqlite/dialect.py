@@ -6,7 +6,7 @@ commit. So a claim may be a read followed by a write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import cast
@@ -30,6 +30,7 @@ from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
+MOST_RANGES = 8
 
 _ready = msgspec.json.Decoder(list[Ready])
 
@@ -125,7 +126,14 @@ class SqliteDialect:
 
     # claim
 
-    def ready_jobs(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+    def ready_jobs(
+        self,
+        queue: str,
+        types: Sequence[str],
+        limit: int,
+        now_ms: int | None,
+        alone: Collection[str] | None = None,
+    ) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
             found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit, now_ms)
             found += yield from self.ready_jobs(queue, types[MOST_TYPES_MERGED:], limit, now_ms)
@@ -153,9 +161,14 @@ class SqliteDialect:
     def claim_together(
         self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
     ) -> Plan[None]:
-        for queue, task, priority in {(job.queue, job.type, job.priority) for job in jobs}:
-            for first, last, _ in runs:
-                yield from self.ask(queries.DELETE_READY, queue, task, ~priority, first, last)
+        kinds = {(job.queue, job.type, ~job.priority) for job in jobs}
+        if len(kinds) * len(runs) <= MOST_RANGES:
+            for kind in kinds:
+                for first, last, _ in runs:
+                    yield from self.ask(queries.DELETE_READY_RUN, *kind, first, last)
+        else:
+            rows = [(job.queue, job.type, ~job.priority, job.id) for job in jobs]
+            yield from self.ask(queries.DELETE_READY, rows)
         yield from self.ask(queries.INSERT_CLAIMS, now_ms, worker, runs)
 
     # limits

@@ -143,9 +143,13 @@ insert_claims = """
     select $2, <now>, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
     from json_each($3)"""
 # all ids of the run are claimed, whatever their turn
-delete_ready = """
+delete_ready_run = """
     delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
       and id between $4 and $5"""
+delete_ready = """
+    delete from <ready> where (queue, type, rank, turn, id) in (
+      select json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+             json_extract(value, '$[3]'), json_extract(value, '$[3]') from json_each($1))"""
 
 changes = "select changes()"
 _BEGAN = "coalesce(max($4, created_at), claimed_at, created_at)"
