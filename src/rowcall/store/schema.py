@@ -298,8 +298,9 @@ INDEXES = (
 )
 
 # What a claim means for a job, while it is not written into the job's own row.
-_IS_CLAIMED = (
-    "job.id between claim.first_id and claim.last_id and job.lease = 0 and job.status = <pending> and job.held is null"
+IS_CLAIMED = (
+    "job.id between claim.first_id and claim.last_id and <by_id:job.lease> = 0 and <by_id:job.status> = <pending>"
+    " and <by_id:job.held> is null"
 )
 _CLAIMED_AT = "<greatest:claim.claimed_at, job.created_at>"
 _BY_CLAIM = {
@@ -327,14 +328,12 @@ select {
         for name in _COLUMNS
     )
 }
-from <job> as job left join <claim> as claim on {_IS_CLAIMED}
+from <job> as job left join <claim> as claim on {IS_CLAIMED}
 """
-_CLAIMED = f"""
+# each database has its own way to read the jobs by their ids alone
+CLAIMED = """
 create view <prefix>claimed as
-select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker
-from <claim> as claim cross join <job> as job where {_IS_CLAIMED}
-"""
-IS_CLAIMED = _IS_CLAIMED
+select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker from <claim> as claim cross join"""
 
 # The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 # `~` is the one way to turn an order round that no number is too large for
@@ -415,7 +414,7 @@ select id, (select max(finished_at) from <attempt> as attempt where attempt.job_
 from <job> as job where status = <pending> and held = 'mismatch'
 """
 
-VIEWS = (_JOBS, _CLAIMED, _ATTEMPTS, _TIMELINE)
+VIEWS = (_JOBS, _ATTEMPTS, _TIMELINE)
 
 
 def definitions(columns: str, define: Callable[[str, str, str], str]) -> Iterator[str]:

@@ -18,7 +18,9 @@ EDGES = f"""
 KEYS = "update rowcall_job set key = 'key ' || id % 1000"
 CHAINS = "update rowcall_job set chain_id = id - id % 3, chain_index = id % 3 where id > 3 and id % 2"
 
-_bare_scan = re.compile(r"^SCAN (?!given\b|json_each\b|sqlite_sequence\b|\(|constant|CONSTANT|\d)(?!.*VIRTUAL TABLE)")
+_bare_scan = re.compile(
+    r"^SCAN (?!given\b|claim\b|json_each\b|sqlite_sequence\b|\(|constant|CONSTANT|\d)(?!.*VIRTUAL TABLE)"
+)
 _search = re.compile(r"^SEARCH (\w+)")
 
 

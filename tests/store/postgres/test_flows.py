@@ -47,7 +47,7 @@ KEYS = "update rowcall_job set key = 'key ' || id % 1000, chain_id = id - id % 3
 BLOCKED = "insert into rowcall_job (type, status) select 'a', 'blocked' from generate_series(1, 5000)"
 FAN_OUT = "insert into rowcall_edge (blocker_id, job_id, position) select 1, id, 0 from rowcall_job where id > 1"
 FAN_IN = "insert into rowcall_edge (blocker_id, job_id, position) select id, 10000, id from rowcall_job"
-READ_WHOLE = {"unsure edges": {"rowcall_edge_unsure"}}
+READ_WHOLE = {"unsure edges": {"rowcall_edge_unsure"}, "results of blockers": {"rowcall_claim"}}
 BIG_ENOUGH = 0.1
 
 

@@ -17,6 +17,7 @@ from tests.store.databases import fill, migrated, query_plan, read_from
 PAGES = SqlitePages("rowcall_")
 SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
+CLAIMED_TOGETHER = "SEARCH job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
 SOURCE_NAMES = {source.index_name or source.table: source for source in SOURCES}
 
@@ -86,7 +87,10 @@ def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, 
 
 
 def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
-    assert query_plan(database, PAGES.newest) == ["SEARCH job USING INTEGER PRIMARY KEY (rowid<?)"]
+    assert query_plan(database, PAGES.newest) == [
+        "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)",
+        "SCAN claim LEFT-JOIN",  # few: those that no job's own row has yet
+    ]
 
 
 def test_a_page_of_a_tag_goes_back_along_the_tag(database: sqlite3.Connection) -> None:
@@ -104,10 +108,11 @@ def test_a_page_of_a_tag_and_a_status_goes_back_along_both(database: sqlite3.Con
 
 
 def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
-    (page,) = reads(database, PAGES.running)
-    (stuck,) = reads(database, SQL.running)
-    assert "INDEX rowcall_job_owned" in page
-    assert stuck == "SCAN job USING INDEX rowcall_job_owned"
+    page, stuck = reads(database, PAGES.running), reads(database, SQL.running)
+    assert "INDEX rowcall_job_owned" in page[0]
+    assert page[1:] == [CLAIMED_TOGETHER]
+    assert "INDEX rowcall_job_owned" in stuck[0]
+    assert sorted(stuck[1:]) == sorted([CLAIMED_TOGETHER, *[f"SEARCH job {BY_ID}"] * (len(stuck) - 2)])
 
 
 def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
@@ -120,10 +125,11 @@ def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Conn
     sql = getattr(SQL, name)
     assert reads(database, sql) == [
         "SCAN rowcall_ready",
+        CLAIMED_TOGETHER,
         *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes),
     ]
     arms = sql.split("union all")
-    assert len(arms) == 1 + len(indexes)
+    assert len(arms) == 2 + len(indexes)
     for index in indexes[:-1]:  # for running jobs, which are few, the index holds the worker alone
         (arm,) = (
             arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]

@@ -237,14 +237,8 @@ _PAST = f"""
     where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
 PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
-_LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
-_RUNNING = f"""
-    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{_LAST_SEEN}>
-    from <prefix>jobs as job left join <worker> as worker on worker.name = job.worker
-    where job.id in (select id from <job> <indexed:job_owned> where status = <running>
-                     union all select id from <prefix>claimed)
-    order by {_LAST_SEEN}, job.id limit <int:1>"""
-RUNNING = Query("running", (Int,), running_from_row, text=_RUNNING)  # the longest without a heartbeat first
+LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
+RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
 
 # Folding removes what it returns. Rows that another transaction has locked are left to it.
 REMOVE_TALLIES = Query("remove_tallies", (Ms, Int), tally_from_row)

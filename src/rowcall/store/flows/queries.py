@@ -28,6 +28,7 @@ from rowcall.store.columns import job_from_row, milliseconds, text
 from rowcall.store.new_job import Blocker as Blocker
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.new_job import Unique as Unique
+from rowcall.store.schema import IS_CLAIMED
 from rowcall.store.statement import (
     Ids,
     Int,
@@ -254,13 +255,15 @@ UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
+_STATUS = f"""case when exists (select 1 from <claim> as claim where {IS_CLAIMED.replace("job.", "head.")})
+                     then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""
     select edge.position,
-           case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else <text_of:head.status> end,
+           case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else {_STATUS} end,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
                 else <text_of:head.result> end,
            edge.blocker_id, edge.of_chain, edge.state
-    from <edge> as edge left join <prefix>jobs as head on head.id = edge.blocker_id
+    from <edge> as edge left join <job> as head on head.id = edge.blocker_id
     where edge.job_id = <bigint:1> order by edge.position"""
 BLOCKER_RESULTS = Query("blocker_results", (Int,), blocker_result_from_row, text=_BLOCKER_RESULTS)
 

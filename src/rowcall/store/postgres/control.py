@@ -24,8 +24,8 @@ interrupted = f"""
     from (select (pair ->> 0)::bigint as id, (pair ->> 1)::bigint as lease
           from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
     left join lateral (
-      select id, lease, status, cancel_lease from <prefix>jobs as job where job.id = given.id offset 0) as job
-      on job.lease = given.lease and job.status = <running>
+      select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
+      on job.status = <running> and job.lease = given.lease or job.status = <pending> and job.lease = given.lease - 1
     where job.id is null or job.cancel_lease = job.lease"""
 failed_with = """
     select round(date_part('epoch', job.finished_at) * 1000000)::bigint, <job_columns> from <job> as job

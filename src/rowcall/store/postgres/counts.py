@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
+from rowcall.store.counts.queries import LAST_SEEN, MOST_ATTEMPTS_COUNTED
 
 _SINCE = "greatest(run_at, created_at)"
 # the orders are those of the indexes that hold every column that is counted
@@ -36,6 +36,12 @@ unfinished_attempts = f"""
       {_ATTEMPTS}
     ) as counted
     group by 1, 2"""
+running = f"""
+    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{LAST_SEEN}>
+    from (select id from <job> where status = <running> union all select id from <prefix>claimed) as found
+      cross join lateral (select * from <prefix>jobs where id = found.id offset 0) as job
+      left join <worker> as worker on worker.name = job.worker
+    order by {LAST_SEEN}, job.id limit <int:1>"""
 error_spans = f"""
     select given.code, (select <ms_or_null:finished_at> from {_FAILED} limit 1),
            (select <ms_or_null:finished_at> from {_FAILED} desc limit 1),

@@ -7,7 +7,7 @@ from rowcall.store import schema
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.rendering import literals
-from rowcall.store.schema import INDEXES, READY_COLUMNS, READY_ROW, VIEWS, Migration, create_table
+from rowcall.store.schema import CLAIMED, INDEXES, IS_CLAIMED, READY_COLUMNS, READY_ROW, VIEWS, Migration, create_table
 
 TABLE_EXISTS = "select 1 where to_regclass('<migration>') is not null"
 # the version, the oldest code that later migrations allow, and the tables that are missing
@@ -270,6 +270,8 @@ create trigger <prefix>job_emptied after truncate on <job> for each statement
 execute function <prefix>count_none()
 """
 
+_CLAIMED = f"{CLAIMED} lateral (select * from <job> as job where {IS_CLAIMED} offset 0) as job"
+
 MIGRATIONS = (
     Migration(
         1,
@@ -281,7 +283,7 @@ MIGRATIONS = (
             *(*INDEXES, *_MORE_INDEXES),
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
-            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS, *VIEWS),
+            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS, _CLAIMED, *VIEWS),
         ),
     ),
 )

@@ -13,7 +13,9 @@ lock_attempts = """
 interrupted = f"""
     select given.id, given.lease, job.id is not null, {REASON}
     from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each($1)) given
-    left join <prefix>jobs as job on job.id = given.id and job.lease = given.lease and job.status = <running>
+    left join <job> as job on job.id = given.id
+      and (+job.status = <running> and job.lease = given.lease
+           or +job.status = <pending> and job.lease = given.lease - 1)
     where job.id is null or job.cancel_lease = job.lease"""
 failed_with = """
     select job.finished_at, <job_columns> from <job> as job indexed by <prefix>job_failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
+from rowcall.store.counts.queries import LAST_SEEN, MOST_ATTEMPTS_COUNTED
 from rowcall.store.jobs.pages import FINISHED_SOURCE
 from rowcall.store.sqlite.pages import groups_of
 
@@ -37,6 +37,13 @@ unfinished_attempts = f"""
     select type, min(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (
       {_ATTEMPTS})
     group by 1, 2"""
+running = f"""
+    select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{LAST_SEEN}>
+    from (select id from <job> indexed by <prefix>job_owned where status = <running>
+          union all select id from <prefix>claimed) as found
+      cross join <prefix>jobs as job on job.id = found.id
+      left join <worker> as worker on worker.name = job.worker
+    order by {LAST_SEEN}, job.id limit <int:1>"""
 error_spans = f"""
     select given.value, (select min(finished_at) from {_FAILED}), (select max(finished_at) from {_FAILED}),
            (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)

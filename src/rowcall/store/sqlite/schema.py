@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from rowcall.domain.job import Status
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
-from rowcall.store.schema import INDEXES, READY_COLUMNS, READY_ROW, TABLES, VIEWS, Migration, create_table
+from rowcall.store.schema import (
+    CLAIMED,
+    INDEXES,
+    IS_CLAIMED,
+    READY_COLUMNS,
+    READY_ROW,
+    TABLES,
+    VIEWS,
+    Migration,
+    create_table,
+)
 from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
 
 LONGEST_STEP = 1_000_000  # more than one statement inserts
@@ -178,6 +188,8 @@ create trigger <prefix>job_belongings after delete on <job> begin
 end
 """
 
+_CLAIMED = f"{CLAIMED} <job> as job where {IS_CLAIMED}"
+
 MIGRATIONS = (
     Migration(
         1,
@@ -187,7 +199,7 @@ MIGRATIONS = (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
             *(_TAG_TRIGGER, _TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
-            *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, *VIEWS),
+            *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, _CLAIMED, *VIEWS),
         ),
     ),
 )
