@@ -79,7 +79,7 @@ def test_a_page_merges_the_heads_of_groups(
         return
     expected = [way for source in sources_of(wanted) for way in hops(source)]
     if status in (None, Status.RUNNING):
-        expected += ["rowcall_job_owned()", BY_ID]  # the second for those that are claimed together
+        expected += ["rowcall_job_owned()", BY_ID]  # the second for jobs that are claimed together
     # which groups of finished jobs there are is in either of their indexes
     found = [way.replace("_aged(", "_finished(") for way in ways(plan)]
     assert Counter(found) == Counter([*expected, BY_ID]), plan

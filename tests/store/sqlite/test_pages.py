@@ -89,7 +89,7 @@ def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, 
 def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
     assert query_plan(database, PAGES.newest) == [
         "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)",
-        "SCAN claim LEFT-JOIN",  # few: those that no job's own row has yet
+        "SCAN claim LEFT-JOIN",  # few: claims that no job's own row has yet
     ]
 
 

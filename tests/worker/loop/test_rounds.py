@@ -58,7 +58,7 @@ def test_one_transaction_settles_and_stages_and_claims(tmp_path: Path, monkeypat
 
     def does_all(statements: list[str]) -> bool:
         texts = catalogue("rowcall_").texts()
-        return {texts[name] for name in ("settle_successes", "stage", "mark_claimed_alike")} <= set(statements)
+        return {texts[name] for name in ("settle_successes", "stage", "insert_claims")} <= set(statements)
 
     assert len([one for one in transactions.rounds if does_all(one)]) == 1
 

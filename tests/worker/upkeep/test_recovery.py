@@ -88,7 +88,7 @@ def test_a_job_that_was_only_buffered_never_pays(site: Site, jobs: Rowcall) -> N
     held = jobs.stats().by_status["running"]
     with closing(sqlite3.connect(site.database)) as connection:
         (buffered,) = connection.execute(
-            "select count(*) from rowcall_job where status = 'running' and started_at is null"
+            "select count(*) from rowcall_jobs where status = 'running' and started_at is null"
         ).fetchone()
     assert buffered > 0
     watcher = Recovery(queue_of(jobs))

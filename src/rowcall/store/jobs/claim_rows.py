@@ -1,7 +1,7 @@
 """Jobs that a worker claims together: one row for each run of their ids, instead of a write to each job.
 
-Most jobs end within milliseconds, and are then written once, with the claim and the end together. Whoever asks for such
-a job reads the view that adds what the claim row says. Whoever changes it first writes the claim into the job's own row
+Most jobs end within milliseconds, and are then written once, with the claim and the end together. A read of such a job
+goes through a view that adds what the claim row says. A change of it first writes the claim into the job's own row
 (`write_claims_of`). A job under a claim row is pending, has a lease of 0, and is not in the table of
 ready jobs. Its lease becomes 1 when its claim is written, and 2 when it ends. It never returns to 0: so a worker that
 finds 0 may settle it, and a worker whose claim was recovered by another one may not.
@@ -68,7 +68,7 @@ def write_claims_of_gone(dialect: Dialect) -> Plan[None]:
 
 
 def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[None]:
-    """Write the claims whose jobs run for so long that somebody may want to see them."""
+    """Write the claims of jobs that have run for a while, so that plain SQL sees them, too."""
     ids = [claim.id for claim in claims if claim.is_old]
     if ids:
         yield from dialect.ask(queries.WRITE_CLAIMS, ids)
@@ -87,7 +87,7 @@ def settle_claimed(
         live |= found
     if live:
         rest = [row for row in settled if row.id not in live]
-    if rest:  # these were claimed one by one, or somebody has written their claims
+    if rest:  # these were claimed one by one, or their claims were written meanwhile
         live |= yield from dialect.settle_successes(rest, now_ms)
     return live
 

@@ -351,7 +351,7 @@ READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SER
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
-# of jobs whose ready rows are locked, those that no other transaction has locked
+# the jobs of locked ready rows, except jobs that another transaction has locked
 LOCK_FREE = Query("lock_free", (Ids,), number_from_row, only=_SERVER)
 MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)

@@ -26,6 +26,7 @@ from rowcall.testing.conformance.cases.chains import (  # noqa: E402  # noqa: E4
     TestFixedChains,
 )
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
+from rowcall.testing.conformance.cases.claim_rows import TestClaimRows  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
@@ -106,6 +107,7 @@ __all__ = [
     "TestChainResults",
     "TestChainRows",
     "TestClaim",
+    "TestClaimRows",
     "TestClockJumps",
     "TestCompletedByHand",
     "TestCounts",

@@ -48,8 +48,13 @@ class StoreWorker:
         )
         queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
 
-    def claim(self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None) -> Claim:
-        """A round that claims: `slots` jobs are started, `buffer` more wait with the worker."""
+    def claim(
+        self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None, together: bool = True
+    ) -> Claim:
+        """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
+
+        `together`: plain jobs are claimed by claim rows.
+        """
         return self._round(
             [],
             Demand(
@@ -58,6 +63,7 @@ class StoreWorker:
                 buffer=buffer,
                 queues=None if queues is None else dict.fromkeys(queues),
                 limits=queue_of(self._jobs).limits.declared,
+                quick=together,
             ),
         )
 
@@ -71,6 +77,10 @@ class StoreWorker:
         tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         ended = Ended(ready.id, ready.lease, transition, then=then)
         return ready.id in self._round([ended], Demand(worker=self.name, slots=0), tallies).settled
+
+    def write_old_claims(self) -> None:
+        """A round that neither settles nor claims."""
+        self._round([], Demand(worker=self.name, slots=0))
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""

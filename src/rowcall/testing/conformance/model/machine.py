@@ -212,12 +212,12 @@ class QueueMachine(RuleBasedStateMachine):
     # by workers
 
     @precondition(lambda self: self._busy_queues())
-    @rule(pick=PICK, slots=st.integers(1, 2), buffer=st.integers(0, 3))
-    def claim_by_worker(self, pick: int, slots: int, buffer: int) -> None:
+    @rule(pick=PICK, slots=st.integers(1, 2), buffer=st.integers(0, 3), together=st.booleans())
+    def claim_by_worker(self, pick: int, slots: int, buffer: int, together: bool) -> None:
         while len(self.workers) < 2:
             self.workers.append(StoreWorker(self.jobs, f"worker-{next(self.tokens)}"))
         worker, queue = _pick(self.workers, pick // 2), self._busy_queue(pick)
-        taken = worker.claim(slots=slots, buffer=buffer, queues=[queue])
+        taken = worker.claim(slots=slots, buffer=buffer, queues=[queue], together=together)
         self.model.stage()
         ready = self.model.ready(queue)
         assert [one.id for one in taken.started] == ready[:slots]

@@ -1,0 +1,81 @@
+"""Runs of ids, and claims that other transactions of a server have not committed yet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rowcall import Job, Rowcall, Status
+from rowcall.domain.outcome import Succeeded
+from rowcall.store.jobs.claim_rows import runs_of
+from rowcall.testing.conformance.worker_parts import StoreWorker
+from rowcall.testing.waiting import eventually
+
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+CLAIM = """
+    with taken as (delete from rowcall_ready where id = %(id)s)
+    insert into rowcall_claim (worker, claimed_at, first_id, last_id, started)
+    values ('other', now(), %(id)s, %(id)s, 1)"""
+
+
+@given(st.sets(st.integers(1, 60)))
+def test_runs_hold_exactly_the_ids_and_have_gaps_between_them(ids: set[int]) -> None:
+    runs = runs_of(list(ids))
+    assert [number for first, last in runs for number in range(first, last + 1)] == sorted(ids)
+    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(runs))
+
+
+@pytest.fixture
+def jobs(postgres_url: str) -> Iterator[Rowcall]:
+    with Rowcall(postgres_url) as jobs:
+        yield jobs
+
+
+def begun_while_claimed(jobs: Rowcall, url: str, job: Job, act: Callable[[], object]) -> Future[object]:
+    """Begin an action while another transaction claims the job, and commit that one once the action waits for it."""
+    with (
+        psycopg.connect(url) as claimer,
+        psycopg.connect(url, autocommit=True) as watcher,
+        ThreadPoolExecutor() as pool,
+    ):
+        claimer.execute(CLAIM, {"id": job.id})
+        begun = pool.submit(act)
+        eventually(lambda: watcher.execute(WAITING).fetchone() == (1,), message="the action waits")
+        claimer.commit()
+    return begun
+
+
+def test_a_cancel_waits_for_a_claim_and_then_sees_it(jobs: Rowcall, postgres_url: str) -> None:
+    worker, job = StoreWorker(jobs, "other"), jobs.enqueue("send")
+    begun_while_claimed(jobs, postgres_url, job, lambda: jobs.cancel(job)).result()
+    assert jobs.get(job).status is Status.RUNNING
+    worker.write_old_claims()
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute("select status, lease, cancel_lease from rowcall_job").fetchall() == [
+            ("running", 1, 1)
+        ]
+
+
+def test_a_priority_set_beside_a_claim_does_not_make_the_job_ready_again(jobs: Rowcall, postgres_url: str) -> None:
+    StoreWorker(jobs, "other")
+    job = jobs.enqueue("send")
+    begun_while_claimed(jobs, postgres_url, job, lambda: jobs.set_priority(job, 5)).result()
+    assert (jobs.get(job).status, jobs.get(job).priority) == (Status.RUNNING, 5)
+    assert StoreWorker(jobs, "late").claim(slots=9).started == []
+
+
+def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postgres_url: str) -> None:
+    first, second = jobs.enqueue("send"), jobs.enqueue("send")
+    worker = StoreWorker(jobs, "together")
+    with psycopg.connect(postgres_url) as other:
+        other.execute("update rowcall_job set priority = 3 where id = %s", [first.id])
+        (claimed,) = worker.claim(slots=9).started
+        assert claimed.id == second.id
+    assert worker.settle(claimed, Succeeded())
+    assert [one.id for one in worker.claim(slots=9).started] == [first.id]
