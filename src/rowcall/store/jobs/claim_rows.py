@@ -56,15 +56,21 @@ def write_claims_of(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
         yield from dialect.ask(queries.WRITE_CLAIMS_OF_JOBS, list(job_ids))
 
 
+def write_free_claims_of(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
+    """`write_claims_of`, except of jobs that other transactions have locked. It waits for none of them."""
+    if job_ids:
+        yield from dialect.ask(queries.WRITE_FREE_CLAIMS_OF_JOBS, list(job_ids))
+
+
 def write_claims_of_worker(dialect: Dialect, worker: str) -> Plan[None]:
     yield from dialect.ask(queries.WRITE_CLAIMS_OF_WORKER, worker)
-    yield from dialect.ask(queries.DELETE_CLAIMS_OF_WORKER, worker)
+    yield from dialect.ask(queries.DELETE_DONE_OF_WORKER, worker)
 
 
 def write_claims_of_gone(dialect: Dialect) -> Plan[None]:
     """Write the claims of workers that are not registered."""
     yield from dialect.ask(queries.WRITE_CLAIMS_OF_GONE)
-    yield from dialect.ask(queries.DELETE_CLAIMS_OF_GONE)
+    yield from dialect.ask(queries.DELETE_DONE_OF_GONE)
 
 
 def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[None]:
@@ -72,7 +78,7 @@ def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[None]:
     ids = [claim.id for claim in claims if claim.is_old]
     if ids:
         yield from dialect.ask(queries.WRITE_CLAIMS, ids)
-        yield from dialect.ask(queries.DELETE_CLAIMS, ids)
+        yield from dialect.ask(queries.DELETE_DONE_CLAIMS, ids)
 
 
 def settle_claimed(

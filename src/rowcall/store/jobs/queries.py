@@ -371,24 +371,27 @@ _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>, claimed_at <= (select <now>) - <interval:3>
     from <claim> where worker = <text:2> order by id"""
 CLAIMS_OF = Query("claims_of", (Now, Text, Int), row_as(ClaimRow), text=_CLAIMS_OF)
-# to write a claim into the jobs' own rows: of some jobs, of some claims, of a worker, of workers that are gone
-_WRITE = f"update <job> as job set {WRITE_CLAIM} from <claim> as claim where {IS_CLAIMED}"
-_IS_GONE = "not exists (select 1 from <worker> as worker where worker.name = claim.worker)"
+_CLAIMED_OF = "select id from <prefix>claimed as claimed where claimed.worker = <text:1>"
+CLAIMED_OF = Query("claimed_of", (Text,), number_from_row, text=_CLAIMED_OF)
+# To write claims into the jobs' own rows: of some jobs, where the first waits for rows that others have locked; of some
+# claims, of a worker, of workers that are gone. What others have locked keeps its claim row.
 LOCK_READY_OF = Query("lock_ready_of", (Ids,), only=_SERVER)
-WRITE_CLAIMS_OF_JOBS = Query("write_claims_of_jobs", (Ids,), text=f"{_WRITE} and job.id <in_ids:1> returning 1")
-WRITE_CLAIMS = Query("write_claims", (Ids,), text=f"{_WRITE} and claim.id <in_ids:1>")
-WRITE_CLAIMS_OF_WORKER = Query("write_claims_of_worker", (Text,), text=f"{_WRITE} and claim.worker = <text:1>")
-WRITE_CLAIMS_OF_GONE = Query("write_claims_of_gone", text=f"{_WRITE} and {_IS_GONE}")
-DELETE_CLAIMS = Query("delete_claims", (Ids,), text="delete from <claim> where id <in_ids:1>")
-DELETE_CLAIMS_OF_WORKER = Query("delete_claims_of_worker", (Text,), text="delete from <claim> where worker = <text:1>")
-DELETE_CLAIMS_OF_GONE = Query("delete_claims_of_gone", text=f"delete from <claim> as claim where {_IS_GONE}")
-# of these, the claims that have no job left; the last ids end last
-_DELETE_DONE_CLAIMS = """
-    delete from <claim> where id <in_ids:1> and (
+WRITE = f"update <job> as job set {WRITE_CLAIM} from <claim> as claim where {IS_CLAIMED}"
+IS_GONE = "not exists (select 1 from <worker> as worker where worker.name = claim.worker)"
+WRITE_CLAIMS_OF_JOBS = Query("write_claims_of_jobs", (Ids,), text=f"{WRITE} and job.id <in_ids:1> returning 1")
+WRITE_FREE_CLAIMS_OF_JOBS = Query("write_free_claims_of_jobs", (Ids,))
+WRITE_CLAIMS = Query("write_claims", (Ids,))
+WRITE_CLAIMS_OF_WORKER = Query("write_claims_of_worker", (Text,))
+WRITE_CLAIMS_OF_GONE = Query("write_claims_of_gone")
+# the claims that have no job left; the last ids end last
+_DELETE_DONE = """
+    delete from <claim> as claim where (
       select 1 from <job> as job where job.id between first_id and last_id
         and job.lease = 0 and <by_id:job.status> = <pending> and <by_id:job.held> is null
-      order by job.id desc limit 1) is null"""
-DELETE_DONE_CLAIMS = Query("delete_done_claims", (Ids,), text=_DELETE_DONE_CLAIMS)
+      order by job.id desc limit 1) is null and"""
+DELETE_DONE_CLAIMS = Query("delete_done_claims", (Ids,), text=f"{_DELETE_DONE} id <in_ids:1>")
+DELETE_DONE_OF_WORKER = Query("delete_done_of_worker", (Text,), text=f"{_DELETE_DONE} worker = <text:1>")
+DELETE_DONE_OF_GONE = Query("delete_done_of_gone", text=f"{_DELETE_DONE} {IS_GONE}")
 
 # Ready rows without a job that may be claimed, and such jobs without a row: only where triggers were switched off.
 _OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
@@ -478,6 +481,7 @@ _REMOVE_IDLE_WORKER = """
     delete from <worker> where name = <text:1> and not exists (
       select 1 from <job> <indexed:job_owned>
       where status = <running> and lease_until is null and worker = <text:1>)
+      and not exists (select 1 from <claim> where worker = <text:1>)
     returning name"""
 REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
 _HEARTBEAT_OF_WORKER = (

@@ -10,7 +10,7 @@ from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs import queries
-from rowcall.store.jobs.claim_rows import write_claims_of_gone, write_claims_of_worker
+from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
 from rowcall.store.jobs.queries import Owned, Registration
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free, free_worker
@@ -90,7 +90,8 @@ def release_unknown(
 
     `held` has the attempts (ids and leases) that the worker knows about.
     """
-    yield from write_claims_of_worker(dialect, worker)
+    claimed = {(job_id, 1) for job_id in (yield from dialect.ask(queries.CLAIMED_OF, worker))}
+    yield from write_claims_of(dialect, [job_id for job_id, _ in sorted(claimed - set(held))])
     owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
     ended = [
@@ -98,7 +99,7 @@ def release_unknown(
         for job in unknown
     ]
     yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
-    return {(job.id, job.lease) for job in owned}
+    return claimed | {(job.id, job.lease) for job in owned}
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:

@@ -21,7 +21,7 @@ from rowcall.store.flows.enqueue import insert_each
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
-from rowcall.store.jobs.claim_rows import delete_done, settle_claimed, write_claims_of
+from rowcall.store.jobs.claim_rows import delete_done, settle_claimed, write_claims_of, write_free_claims_of
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
@@ -251,14 +251,14 @@ def settle_completed(
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
     ids = sorted(one.job_id for one in ended)
-    yield from write_claims_of(dialect, [one.job_id for one in ended if one.lease == 1])
+    yield from write_free_claims_of(dialect, [one.job_id for one in ended if one.lease == 1])
     existing = yield from dialect.ask(queries.EXISTING, ids)
     found = dict((yield from dialect.ask(queries.LOCK_LEASES, ids)))
     undecided = set(existing) - found.keys()  # another transaction has locked the row
     rolled_back, committed = [], set()
     for one in ended:
         lease, status = found.get(one.job_id) or (-1, "")
-        if lease == one.lease:
+        if lease in (one.lease, one.lease - 1):  # the second: its claim is only in a claim row
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)

@@ -6,8 +6,9 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import Settlement, Success
+from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field, fields, time_of
+from rowcall.store.schema import IS_CLAIMED
 
 # plain SQL may have put the highest number there: such a job harms only itself
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
@@ -192,6 +193,20 @@ lock_ready_of = """
         and ready.rank = ~job.priority and ready.turn = coalesce(job.turn, job.id) and ready.id = job.id
       for update) as ready
     where job.id = any ($1::text::bigint[]) and job.status = <pending> and job.held is null"""
+
+
+def _write_free(which: str, of_job: str = "") -> str:
+    """Return the text that writes claims, except of jobs that another transaction has locked."""
+    return f"""{WRITE} and {which} {of_job} and job.id = any (array(
+      select free.id from <claim> as claim cross join lateral (
+        select id from <job> as job where {IS_CLAIMED} {of_job} for update skip locked) as free
+      where {which}))"""
+
+
+write_free_claims_of_jobs = _write_free("true", "and job.id = any ($1::text::bigint[])")
+write_claims = _write_free("claim.id = any ($1::text::bigint[])")
+write_claims_of_worker = _write_free("claim.worker = $1::text")
+write_claims_of_gone = _write_free(IS_GONE)
 lock_ready = "lock table <ready> in share row exclusive mode"
 mark_claimed = f"""
     with claimed as (delete from <ready> where ctid = any ($6::text::tid[]))
@@ -342,6 +357,7 @@ serve_nothing = """
       heartbeat_at = <now>
     where name = $2::text and not exists (
       select from <job> where status = <running> and lease_until is null and worker = $2::text)
+      and not exists (select from <claim> where worker = $2::text)
     returning name"""
 mark_listening = "update <worker> set listening = $2::int <> 0 where name = $1::text returning name"
 # a transaction that has written jobs and not committed yet may not have seen that this worker listens

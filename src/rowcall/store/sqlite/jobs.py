@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import Settlement, Success
+from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
 from rowcall.store.sqlite.words import LARGEST, given
 
 _READY_COLUMNS = (
@@ -151,6 +151,11 @@ delete_ready = """
       select json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
              json_extract(value, '$[3]'), json_extract(value, '$[3]') from json_each($1))"""
 
+write_free_claims_of_jobs = f"{WRITE} and job.id <in_ids:1>"
+write_claims = f"{WRITE} and claim.id <in_ids:1>"
+write_claims_of_worker = f"{WRITE} and claim.worker = <text:1>"
+write_claims_of_gone = f"{WRITE} and {IS_GONE}"
+
 changes = "select changes()"
 _BEGAN = "coalesce(max($4, created_at), claimed_at, created_at)"
 _CLAIM = """attempt = attempt + $5 - 1, worker = coalesce($3, worker),
@@ -232,7 +237,9 @@ register_worker = """
     values ($2, $3, $4, $5, $6, $7, $8, $9, <now>, <now>)"""
 serve_nothing = f"""
     update <worker> set queues = '', concurrency = 0, heartbeats = heartbeats + 1, heartbeat_at = <now>
-    where name = $2 and not exists (select 1 from {_OWNED_BY_WORKERS} and worker = $2) returning name"""
+    where name = $2 and not exists (select 1 from {_OWNED_BY_WORKERS} and worker = $2)
+      and not exists (select 1 from <claim> where worker = $2)
+    returning name"""
 survey = f"""
     select (select json_group_array(json_array(name, host, heartbeats, lease_ms, lock_path))
             from (select name, host, heartbeats, lease_ms, lock_path from <worker> order by name)),
