@@ -31,7 +31,7 @@ begin
 end
 $body$;
 create trigger meet_locks after update on rowcall_job for each row
-when (old.status = 'running' and new.status <> 'running') execute function meet_locks();
+when (new.status <> 'running' and new.lease > old.lease) execute function meet_locks();
 create table mine (number int);
 """
 WAITS_AT_FIRST_LOCK = "select from pg_locks where locktype = 'advisory' and objid = 1 and not granted"

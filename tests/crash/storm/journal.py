@@ -142,7 +142,18 @@ def install(database: PlainDatabase) -> None:
 
 
 def changes_in(database: PlainDatabase) -> list[Change]:
-    return [Change(*row) for row in database.ask(f"select seq, {_COLUMNS} from storm_change order by seq")]
+    rows = database.ask(f"select seq, {_COLUMNS} from storm_change order by seq")
+    return [part for row in rows for part in _parts(Change(*row))]
+
+
+def _parts(change: Change) -> list[Change]:
+    """A claim that is written together with the end of its attempt counts as two changes."""
+    if (change.old_status, change.status, change.old_lease, change.lease) != ("pending", "succeeded", 0, 2):
+        return [change]
+    return [
+        change._replace(status="running", lease=1, error_code=None),
+        change._replace(old_status="running", old_lease=1, old_attempt=change.attempt),
+    ]
 
 
 def edges_in(database: PlainDatabase) -> list[Edge]:

@@ -35,10 +35,10 @@ def enqueue(jobs: Rowcall, function: Callable[..., object], **arguments: object)
 def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return True
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] == "Z"
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def started(site: Site, name: str) -> int:
