@@ -10,7 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -81,7 +81,6 @@ class PostgresDatabase(Database):
         self._opening = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
-        self._unused: list[psycopg.Connection[Row]] = []  # the first of each pool, until the pool asks for it
         self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
 
     @property
@@ -120,6 +119,7 @@ class PostgresDatabase(Database):
         return self._again(self._begun)
 
     def _begun(self) -> Transaction:
+        self._opened()
         with self._opening:
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = self._checked_out(pool)
@@ -172,9 +172,6 @@ class PostgresDatabase(Database):
             self._shut_down_executors()
         for pool in pools:
             pool.close()
-        with contextlib.suppress(IndexError):
-            while True:
-                self._unused.pop().close()
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Session]:
@@ -217,26 +214,17 @@ class PostgresDatabase(Database):
         if pool is not None:
             return pool
         with self._opening:
-            self._pool = self._pool or self._new_pool()
+            if self._pool is None:
+                # the pool would try for a while before it raises an error
+                connect(self._server.url, self._config).close()
+                self._pool = self._new_pool()
             return self._pool
 
     def _new_pool(self) -> ConnectionPool[psycopg.Connection[Row]]:
-        unused = self._unused
-        # the pool would try for a while before it raises an error
-        unused.append(connect(self._server.url, self._config, planned=True))
-
-        class Pooled(psycopg.Connection[Row]):
-            @classmethod
-            def connect(cls, *arguments: Any, **options: Any) -> psycopg.Connection[Row]:  # type: ignore[override]
-                with contextlib.suppress(IndexError):
-                    return unused.pop()
-                return psycopg.connect(*arguments, **options)
-
         return ConnectionPool(
             self._server.url,
-            connection_class=cast("type[psycopg.Connection[Row]]", Pooled),
             kwargs=options_for(self._server.url),
-            configure=lambda raw: None if is_ours(raw) else set_up(raw, self._config, planned=True),
+            configure=lambda raw: set_up(raw, self._config, planned=True),
             min_size=0,
             max_size=self._server.pool_size,
             max_idle=IDLE_SECONDS,
@@ -279,7 +267,7 @@ class PostgresDatabase(Database):
         for pool in (self._pool, self._transaction_pool):
             if pool is not None:
                 pool._closed = True  # otherwise its end in the child would wait for threads that only the parent has
-        _inherited.append((self._pool, self._transaction_pool, self._unused, self._executors, self._writer))
+        _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer))
         self._reset()
 
 
