@@ -1,4 +1,4 @@
-"""Tasks for what binds jobs to others. Apart from the plain ones: code from before there were flows runs those, too."""
+"""Tasks for what binds jobs to others. Apart from the plain ones, which earlier revisions run, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flows and control cost a plain drain: this code beside the code before them, from the repository's history."""
+"""What claims of whole groups save: a plain drain by this code beside the code before, from the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.bench import Bench, Figures
 from benchmarks.draining import drain_rate
 from benchmarks.workers import ROOT, report_of
 
-BEFORE = "0ff0818"
+BEFORE = "73bfb7d"
 
 
 def measure(bench: Bench) -> Figures:

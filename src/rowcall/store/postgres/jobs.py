@@ -270,21 +270,22 @@ live = """
 
 def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, more: str, claim: int) -> str:
     """Return the text; the parameters `claim` and the next two are the claim that the rows do not have yet."""
-    worker, claimed_at, step = f"${claim}::text", time_of(f"${claim + 1}"), f"${claim + 2}::int"
-    began = f"case when {worker} is null then {_BEGAN} else greatest({claimed_at}, job.created_at) end"
-    kept = "case when {0} is null then job.{1} end"
+    began = "greatest(moment.claimed_at, coalesce(job.claimed_at, job.created_at))"  # of null and a time: the time
+    reset = ", ".join(
+        f"{column} = case when moment.worker is null then job.{column} end"
+        for column in ("heartbeat_at", "progress", "progress_message")
+    )
     return f"""
-    update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE - 2}) + {step},
-      attempt = job.attempt + {step} - 1, worker = coalesce({worker}, job.worker), lease_until = null,
-      claimed_at = case when {worker} is null then job.claimed_at else greatest({claimed_at}, job.created_at) end,
-      started_at = case when {started_age_ms} is not null
-                        then greatest({began}, moment.now - {started_age_ms} * interval '1 millisecond')
-                        when {worker} is null then job.started_at else {began} end,
+    update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE - 2}) + moment.step,
+      attempt = job.attempt + moment.step - 1, worker = coalesce(moment.worker, job.worker), lease_until = null,
+      claimed_at = {began}, started_at = case
+        when {started_age_ms} is not null
+        then greatest({began}, moment.now - {started_age_ms} * interval '1 millisecond')
+        when moment.worker is null then job.started_at else {began} end,
       finished_at = greatest({began}, moment.now - {finished_age_ms} * interval '1 millisecond'),
-      heartbeat_at = {kept.format(worker, "heartbeat_at")}, progress = {kept.format(worker, "progress")},
-      progress_message = {kept.format(worker, "progress_message")}, error_code = null, error_detail = null,
-      traceback = null, {more}
-    from (select <now> as now) as moment
+      {reset}, error_code = null, error_detail = null, traceback = null, {more}
+    from (select <now> as now, ${claim}::text as worker, {time_of(f"${claim + 1}")} as claimed_at,
+                 ${claim + 2}::int as step) as moment
     where job.id = any ($2::text::bigint[]) and job.lease = {lease}
     returning job.id"""
 
