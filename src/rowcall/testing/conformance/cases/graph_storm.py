@@ -17,7 +17,7 @@ from rowcall.testing.conformance.store import Store
 from rowcall.testing.process import PythonProcess
 
 GIVEN = os.environ.get("ROWCALL_TEST_GRAPHS")  # a number: so many graphs of up to 200 jobs
-GRAPHS, MOST_JOBS = (int(GIVEN), 200) if GIVEN else (10, 60)
+GRAPHS, MOST_JOBS = (int(GIVEN), 200) if GIVEN else (20, 60)
 
 
 @pytest.mark.crash
