@@ -37,6 +37,7 @@ from rowcall.store.jobs.queries import (
     REMOVE_IDLE_WORKER,
     STAGE,
     SURVEY,
+    Claimed,
     Ready,
     Settlement,
     Success,
@@ -80,8 +81,9 @@ def mark_claimed(size: int) -> list[Statement[object]]:
     return statements_of(DIALECT.mark_claimed("worker1", ready[half:], ready[:half], None, None))
 
 
-def settle_successes(size: int, result: str | None) -> list[Statement[object]]:
-    return statements_of(DIALECT.settle_successes([Success(job, 2, 7, 1, result) for job in ids(size)], None))
+def settle_successes(size: int, result: str | None, claimed: Claimed | None = None) -> list[Statement[object]]:
+    rows = [Success(job, 2, 7, 1, result) for job in ids(size)]
+    return statements_of(DIALECT.settle_successes(rows, None, claimed), [(size,)])
 
 
 def settle_others(size: int) -> list[Statement[object]]:
@@ -143,6 +145,7 @@ CASES = {
         lambda size: statements_of(DIALECT.ask(FAIL_MISMATCHED, None, ids(size))), ["rowcall_job_mismatched(id)", BY_ID]
     ),
     "settle without results": Case(lambda size: settle_successes(size, None), [BY_ID]),
+    "settle a run": Case(lambda size: settle_successes(size, None, Claimed("worker1", 7)), [BY_ID]),
     "settle with results": Case(lambda size: settle_successes(size, '{"a":1}'), [BY_ID]),
     "settle others, which are live": Case(settle_others, [BY_ID], position=0),
     "settle others, their attempts": Case(settle_others, [BY_ID], position=1),

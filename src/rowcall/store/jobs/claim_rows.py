@@ -118,6 +118,14 @@ def _by_id(row: Success) -> int:
 
 def delete_done(dialect: Dialect, claims: Sequence[ClaimRow], ended: Sequence[int]) -> Plan[None]:
     """Delete the claims whose last job has ended. `ended` are the jobs that ended just now, in order."""
-    touched = [claim.id for claim in claims if bisect_left(ended, claim.first_id) < bisect_right(ended, claim.last_id)]
-    if touched:
-        yield from dialect.ask(queries.DELETE_DONE_CLAIMS, touched)
+    done, unsure = [], []
+    for claim in claims:
+        members = bisect_right(ended, claim.last_id) - bisect_left(ended, claim.first_id)
+        if members == claim.last_id - claim.first_id + 1:
+            done.append(claim.id)
+        elif members:
+            unsure.append(claim.id)
+    if done:
+        yield from dialect.ask(queries.DELETE_CLAIMS, done)
+    if unsure:
+        yield from dialect.ask(queries.DELETE_DONE_CLAIMS, unsure)

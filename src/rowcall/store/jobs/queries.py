@@ -383,6 +383,7 @@ WRITE_FREE_CLAIMS_OF_JOBS = Query("write_free_claims_of_jobs", (Ids,))
 WRITE_CLAIMS = Query("write_claims", (Ids,))
 WRITE_CLAIMS_OF_WORKER = Query("write_claims_of_worker", (Text,))
 WRITE_CLAIMS_OF_GONE = Query("write_claims_of_gone")
+DELETE_CLAIMS = Query("delete_claims", (Ids,), text="delete from <claim> where id <in_ids:1>")
 # the claims that have no job left; the last ids end last
 _DELETE_DONE = """
     delete from <claim> as claim where (
@@ -445,6 +446,9 @@ SAVEPOINT = Query("savepoint", only=_FILE)
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)
 CHANGES = Query("changes", (), number_from_row, only=_FILE)
 SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text, Ms, Int), number_from_row, only=_SERVER)
+# jobs that were claimed together, by the first and the last id of a run; returns how many it changed
+SETTLE_RUN = Query("settle_run", (Now, Int, Int, Ids, Ids, Text, Ms), number_from_row, only=_SERVER)
+SETTLED_IN_RUN = Query("settled_in_run", (Int, Int, Text), number_from_row, only=_SERVER)
 SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text, Ms, Int), number_from_row, only=_SERVER)
 # attempts (ids and leases) that are still current, locked until the transaction ends
 LIVE = Packed("live", (Json,), int)

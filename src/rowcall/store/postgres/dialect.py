@@ -190,7 +190,9 @@ class PostgresDialect:
         live: set[int] = set()
         claim = (None, None, 1) if claimed is None else (*claimed, 2)
         plain = [row for row in settled if row.result is None and not row.begins_chain]
-        if plain:
+        if claimed is not None and plain and plain[-1].id - plain[0].id == len(plain) - 1:
+            live |= yield from self._settle_run(plain, now_ms, claimed)
+        elif plain:
             lists = (
                 [row.id for row in plain],
                 [row.lease for row in plain],
@@ -204,6 +206,14 @@ class PostgresDialect:
             ids = [row.id for row in others]
             live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)))
         return live
+
+    def _settle_run(self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed) -> Plan[set[int]]:
+        first, last = rows[0].id, rows[-1].id
+        ages = ([row.started_age_ms or 0 for row in rows], [row.finished_age_ms for row in rows])
+        (changed,) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed)
+        if changed == len(rows):
+            return {row.id for row in rows}
+        return set((yield from self.ask(queries.SETTLED_IN_RUN, first, last, claimed.worker)))
 
     # callers' connections
 

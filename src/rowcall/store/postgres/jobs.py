@@ -293,6 +293,25 @@ def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, mor
 settle_plain = _settle_successes(
     _given("$3"), "nullif(" + _given("$4") + ", -1)", _given("$5"), "result = null", claim=6
 )
+# The ages are found by the position in the run. Nothing is returned for each row: that would take the client as long as
+# all the rest.
+settle_run = """
+    with settled as (
+      update <job> as job set status = <to:succeed>, lease = job.lease + 2, attempt = job.attempt + 1,
+        worker = moment.worker, claimed_at = greatest(moment.claimed_at, job.created_at),
+        started_at = greatest(moment.claimed_at, job.created_at,
+          moment.now - ((select $4::text::bigint[]))[job.id - $2::bigint + 1] * interval '1 millisecond'),
+        finished_at = greatest(moment.claimed_at, job.created_at,
+          moment.now - ((select $5::text::bigint[]))[job.id - $2::bigint + 1] * interval '1 millisecond'),
+        heartbeat_at = null, progress = null, progress_message = null, result = null, error_code = null,
+        error_detail = null, traceback = null
+      from (select <now> as now, $6::text as worker, <time:7> as claimed_at) as moment
+      where job.id between $2::bigint and $3::bigint and job.lease = 0
+      returning 1)
+    select count(*) from settled"""
+settled_in_run = """
+    select id from <job> where id between $1::bigint and $2::bigint and lease = 2 and worker = $3::text
+      and status = <succeeded>"""
 settle_with_results = f"""
     with given as materialized (select $3::text::jsonb as document)
     {
