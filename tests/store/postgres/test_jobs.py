@@ -83,7 +83,7 @@ def mark_claimed(size: int) -> list[Statement[object]]:
 
 def settle_successes(size: int, result: str | None, claimed: Claimed | None = None) -> list[Statement[object]]:
     rows = [Success(job, 2, 7, 1, result) for job in ids(size)]
-    return statements_of(DIALECT.settle_successes(rows, None, claimed), [(size,)])
+    return statements_of(DIALECT.settle_successes(rows, None, claimed))
 
 
 def settle_others(size: int) -> list[Statement[object]]:
