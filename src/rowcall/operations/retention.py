@@ -186,6 +186,7 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
 
 def recount(queue: Queue) -> Operation[None]:
     yield from Write(folding.recount, queue.dialect)
+    yield from Write(folding.repair_ready, queue.dialect)
 
 
 def vacuum(queue: Queue) -> Operation[int]:

@@ -330,6 +330,15 @@ select {
 }
 from <job> as job left join <claim> as claim on {IS_CLAIMED}
 """
+# The id of a deleted job leaves its claim row. Plain SQL may insert it again, and that job is not claimed.
+LEAVE_CLAIM = """
+  insert into {0}<claim> (worker, claimed_at, first_id, last_id, started)
+  select worker, claimed_at, old.id + 1, last_id, started from {0}<claim>
+  where old.id between first_id and last_id and last_id > old.id;
+  update {0}<claim> set last_id = old.id - 1 where old.id between first_id and last_id;
+  delete from {0}<claim> where last_id < first_id;
+"""
+
 # each database has its own way to read the jobs by their ids alone
 CLAIMED = """
 create view <prefix>claimed as
@@ -338,6 +347,7 @@ select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker fro
 # The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 # `~` is the one way to turn an order round that no number is too large for
 READY_COLUMNS = "(queue, type, rank, turn, id, since, attempt)"
+READY_KEY = "queue = {0}.queue and type = {0}.type and rank = ~{0}.priority and turn = coalesce({0}.turn, {0}.id)"
 READY_ROW = (
     "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
     " <greatest:{0}.run_at, {0}.created_at>, {0}.attempt"

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowcall import Job, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
+from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim_rows import runs_of
+from rowcall.store.limits.queries import HOLD
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
 
@@ -68,6 +71,28 @@ def test_a_priority_set_beside_a_claim_does_not_make_the_job_ready_again(jobs: R
     begun_while_claimed(jobs, postgres_url, job, lambda: jobs.set_priority(job, 5)).result()
     assert (jobs.get(job).status, jobs.get(job).priority) == (Status.RUNNING, 5)
     assert StoreWorker(jobs, "late").claim(slots=9).started == []
+
+
+def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:
+    """A worker that knows a limit read it before another, which does not know the limit, claimed it."""
+    worker, job = StoreWorker(jobs, "together"), jobs.enqueue("send")
+    (claimed,) = worker.claim(slots=1).started
+    queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(HOLD, {str(job.id): "limit:k"})))
+    assert jobs.get(job).status is Status.RUNNING
+    assert worker.settle(claimed, Succeeded())
+
+
+def test_a_claim_whose_job_is_locked_is_written_later(jobs: Rowcall, postgres_url: str) -> None:
+    worker, job = StoreWorker(jobs, "together"), jobs.enqueue("send")
+    (claimed,) = worker.claim(slots=1).started
+    with psycopg.connect(postgres_url) as other:
+        other.execute("update rowcall_claim set claimed_at = claimed_at - interval '1 second'")
+        other.commit()
+        other.execute("select from rowcall_job for share")
+        assert worker.write_old_claims().any_claim_left
+        assert jobs.get(job).status is Status.RUNNING
+    assert not worker.write_old_claims().any_claim_left
+    assert worker.settle(claimed, Succeeded())
 
 
 def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postgres_url: str) -> None:

@@ -83,9 +83,16 @@ def _bounded(jobs: int) -> int:
 
 
 def recount(dialect: Dialect) -> Plan[None]:
-    """Count all finished jobs again, set missing finish times, and look again which jobs may be claimed."""
+    """Count all finished jobs again, and set missing finish times."""
     q = queries
     for query in (q.LOCK_TALLIES, q.FINISH_FINISHED, q.DROP_TOTALS, q.VOID_TALLIES, q.COUNT_FINISHED):
         yield from dialect.ask(query)
+
+
+def repair_ready(dialect: Dialect) -> Plan[None]:
+    """Let exactly the jobs that may be claimed have a ready row.
+
+    Not in the transaction of a recount: others lock ready rows before tallies, or after them.
+    """
     for query in (LOCK_READY, DROP_ALL_STALE, ADD_MISSING):
         yield from dialect.ask(query)

@@ -95,6 +95,8 @@ class Claim(msgspec.Struct):
     slot_wanted: bool = False
     any_claim_row: bool = False
     """Whether claims of this worker are not written into the jobs' own rows."""
+    any_claim_left: bool = False
+    """Whether some of them should be, but other transactions have locked their jobs."""
 
 
 def round_of_work(
@@ -114,7 +116,7 @@ def round_of_work(
     """
     claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
     settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
-    yield from write_old(dialect, claims)
+    any_left = yield from write_old(dialect, claims)
     (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
     if (ended or late) and any(work.concerned):
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
@@ -122,10 +124,10 @@ def round_of_work(
             (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if not work.registered:
         return Claim(work, settled=settled, cancelled=cancelled)
-    any_claim_row = any(not claim.is_old for claim in claims)
     claim = yield from _claim(dialect, demand, work, now_ms)
     claim.settled, claim.cancelled = settled, cancelled
-    claim.any_claim_row |= any_claim_row
+    claim.any_claim_row |= any(not one.is_old for one in claims)
+    claim.any_claim_left = any_left
     return claim
 
 
@@ -223,8 +225,7 @@ def _claim_shares(
     if claim.batch_room:
         yield from _fill_batches(dialect, demand, wanted, claim, admission, now_ms)
     if unread := admission.unread.jobs:
-        yield from _claim_to_fail(dialect, demand.worker, unread.values(), demand.lease_ms, now_ms)
-        claim.unread += unread.values()
+        claim.unread += yield from _claim_to_fail(dialect, demand.worker, unread.values(), demand.lease_ms, now_ms)
         unread.clear()
     claim.more = bool(plenty)
     return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
@@ -373,11 +374,15 @@ def _assign(demand: Demand, claim: Claim, job: Ready, at_once: bool = False) -> 
 
 def _claim_to_fail(
     dialect: Dialect, worker: str, unread: Iterable[Unreadable], lease_ms: int | None, now_ms: int | None
-) -> Plan[None]:
-    """Claim jobs that cannot be read, and fail them."""
+) -> Plan[list[Unreadable]]:
+    """Claim jobs that cannot be read, fail them, and return them."""
     found = list(unread)
+    if not dialect.one_writer:  # the jobs of ready rows may be locked by others
+        locked = set((yield from dialect.ask(queries.LOCK_FREE, [one.job.id for one in found])))
+        found = [one for one in found if one.job.id in locked]
     yield from dialect.mark_claimed(worker, [one.job for one in found], [], lease_ms, now_ms)
     yield from _fail(dialect, found, now_ms)
+    return found
 
 
 def made(dialect: Dialect, claimed: Iterable[Ready], make: Callable[[Ready], V], now_ms: int | None) -> Plan[list[V]]:

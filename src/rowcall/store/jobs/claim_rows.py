@@ -73,12 +73,17 @@ def write_claims_of_gone(dialect: Dialect) -> Plan[None]:
     yield from dialect.ask(queries.DELETE_DONE_OF_GONE)
 
 
-def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[None]:
-    """Write the claims of jobs that have run for a while, so that plain SQL sees them, too."""
+def write_old(dialect: Dialect, claims: Sequence[ClaimRow]) -> Plan[bool]:
+    """Write the claims of jobs that have run for a while, so that plain SQL sees them, too.
+
+    Return whether some are left, because other transactions have locked their jobs.
+    """
     ids = [claim.id for claim in claims if claim.is_old]
-    if ids:
-        yield from dialect.ask(queries.WRITE_CLAIMS, ids)
-        yield from dialect.ask(queries.DELETE_DONE_CLAIMS, ids)
+    if not ids:
+        return False
+    yield from dialect.ask(queries.WRITE_CLAIMS, ids)
+    yield from dialect.ask(queries.DELETE_DONE_CLAIMS, ids)
+    return bool((yield from dialect.ask(queries.CLAIMS_LEFT, ids)))
 
 
 def settle_claimed(

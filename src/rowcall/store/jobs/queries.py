@@ -368,7 +368,8 @@ DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_
 DELETE_READY = Query("delete_ready", (Json,), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
 _CLAIMS_OF = """
-    select id, first_id, last_id, <ms:claimed_at>, claimed_at <= (select <now>) - <interval:3>
+    select id, first_id, last_id, <ms:claimed_at>,
+           claimed_at <= (select <now>) - <interval:3> or claimed_at > (select <now>)  -- the clock was set back
     from <claim> where worker = <text:2> order by id"""
 CLAIMS_OF = Query("claims_of", (Now, Text, Int), row_as(ClaimRow), text=_CLAIMS_OF)
 _CLAIMED_OF = "select id from <prefix>claimed as claimed where claimed.worker = <text:1>"
@@ -383,6 +384,7 @@ WRITE_FREE_CLAIMS_OF_JOBS = Query("write_free_claims_of_jobs", (Ids,))
 WRITE_CLAIMS = Query("write_claims", (Ids,))
 WRITE_CLAIMS_OF_WORKER = Query("write_claims_of_worker", (Text,))
 WRITE_CLAIMS_OF_GONE = Query("write_claims_of_gone")
+CLAIMS_LEFT = Query("claims_left", (Ids,), text="select id from <claim> where id <in_ids:1>")
 DELETE_CLAIMS = Query("delete_claims", (Ids,), text="delete from <claim> where id <in_ids:1>")
 # the claims that have no job left; the last ids end last
 _DELETE_DONE = """

@@ -276,7 +276,7 @@ def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, mor
         for column in ("heartbeat_at", "progress", "progress_message")
     )
     return f"""
-    update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE - 2}) + moment.step,
+    update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE} - moment.step) + moment.step,
       attempt = job.attempt + moment.step - 1, worker = coalesce(moment.worker, job.worker), lease_until = null,
       claimed_at = {began}, started_at = case
         when {started_age_ms} is not null

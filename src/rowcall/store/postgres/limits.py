@@ -73,12 +73,16 @@ recent_starts = f"""
     from {_given("key text", "rate bigint", "more bigint")} cross join lateral (
       select coalesce((select number from <start> as start where start.limit_key = given.key
                        order by limit_key desc, number desc limit 1), 0) as last) as latest"""
+# a job without a ready row is claimed
 hold = """
     update <job> as job set held = $1::text::jsonb ->> job.id::text where id = any (array(
-      select id from <job>
-      where id = any (array(select key::bigint from jsonb_object_keys($1::text::jsonb) as key))
-        and status = <pending> and held is null
-      for update skip locked))"""
+      select job.id from <job> as job cross join lateral (
+        select 1 from <ready> as ready where ready.queue = job.queue and ready.type = job.type
+          and ready.rank = ~job.priority and ready.turn = coalesce(job.turn, job.id) and ready.id = job.id
+        for update skip locked) as ready
+      where job.id = any (array(select key::bigint from jsonb_object_keys($1::text::jsonb) as key))
+        and job.status = <pending> and job.held is null
+      for update of job skip locked))"""
 unhold = f"""
     update <job> as job set held = null where id = any (array(
       select mine.id from {_given("key text", "slots int")} cross join lateral (

@@ -7,7 +7,18 @@ from rowcall.store import schema
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.rendering import literals
-from rowcall.store.schema import CLAIMED, INDEXES, IS_CLAIMED, READY_COLUMNS, READY_ROW, VIEWS, Migration, create_table
+from rowcall.store.schema import (
+    CLAIMED,
+    INDEXES,
+    IS_CLAIMED,
+    LEAVE_CLAIM,
+    READY_COLUMNS,
+    READY_KEY,
+    READY_ROW,
+    VIEWS,
+    Migration,
+    create_table,
+)
 
 TABLE_EXISTS = "select 1 where to_regclass('<migration>') is not null"
 # the version, the oldest code that later migrations allow, and the tables that are missing
@@ -195,16 +206,23 @@ create trigger <prefix>job_told after insert on <job> referencing new table as i
 execute function <prefix>tell_of_jobs()
 """
 
-# A claim removes its jobs from the table itself. Only the end of a job that was claimed together with others adds two
+# A claim removes its jobs from the table itself. A pending job without a ready row is claimed: a change of its priority
+# does not make it ready again. Only the end of a job that was claimed together with others adds two
 # to the lease: it is not ready any more.
 _READY_FUNCTION = f"""
 create function <prefix>keep_ready() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  delete from <schema>.<ready> where queue = old.queue and type = old.type and rank = ~old.priority
-    and turn = coalesce(old.turn, old.id) and id = old.id;
-  if tg_op = 'UPDATE' then
-    insert into <schema>.<ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY.format("new.")};
+  if tg_op = 'DELETE' or not ({_IS_READY.format("new.")}) then
+    delete from <schema>.<ready> where {READY_KEY.format("old")} and id = old.id;
+  elsif {_IS_READY.format("old.")} then
+    update <schema>.<ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
+    where {READY_KEY.format("old")} and id = old.id;
+  else
+    insert into <schema>.<ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
+  end if;
+  if tg_op = 'DELETE' and exists (select from <schema>.<claim> where old.id between first_id and last_id) then
+    {LEAVE_CLAIM.format("<schema>.")}
   end if;
   return null;
 end

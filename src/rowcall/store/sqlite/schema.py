@@ -8,7 +8,9 @@ from rowcall.store.schema import (
     CLAIMED,
     INDEXES,
     IS_CLAIMED,
+    LEAVE_CLAIM,
     READY_COLUMNS,
+    READY_KEY,
     READY_ROW,
     TABLES,
     VIEWS,
@@ -152,10 +154,10 @@ end
 
 _NEW_IS_READY = "new.status = <pending> and new.held is null"
 _OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
-_DELETE_READY = """delete from <ready> where queue = old.queue and type = old.type and rank = ~old.priority
-    and turn = coalesce(old.turn, old.id) and id = old.id;"""
+_OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
 
-# Only the end of a job that was claimed together with others adds two to the lease: it is not ready any more.
+# A pending job without a ready row is claimed: a change of its priority does not make it ready again. Only the end of a
+# job that was claimed together with others adds two to the lease.
 _READY_TRIGGERS = (
     f"""
 create trigger <prefix>job_is_ready after insert on <job> when {_NEW_IS_READY} begin
@@ -166,13 +168,16 @@ end
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
 when ({_OLD_IS_READY} or {_NEW_IS_READY}) and new.lease <> old.lease + 2 begin
-  {_DELETE_READY}
-  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_NEW_IS_READY};
+  update <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
+  where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
+  delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
+  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_NEW_IS_READY} and not ({_OLD_IS_READY});
 end
 """,
     f"""
 create trigger <prefix>job_not_ready after delete on <job> when {_OLD_IS_READY} begin
-  {_DELETE_READY}
+  delete from <ready> where {_OLD_READY};
+  {LEAVE_CLAIM.format("")}
 end
 """,
 )

@@ -78,9 +78,9 @@ class StoreWorker:
         ended = Ended(ready.id, ready.lease, transition, then=then)
         return ready.id in self._round([ended], Demand(worker=self.name, slots=0), tallies).settled
 
-    def write_old_claims(self) -> None:
+    def write_old_claims(self) -> Claim:
         """A round that neither settles nor claims."""
-        self._round([], Demand(worker=self.name, slots=0))
+        return self._round([], Demand(worker=self.name, slots=0))
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""

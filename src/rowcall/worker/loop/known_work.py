@@ -21,6 +21,7 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS = 0.05, 1.0
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.003, 0.05
 UNSURE_SECONDS = 1.0
+LOCKED_SECONDS = 1.0
 
 
 class KnownWork:
@@ -52,7 +53,9 @@ class KnownWork:
         self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
         self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
 
-        self._write_at = self._timer() + WRITE_AFTER_MS / 1000 if claim.any_claim_row else math.inf
+        self._write_at = math.inf
+        if claim.any_claim_row or claim.any_claim_left:
+            self._write_at = self._timer() + (WRITE_AFTER_MS / 1000 if claim.any_claim_row else LOCKED_SECONDS)
 
     def seconds_to_write(self) -> float:
         """Return the time until the claims of jobs that still run are to be written into their rows."""

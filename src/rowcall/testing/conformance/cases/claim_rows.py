@@ -194,6 +194,40 @@ class TestClaimRows:
         (beside,) = worker.claim(slots=9).started
         assert worker.settle(beside, Succeeded())
 
+    @pytest.mark.parametrize(
+        "change",
+        ["priority = 7", "run_at = run_at", "queue = 'other'", "turn = 5", "payload = '{}'", "priority = priority"],
+    )
+    def test_plain_sql_that_changes_a_claimed_job_does_not_make_it_ready_again(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready], change: str
+    ) -> None:
+        store.execute(f"update rowcall_job set {change} where status = 'pending'")
+        assert store.execute("select * from rowcall_ready") == []
+        assert StoreWorker(jobs, "other").claim(slots=9).started == []
+        assert all(worker.settle(ready, Succeeded()) for ready in claimed)
+
+    @pytest.mark.parametrize("index", [0, 1, 3])
+    def test_an_id_that_plain_sql_uses_again_is_not_claimed(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready], index: int
+    ) -> None:
+        old = claimed[index]
+        store.execute(f"delete from rowcall_job where id = {old.id}")
+        store.execute(f"insert into rowcall_job (id, type, status) values ({old.id}, 'send', 'pending')")
+        assert jobs.get(old.id).status is Status.PENDING
+        assert not worker.settle(old, Succeeded())
+        assert [worker.settle(ready, Succeeded()) for ready in claimed if ready is not old] == [True] * 5
+        assert store.execute(CLAIMS) == []
+        (again,) = worker.claim(slots=9).started
+        assert again.id == old.id
+
+    def test_claims_are_written_at_once_if_the_clock_was_set_back(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        clock.jump(-3600)
+        worker.write_old_claims()
+        assert store.execute(CLAIMS) == []
+        assert jobs.get(claimed[0].id).status is Status.RUNNING
+
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
