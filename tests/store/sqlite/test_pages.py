@@ -82,7 +82,7 @@ def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, 
     sql = PAGES.first_ids(source, groups)
     assert reads(database, sql) == [f"{way(source)} ({equal} AND {source.ordered}<?)"] * groups
     assert sorts(database, sql) == []
-    # the id itself is no column of an index; nothing is read from the table
+    # the id is not a column of an index; nothing is read from the table
     assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index_name}"}
 
 

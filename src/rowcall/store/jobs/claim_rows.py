@@ -50,9 +50,8 @@ def claim_together(
 
 
 def write_claims_of(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:
-    """Before jobs are changed: write the claims that are only in claim rows, and keep other claimers away."""
+    """Before jobs are changed: write the claims that are only in claim rows."""
     if job_ids:
-        yield from dialect.ask(queries.LOCK_READY_OF, list(job_ids))
         yield from dialect.ask(queries.WRITE_CLAIMS_OF_JOBS, list(job_ids))
 
 

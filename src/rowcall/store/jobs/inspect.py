@@ -13,7 +13,7 @@ from rowcall.store.control.queries import LOCK_JOBS
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.flows.queries import BLOCKER_RESULTS, GET_ALL
 from rowcall.store.jobs.claim_rows import write_claims_of
-from rowcall.store.jobs.queries import ATTEMPTS, GET, TIMELINE
+from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
@@ -43,6 +43,7 @@ def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
     """Return jobs, in the order of their ids, that no other transaction claims or changes until this one ends."""
     if not dialect.one_writer:
         yield from dialect.ask(LOCK_JOBS, job_ids)
+        yield from dialect.ask(LOCK_READY_OF, job_ids)
     yield from write_claims_of(dialect, job_ids)
     return (yield from dialect.ask(LOCK_JOBS, job_ids))
 

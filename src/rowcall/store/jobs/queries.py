@@ -397,10 +397,10 @@ DELETE_DONE_OF_WORKER = Query("delete_done_of_worker", (Text,), text=f"{_DELETE_
 DELETE_DONE_OF_GONE = Query("delete_done_of_gone", text=f"{_DELETE_DONE} {IS_GONE}")
 
 # Ready rows without a job that may be claimed, and such jobs without a row: only where triggers were switched off.
-_OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
+OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
 _IS_STALE = f"""not exists (
-      select 1 from <job> as job where {_OF_JOB} and job.status = <pending> and job.held is null)"""
+      select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null)"""
 _DROP_STALE = f"""
     delete from <ready> where (queue, type, rank, turn, id) in (
       select queue, type, rank, turn, id from (
@@ -411,7 +411,7 @@ LOCK_READY = Query("lock_ready", (), only=_SERVER)
 DROP_ALL_STALE = Query("drop_all_stale", text=f"delete from <ready> as ready where {_IS_STALE}")
 _ADD_MISSING = f"""
     insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
-    where status = <pending> and held is null and not exists (select 1 from <ready> as ready where {_OF_JOB})
+    where status = <pending> and held is null and not exists (select 1 from <ready> as ready where {OF_JOB})
       and not exists (select 1 from <claim> as claim where {IS_CLAIMED})"""
 ADD_MISSING = Query("add_missing", text=_ADD_MISSING)
 

@@ -72,11 +72,15 @@ def settle(
     make_tallies: MakeTallies | None,
     now_ms: int | None,
     freed: Collection[tuple[int, int]] | None = None,
+    *,
+    write_claims: bool = False,
 ) -> Plan[set[int]]:
     """Settle attempts, do what follows, and return the ids whose leases were current.
 
-    `freed`: see `follow`.
+    `freed`: see `follow`. `write_claims`: first write those claims that are only in claim rows.
     """
+    if write_claims:
+        yield from write_claims_of(dialect, [job_id for job_id, lease in attempts_of(ended) if lease == 1])
     live = (yield from write_ended(dialect, ended, make_tallies, now_ms)).live
     if live or freed:
         (concerned,) = yield from dialect.ask(queries.IN_USE)
@@ -97,12 +101,9 @@ def write_ended(
     make_tallies: MakeTallies | None,
     now_ms: int | None,
     worker: str = "",
-    claims: Sequence[ClaimRow] | None = None,
+    claims: Sequence[ClaimRow] = (),
 ) -> Plan[Written]:
-    """Settle attempts, without doing what follows: see `follow`.
-
-    `claims` are the claim rows of this worker. None if they are not known: then claims are written first.
-    """
+    """Settle attempts, without doing what follows: see `follow`. `claims` are the claim rows of this worker."""
     if not ended:
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
@@ -116,13 +117,11 @@ def write_ended(
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
-    if claims is None:
-        yield from write_claims_of(dialect, [row.id for row in rows if row.lease == 1])
-    elif claims:
+    if claims:
         continuing = [row.id for row in successes if row.begins_chain]
         yield from write_claims_of(dialect, continuing + [row.id for row in others if row.lease == 1])
     if successes:
-        live |= yield from settle_claimed(dialect, worker, claims or (), successes, now_ms)
+        live |= yield from settle_claimed(dialect, worker, claims, successes, now_ms)
         yield from refer_to_results(dialect, successes, live)
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
@@ -262,7 +261,7 @@ def settle_completed(
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, ())
+    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True)
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     if committed or freed:  # a transaction that began long ago may not have seen the jobs that wait for its job
         (concerned,) = yield from dialect.ask(queries.IN_USE)

@@ -92,7 +92,7 @@ prunable = f"""
 size_bytes = """
     select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class
     where oid in (to_regclass('<job>'), to_regclass('<ready>'), to_regclass('<attempt>'), to_regclass('<event>'),
-                  to_regclass('<job_tag>'),
+                  to_regclass('<job_tag>'), to_regclass('<claim>'),
                   to_regclass('<tally>'), to_regclass('<total>'), to_regclass('<history>'),
                   to_regclass('<worker>'), to_regclass('<setting>'))"""
 # transactions of other users are seen only by roles that may see them

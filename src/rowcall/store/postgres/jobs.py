@@ -6,7 +6,7 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
+from rowcall.store.jobs.queries import IS_GONE, OF_JOB, WRITE, Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field, fields, time_of
 from rowcall.store.schema import IS_CLAIMED
 
@@ -187,11 +187,9 @@ claim_together = """
     select $2::text, (select <now>), (run ->> 0)::bigint, (run ->> 1)::bigint, (run ->> 2)::smallint
     from jsonb_array_elements($3::text::jsonb) as given (run)"""
 # waits for a claim that has not been committed yet
-lock_ready_of = """
+lock_ready_of = f"""
     select 1 from <job> as job cross join lateral (
-      select 1 from <ready> as ready where ready.queue = job.queue and ready.type = job.type
-        and ready.rank = ~job.priority and ready.turn = coalesce(job.turn, job.id) and ready.id = job.id
-      for update) as ready
+      select 1 from <ready> as ready where {OF_JOB} for update) as ready
     where job.id = any ($1::text::bigint[]) and job.status = <pending> and job.held is null"""
 
 

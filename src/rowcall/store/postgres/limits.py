@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowcall.store.jobs.queries import OF_JOB
 from rowcall.store.limits.queries import COUNTS
 from rowcall.store.postgres.words import milliseconds_of
 
@@ -74,12 +75,10 @@ recent_starts = f"""
       select coalesce((select number from <start> as start where start.limit_key = given.key
                        order by limit_key desc, number desc limit 1), 0) as last) as latest"""
 # a job without a ready row is claimed
-hold = """
+hold = f"""
     update <job> as job set held = $1::text::jsonb ->> job.id::text where id = any (array(
       select job.id from <job> as job cross join lateral (
-        select 1 from <ready> as ready where ready.queue = job.queue and ready.type = job.type
-          and ready.rank = ~job.priority and ready.turn = coalesce(job.turn, job.id) and ready.id = job.id
-        for update skip locked) as ready
+        select 1 from <ready> as ready where {OF_JOB} for update skip locked) as ready
       where job.id = any (array(select key::bigint from jsonb_object_keys($1::text::jsonb) as key))
         and job.status = <pending> and job.held is null
       for update of job skip locked))"""

@@ -155,8 +155,8 @@ class Settler:
         now = self._queue.clock.monotonic()
         ended = [settlement_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        plan = settle(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), freed)
-        return self._connection.write(plan)
+        now_ms, tallies = self._queue.now_ms(), tallies_of(attempts)
+        return self._connection.write(settle(self._queue.dialect, ended, tallies, now_ms, freed, write_claims=True))
 
 
 def settlement_of(attempt: Attempt, now: float) -> Ended | Success:
