@@ -22,6 +22,7 @@ from rowcall.domain.job import (
     BlockedBy,
     Chain,
     ChainPage,
+    Dependent,
     ErrorGroup,
     Event,
     InProgress,
@@ -454,6 +455,18 @@ class Rowcall:
     async def ablockers(self, job: Job | int) -> builtins.list[BlockedBy]:
         """`blockers`, for async code."""
         return await self._queue.arun(inspect.blockers(self._queue, job))
+
+    def dependents(self, job: Job | Chain | int, *, limit: int = 100) -> builtins.list[Dependent]:
+        """Return the jobs that wait, or waited, for a job or for its chain, by id; given a `Chain`, only for that.
+
+        >>> [one.id for one in jobs.dependents(job) if one.open]  # doctest: +SKIP
+        [8, 9]
+        """
+        return self._queue.run(inspect.dependents(self._queue, job, limit))
+
+    async def adependents(self, job: Job | Chain | int, *, limit: int = 100) -> builtins.list[Dependent]:
+        """`dependents`, for async code."""
+        return await self._queue.arun(inspect.dependents(self._queue, job, limit))
 
     def workers(self) -> builtins.list[WorkerInfo]:
         """Return the worker processes that are registered now."""

@@ -305,6 +305,7 @@ def look_at_everything(jobs: Rowcall) -> None:
         jobs.attempts(job.id)
         jobs.timeline(job.id)
         jobs.blockers(job.id)
+        jobs.dependents(job.id)
     for job in found[:40]:
         with contextlib.suppress(RowcallError, TimeoutError):
             jobs.result(job, timeout=0)

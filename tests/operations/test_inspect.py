@@ -102,6 +102,7 @@ def readers(jobs: Rowcall) -> list[Callable[[Any], object]]:
         jobs.get,
         jobs.attempts,
         jobs.timeline,
+        jobs.dependents,
         lambda job_id: asyncio.run(jobs.aget(job_id)),
         lambda job_id: asyncio.run(jobs.aattempts(job_id)),
         lambda job_id: asyncio.run(jobs.atimeline(job_id)),
@@ -119,6 +120,7 @@ def test_a_job_is_as_good_as_its_id(jobs: Rowcall) -> None:
     job = jobs.enqueue("send")
     assert [read(job) for read in readers(jobs)] == [read(job.id) for read in readers(jobs)]
     assert jobs.blockers(job) == []
+    assert jobs.dependents(job) == []
     assert jobs.reschedule(job, delay=0).id == jobs.set_priority(job, 1).id == job.id
     assert jobs.cancel(job).status == "cancelled"
     assert jobs.retry(job).status == "pending"

@@ -122,6 +122,17 @@ class BlockedBy(Value, frozen=True, kw_only=True):
     open: bool
 
 
+class Dependent(Value, frozen=True, kw_only=True):
+    """A job that waits, or waited, for another job or for its chain. It is `open` while the job still waits."""
+
+    id: int
+    type: str
+    queue: str
+    status: Status
+    of_chain: bool
+    open: bool
+
+
 class Chain(Value, frozen=True, kw_only=True):
     """A sequence of jobs, each of which starts when the previous one has succeeded.
 

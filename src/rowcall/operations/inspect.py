@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rowcall.domain import checks
-from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, WorkerInfo
+from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_id, checked_limit, checked_status, id_before
+from rowcall.operations.arguments import checked_chain_id, checked_id, checked_limit, checked_status, id_before
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Filter
@@ -56,6 +56,13 @@ def timeline(queue: Queue, job: Job | int) -> Operation[list[Event]]:
 
 def blockers(queue: Queue, job: Job | int) -> Operation[list[BlockedBy]]:
     return (yield from Read(inspect.blockers(queue.dialect, checked_id(job)), snapshot=True))
+
+
+def dependents(queue: Queue, job: Job | Chain | int, limit: int) -> Operation[list[Dependent]]:
+    of_chain = isinstance(job, Chain)
+    job_id = checked_chain_id(job) if of_chain else checked_id(job)
+    most = checked_limit(limit, inspect.LONGEST_PAGE)
+    return (yield from Read(inspect.dependents(queue.dialect, job_id, most, of_chain=of_chain), snapshot=True))
 
 
 def workers(queue: Queue) -> Operation[list[WorkerInfo]]:

@@ -46,9 +46,18 @@ def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
         assert all(len(line) < 200 or "x" * 300 in line for line in lines)
 
 
+def test_show_names_the_jobs_that_wait_for_it(run: Run, queue: Rowcall) -> None:
+    first = queue.enqueue("hello")
+    for _ in range(22):
+        queue.enqueue("after_it", after=first)
+    lines = [line.split() for line in run("show", "app:jobs", "1").stdout.splitlines()]
+    assert ["2", "after_it", "blocked", "waits", "for", "this", "job"] in lines
+    assert ["and", "more"] in lines
+
+
 def test_show_in_json(run: Run, filled: Rowcall) -> None:
     shown = json.loads(run("show", "app:jobs", "1", "--json").stdout)
-    assert list(shown) == ["job", "attempts", "blockers", "timeline"]
+    assert list(shown) == ["job", "attempts", "blockers", "dependents", "timeline"]
     assert shown["job"]["status"] == "failed"
     assert shown["attempts"][0]["traceback"].startswith("Traceback")
     assert [event["event"] for event in shown["timeline"]] == ["ENQUEUED", "CLAIMED", "STARTED", "FAILED"]

@@ -11,7 +11,7 @@ from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import show, show_section
 from rowcall.cli.present.tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import Attempt, BlockedBy, Event, Job
+from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job
 from rowcall.operations.inspect import get_row
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
@@ -19,7 +19,7 @@ from rowcall.overview.scrub import scrubbed
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
 _IN_HEADING = ("id", "type", "status", "lease", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
-MOST_BLOCKERS = 20
+MOST_RELATED = 20
 
 
 @queue_command("show", words="ID", parse=job_ids)
@@ -27,6 +27,7 @@ def show_command(target: Target, words: list[int]) -> Answer:
     """Show everything about one job. Times are UTC.
 
     With --json: {"job": {…}, "attempts": [{…}, …], "blockers": [{"id", "is_chain", "status", "open"}, …],
+    "dependents": [{"id", "type", "queue", "status", "of_chain", "open"}, …], of which the first 100 are listed,
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
     job_id, *more = words
@@ -36,12 +37,21 @@ def show_command(target: Target, words: list[int]) -> Answer:
     job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
     blockers = target.jobs.blockers(job_id)
+    dependents = target.jobs.dependents(job_id)
     timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]
-    data = {"job": job_as_json(job), "attempts": attempts, "blockers": blockers, "timeline": timeline}
-    return Answer(data, lambda: _show(job, attempts, blockers, timeline))
+    data = {
+        "job": job_as_json(job),
+        "attempts": attempts,
+        "blockers": blockers,
+        "dependents": dependents,
+        "timeline": timeline,
+    }
+    return Answer(data, lambda: _show(job, attempts, blockers, dependents, timeline))
 
 
-def _show(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline: list[Event]) -> None:
+def _show(
+    job: Job, attempts: list[Attempt], blockers: list[BlockedBy], dependents: list[Dependent], timeline: list[Event]
+) -> None:
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(_fields(job))
     if attempts:
@@ -51,6 +61,8 @@ def _show(job: Job, attempts: list[Attempt], blockers: list[BlockedBy], timeline
         show_section("errors", _errors(failed))
     if blockers:
         show_section("blockers", _blockers(blockers))
+    if dependents:
+        show_section("dependents", _dependents(dependents))
     show_section("timeline", _timeline(timeline))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
@@ -105,11 +117,22 @@ def _errors(attempts: list[Attempt]) -> Table:
 def _blockers(blockers: list[BlockedBy]) -> Table:
     """Return the blockers; the open ones come first."""
     shown = Table("", "blocker", "status", right=("blocker",), line=False)
-    for one in sorted(blockers, key=lambda one: not one.open)[:MOST_BLOCKERS]:
+    for one in sorted(blockers, key=lambda one: not one.open)[:MOST_RELATED]:
         what = f"{'chain' if one.is_chain else 'job'} {one.id}"
         shown.add_row("waits for" if one.open else "waited for", what, status_text(one.status or "deleted"))
-    if len(blockers) > MOST_BLOCKERS:
-        shown.add_row("", f"and {len(blockers) - MOST_BLOCKERS} more", "")
+    if len(blockers) > MOST_RELATED:
+        shown.add_row("", f"and {len(blockers) - MOST_RELATED} more", "")
+    return shown
+
+
+def _dependents(dependents: list[Dependent]) -> Table:
+    """Return the jobs that wait for this one; the open ones come first."""
+    shown = Table("job", "type", "status", "", right=("job",), line=False)
+    for one in sorted(dependents, key=lambda one: not one.open)[:MOST_RELATED]:
+        waits = f"{'waits' if one.open else 'waited'} for {'the chain' if one.of_chain else 'this job'}"
+        shown.add_row(str(one.id), one.type, status_text(one.status), waits)
+    if len(dependents) > MOST_RELATED:
+        shown.add_row("", "and more", "", "")
     return shown
 
 

@@ -267,6 +267,11 @@ _BLOCKER_RESULTS = f"""
     where edge.job_id = <bigint:1> order by edge.position"""
 BLOCKER_RESULTS = Query("blocker_results", (Int,), blocker_result_from_row, text=_BLOCKER_RESULTS)
 
+# jobs that wait, or waited, for a job, and for the chain with an id; whether it is the chain; the state of the edge
+_DEPENDENT = "select job_id, of_chain, state from <edge> where blocker_id = <bigint:{}> and of_chain = {}"
+_DEPENDENTS = f"{_DEPENDENT.format(1, 0)} union all {_DEPENDENT.format(2, 1)} order by 1, 2 limit <int:3>"
+DEPENDENTS = Query("dependents", (Int, Int, Int), lambda row: cast("tuple[int, int, str]", row), text=_DEPENDENTS)
+
 # unsure edges: edges of a job that ends on a caller's connection, or that were written beside a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
 UNSURE_EDGES = Query("unsure_edges", (Int,), row_as(UnsureEdge), only=_SERVER)

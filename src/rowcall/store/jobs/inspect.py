@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from rowcall.domain.errors import InvalidOption, JobNotFound
-from rowcall.domain.job import Attempt, BlockedBy, Event, Job, Page, Status
+from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
 from rowcall.store.control.queries import LOCK_JOBS
 from rowcall.store.dialect import Dialect, Filter
-from rowcall.store.flows.queries import BLOCKER_RESULTS, GET_ALL
+from rowcall.store.flows.queries import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE
 from rowcall.store.statement import Plan
@@ -78,6 +78,26 @@ def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
             open=found.state == "open",
         )
         for found in (yield from dialect.ask(BLOCKER_RESULTS, job_id))
+    ]
+
+
+def dependents(dialect: Dialect, job_id: int, limit: int, *, of_chain: bool) -> Plan[list[Dependent]]:
+    """Return who waits for a job and for its chain, or only for the chain that the job began."""
+    job = yield from get(dialect, job_id)
+    chain_id = job_id if job.chain_id is None else job.chain_id
+    edges = yield from dialect.ask(DEPENDENTS, None if of_chain else job_id, chain_id, limit)
+    found = yield from get_all(dialect, [edge[0] for edge in edges])
+    return [
+        Dependent(
+            id=job_id,
+            type=found[job_id].type,
+            queue=found[job_id].queue,
+            status=found[job_id].status,
+            of_chain=bool(chain),
+            open=state == "open",
+        )
+        for job_id, chain, state in edges
+        if job_id in found
     ]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from rowcall import Cancel, Context, InvalidOption, Job, Rowcall, Status
+from rowcall import Cancel, Context, InvalidOption, Job, JobNotFound, Rowcall, Status
 from rowcall.domain.outcome import Raised
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.cases.chains import two_steps
@@ -50,6 +52,41 @@ class TestBlockers:
         assert jobs.get(job.id).status is Status.PENDING
         assert [one.id for one in jobs.claim("hand", limit=10)] == [job.id]
         assert jobs.stats().by_status["blocked"] == 0
+
+    def test_a_blocker_names_the_jobs_that_wait_for_it(self, jobs: Rowcall) -> None:
+        first, second = blocker(jobs), blocker(jobs)
+        both, one = jobs.enqueue("send", after=[first, second]), jobs.enqueue("send", queue="mail", after=first)
+        assert [found.to_dict() for found in jobs.dependents(first)] == [
+            {"id": both.id, "type": "send", "queue": "default", "status": "blocked", "of_chain": False, "open": True},
+            {"id": one.id, "type": "send", "queue": "mail", "status": "blocked", "of_chain": False, "open": True},
+        ]
+        assert [found.id for found in asyncio.run(jobs.adependents(second.id))] == [both.id]
+        assert [found.id for found in jobs.dependents(first, limit=1)] == [both.id]
+        end(jobs, first, "succeeded")
+        assert [(found.status, found.open) for found in jobs.dependents(first)] == [
+            ("blocked", False),
+            ("pending", False),
+        ]
+        jobs.delete(one)
+        assert [found.id for found in jobs.dependents(first)] == [both.id]
+        for wrong in (0, 1001, True):
+            with pytest.raises(InvalidOption, match="limit"):
+                jobs.dependents(first, limit=wrong)
+        jobs.delete(both)
+        jobs.delete(first)
+        with pytest.raises(JobNotFound):
+            jobs.dependents(first)
+
+    def test_a_step_names_its_next_step_and_the_jobs_that_wait_for_the_chain(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        after = jobs.enqueue("send", after=[chain])
+        first, last = chain.steps
+        assert [(found.id, found.of_chain) for found in jobs.dependents(chain)] == [(after.id, True)]
+        assert [(found.id, found.of_chain) for found in jobs.dependents(first)] == [(last.id, False), (after.id, True)]
+        assert [(found.id, found.of_chain) for found in jobs.dependents(last.id)] == [(after.id, True)]
+        jobs.delete_chain(chain, cascade=True)
+        with pytest.raises(JobNotFound):
+            jobs.dependents(chain)
 
     def test_the_handler_has_their_results_in_the_order_given(self, jobs: Rowcall) -> None:
         @jobs.task

@@ -93,6 +93,8 @@ class TestCancellingChains:
             jobs.cancel_chain(99)
         with pytest.raises(JobNotFound):
             jobs.blockers(99)
+        with pytest.raises(JobNotFound):
+            jobs.dependents(99)
 
 
 class TestDeletingChains:
