@@ -350,25 +350,49 @@ class Rowcall:
         """`list_chains`, for async code."""
         return await self._queue.arun(flows.list_chains(self._queue, type, status, limit, cursor))
 
-    def complete_chain(self, chain: Chain | Job | int, result: object = None, *, actor: str | None = None) -> Chain:
+    def complete_chain(
+        self,
+        chain: Chain | Job | int,
+        result: object = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> Chain:
         """End a chain as succeeded from outside: its last step has this result, and steps before it are skipped."""
-        return self._queue.run(flows.complete_chain(self._queue, chain, result, actor))
+        return self._queue.run(flows.complete_chain(self._queue, chain, result, actor, connection))
 
     async def acomplete_chain(
-        self, chain: Chain | Job | int, result: object = None, *, actor: str | None = None
+        self,
+        chain: Chain | Job | int,
+        result: object = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
     ) -> Chain:
         """`complete_chain`, for async code."""
-        return await self._queue.arun(flows.complete_chain(self._queue, chain, result, actor))
+        return await self._queue.arun(flows.complete_chain(self._queue, chain, result, actor, connection))
 
-    def cancel_chain(self, chain: Chain | Job | int, reason: str | None = None, *, actor: str | None = None) -> Chain:
+    def cancel_chain(
+        self,
+        chain: Chain | Job | int,
+        reason: str | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> Chain:
         """Cancel the steps that wait, and ask the running one to end. Jobs that wait for the chain are, too."""
-        return self._queue.run(flows.cancel_chain(self._queue, chain, reason, actor))
+        return self._queue.run(flows.cancel_chain(self._queue, chain, reason, actor, connection))
 
     async def acancel_chain(
-        self, chain: Chain | Job | int, reason: str | None = None, *, actor: str | None = None
+        self,
+        chain: Chain | Job | int,
+        reason: str | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
     ) -> Chain:
         """`cancel_chain`, for async code."""
-        return await self._queue.arun(flows.cancel_chain(self._queue, chain, reason, actor))
+        return await self._queue.arun(flows.cancel_chain(self._queue, chain, reason, actor, connection))
 
     def delete_chain(self, chain: Chain | Job | int, *, cascade: bool = False) -> int:
         """Delete a chain of which no step runs; return how many jobs were deleted.
@@ -384,22 +408,22 @@ class Rowcall:
     # reading
 
     @overload
-    def get(self, job: Job[R]) -> Job[R]: ...
+    def get(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
     @overload
-    def get(self, job: int) -> Job: ...
+    def get(self, job: int, *, connection: object = None) -> Job: ...
 
-    def get(self, job: Job | int) -> Job:
+    def get(self, job: Job | int, *, connection: object = None) -> Job:
         """Return the current job, large payloads included, or raise `JobNotFound`."""
-        return self._queue.run(inspect.get(self._queue, job))
+        return self._queue.run(inspect.get(self._queue, job, connection))
 
     @overload
-    async def aget(self, job: Job[R]) -> Job[R]: ...
+    async def aget(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
     @overload
-    async def aget(self, job: int) -> Job: ...
+    async def aget(self, job: int, *, connection: object = None) -> Job: ...
 
-    async def aget(self, job: Job | int) -> Job:
+    async def aget(self, job: Job | int, *, connection: object = None) -> Job:
         """`get`, for async code."""
-        return await self._queue.arun(inspect.get(self._queue, job))
+        return await self._queue.arun(inspect.get(self._queue, job, connection))
 
     def list(
         self,
@@ -410,6 +434,7 @@ class Rowcall:
         tag: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        connection: object = None,
     ) -> Page:
         """Return one page of jobs, newest first. Pass its `next_cursor` as `cursor` to get the next page.
 
@@ -417,7 +442,7 @@ class Rowcall:
 
         >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
         """
-        return self._queue.run(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor))
+        return self._queue.run(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor, connection))
 
     async def alist(
         self,
@@ -428,9 +453,12 @@ class Rowcall:
         tag: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
+        connection: object = None,
     ) -> Page:
         """`list`, for async code."""
-        return await self._queue.arun(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor))
+        return await self._queue.arun(
+            inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor, connection)
+        )
 
     def attempts(self, job: Job | int) -> builtins.list[Attempt]:
         """Return every attempt at the job, first to last."""
@@ -551,14 +579,19 @@ class Rowcall:
     # steering
 
     @overload
-    def retry(self, job: Job[R], *, actor: str | None = None) -> Job[R]: ...
+    def retry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
     @overload
-    def retry(self, job: int, *, actor: str | None = None) -> Job: ...
+    def retry(self, job: int, *, actor: str | None = None, connection: object = None) -> Job: ...
     @overload
-    def retry(self, *, actor: str | None = None, **chosen: Unpack[RetryFilter]) -> int: ...
+    def retry(self, *, actor: str | None = None, connection: object = None, **chosen: Unpack[RetryFilter]) -> int: ...
 
     def retry(
-        self, job: Job | int | None = None, *, actor: str | None = None, **chosen: Unpack[RetryFilter]
+        self,
+        job: Job | int | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[RetryFilter],
     ) -> Job | int:
         """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
 
@@ -569,27 +602,45 @@ class Rowcall:
 
             jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
         """
-        return self._queue.run(control.retry(self._queue, job, actor, chosen))
+        return self._queue.run(control.retry(self._queue, job, actor, connection, chosen))
 
     @overload
-    async def aretry(self, job: Job[R], *, actor: str | None = None) -> Job[R]: ...
+    async def aretry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
     @overload
-    async def aretry(self, job: int, *, actor: str | None = None) -> Job: ...
+    async def aretry(self, job: int, *, actor: str | None = None, connection: object = None) -> Job: ...
     @overload
-    async def aretry(self, *, actor: str | None = None, **chosen: Unpack[RetryFilter]) -> int: ...
+    async def aretry(
+        self, *, actor: str | None = None, connection: object = None, **chosen: Unpack[RetryFilter]
+    ) -> int: ...
 
     async def aretry(
-        self, job: Job | int | None = None, *, actor: str | None = None, **chosen: Unpack[RetryFilter]
+        self,
+        job: Job | int | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[RetryFilter],
     ) -> Job | int:
         """`retry`, for async code."""
-        return await self._queue.arun(control.retry(self._queue, job, actor, chosen))
+        return await self._queue.arun(control.retry(self._queue, job, actor, connection, chosen))
 
     @overload
-    def cancel(self, job: Job[R], reason: str | None = None, *, actor: str | None = None) -> Job[R]: ...
+    def cancel(
+        self, job: Job[R], reason: str | None = None, *, actor: str | None = None, connection: object = None
+    ) -> Job[R]: ...
     @overload
-    def cancel(self, job: int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    def cancel(
+        self, job: int, reason: str | None = None, *, actor: str | None = None, connection: object = None
+    ) -> Job: ...
     @overload
-    def cancel(self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]) -> int: ...
+    def cancel(
+        self,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[CancelFilter],
+    ) -> int: ...
 
     def cancel(
         self,
@@ -597,6 +648,7 @@ class Rowcall:
         reason: str | None = None,
         *,
         actor: str | None = None,
+        connection: object = None,
         **chosen: Unpack[CancelFilter],
     ) -> Job | int:
         """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
@@ -607,16 +659,29 @@ class Rowcall:
         Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end.
 
             jobs.cancel(status="pending", queue="mail", reason="wrong list")
+
+        With `connection`, it is part of the caller's transaction, as in `enqueue`:
+
+            jobs.cancel(tag="order-7", connection=connection)
         """
-        return self._queue.run(control.cancel(self._queue, job, reason, actor, chosen))
+        return self._queue.run(control.cancel(self._queue, job, reason, actor, connection, chosen))
 
     @overload
-    async def acancel(self, job: Job[R], reason: str | None = None, *, actor: str | None = None) -> Job[R]: ...
-    @overload
-    async def acancel(self, job: int, reason: str | None = None, *, actor: str | None = None) -> Job: ...
+    async def acancel(
+        self, job: Job[R], reason: str | None = None, *, actor: str | None = None, connection: object = None
+    ) -> Job[R]: ...
     @overload
     async def acancel(
-        self, *, reason: str | None = None, actor: str | None = None, **chosen: Unpack[CancelFilter]
+        self, job: int, reason: str | None = None, *, actor: str | None = None, connection: object = None
+    ) -> Job: ...
+    @overload
+    async def acancel(
+        self,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[CancelFilter],
     ) -> int: ...
 
     async def acancel(
@@ -625,10 +690,11 @@ class Rowcall:
         reason: str | None = None,
         *,
         actor: str | None = None,
+        connection: object = None,
         **chosen: Unpack[CancelFilter],
     ) -> Job | int:
         """`cancel`, for async code."""
-        return await self._queue.arun(control.cancel(self._queue, job, reason, actor, chosen))
+        return await self._queue.arun(control.cancel(self._queue, job, reason, actor, connection, chosen))
 
     def reschedule(
         self,
@@ -637,9 +703,10 @@ class Rowcall:
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
+        connection: object = None,
     ) -> Job[Returned]:
         """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait."""
-        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor))
+        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor, connection))
 
     async def areschedule(
         self,
@@ -648,27 +715,30 @@ class Rowcall:
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
+        connection: object = None,
     ) -> Job[Returned]:
         """`reschedule`, for async code."""
-        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor))
+        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection))
 
-    def set_priority(self, job: Job[Returned] | int, priority: int, *, actor: str | None = None) -> Job[Returned]:
+    def set_priority(
+        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None, connection: object = None
+    ) -> Job[Returned]:
         """Change the priority within its queue; higher runs first. A running job has it from the next attempt on."""
-        return self._queue.run(control.set_priority(self._queue, job, priority, actor))
+        return self._queue.run(control.set_priority(self._queue, job, priority, actor, connection))
 
     async def aset_priority(
-        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None
+        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None, connection: object = None
     ) -> Job[Returned]:
         """`set_priority`, for async code."""
-        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor))
+        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor, connection))
 
-    def delete(self, job: Job | int) -> None:
+    def delete(self, job: Job | int, *, connection: object = None) -> None:
         """Delete a job that is not running, with its history."""
-        self._queue.run(control.delete(self._queue, job))
+        self._queue.run(control.delete(self._queue, job, connection))
 
-    async def adelete(self, job: Job | int) -> None:
+    async def adelete(self, job: Job | int, *, connection: object = None) -> None:
         """`delete`, for async code."""
-        await self._queue.arun(control.delete(self._queue, job))
+        await self._queue.arun(control.delete(self._queue, job, connection))
 
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
@@ -840,21 +910,21 @@ class Rowcall:
         """`claim`, for async code. If it is cancelled, the jobs are released."""
         return await self._queue.arun(by_hand.claim(self._queue, worker, limit, lease, queues))
 
-    def complete(self, job: Job, result: object = None) -> None:
+    def complete(self, job: Job, result: object = None, *, connection: object = None) -> None:
         """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours."""
-        self._queue.run(by_hand.complete(self._queue, job, result))
+        self._queue.run(by_hand.complete(self._queue, job, result, connection))
 
-    async def acomplete(self, job: Job, result: object = None) -> None:
+    async def acomplete(self, job: Job, result: object = None, *, connection: object = None) -> None:
         """`complete`, for async code."""
-        await self._queue.arun(by_hand.complete(self._queue, job, result))
+        await self._queue.arun(by_hand.complete(self._queue, job, result, connection))
 
-    def fail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+    def fail(self, job: Job, error: str | BaseException, detail: str = "", *, connection: object = None) -> None:
         """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""
-        self._queue.run(by_hand.fail(self._queue, job, error, detail))
+        self._queue.run(by_hand.fail(self._queue, job, error, detail, connection))
 
-    async def afail(self, job: Job, error: str | BaseException, detail: str = "") -> None:
+    async def afail(self, job: Job, error: str | BaseException, detail: str = "", *, connection: object = None) -> None:
         """`fail`, for async code."""
-        await self._queue.arun(by_hand.fail(self._queue, job, error, detail))
+        await self._queue.arun(by_hand.fail(self._queue, job, error, detail, connection))
 
     def heartbeat(self, job: Job) -> None:
         """Renew the lease of a claimed job.

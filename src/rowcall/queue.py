@@ -186,8 +186,8 @@ class Queue:
         if self.database.one_writer and innermost_block(self.database) is not None:
             raise InvalidOption(
                 "transaction",
-                "only enqueueing can be written inside its block: SQLite has one writer, and that is the block;"
-                " do this before or after it",
+                "SQLite has one writer, and that is the block: if this call takes connection=, pass the transaction;"
+                " otherwise do it before or after the block",
             )
 
     def close(self) -> None:

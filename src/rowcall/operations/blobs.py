@@ -6,7 +6,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
@@ -19,6 +19,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
+P = ParamSpec("P")
 Text = TypeVar("Text", str, str | None)
 
 GRACE_SECONDS = 86_400.0
@@ -46,6 +47,19 @@ def on_caller_connection(dialect: Dialect, texts: Sequence[str | None], plan: Pl
     """
     references = [reference for text in texts if (reference := reference_of(text)) is not None]
     return pinned(dialect, secrets.token_hex(8), references, plan) if references else plan
+
+
+def safe_on(
+    connection: object, make_plan: Callable[Concatenate[Dialect, P], Plan[T]], *texts: str | None
+) -> Callable[Concatenate[Dialect, P], Plan[T]]:
+    """Return the function, whose plans write these texts; on a caller's connection with `on_caller_connection`."""
+    if connection is None:
+        return make_plan
+
+    def make(dialect: Dialect, /, *args: P.args, **kwargs: P.kwargs) -> Plan[T]:
+        return on_caller_connection(dialect, texts, make_plan(dialect, *args, **kwargs))
+
+    return make
 
 
 def collect_blobs(

@@ -21,7 +21,7 @@ from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, S
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_limit
-from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write
+from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.jobs import settle
@@ -78,19 +78,19 @@ def _release_all(queue: Queue, jobs: list[Job]) -> Operation[None]:
             yield from release(queue, job)
 
 
-def complete(queue: Queue, job: Job, result: object) -> Operation[None]:
+def complete(queue: Queue, job: Job, result: object, connection: object = None) -> Operation[None]:
     given = result_to_json(_owned(job).type, result)
     stored = yield from blobs.store(queue, job.type, given)
-    yield from _settle(queue, job, Succeeded(stored))
+    yield from _settle(queue, job, Succeeded(stored), connection)
 
 
-def fail(queue: Queue, job: Job, error: str | BaseException, detail: str) -> Operation[None]:
+def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
     if isinstance(error, BaseException):
-        yield from _settle(queue, job, queue.failures.raised(error))
+        yield from _settle(queue, job, queue.failures.raised(error), connection)
         return
     if problem := code_problem(error):
         raise InvalidOption("error", f"{problem}; an exception works too")
-    yield from _settle(queue, job, Reported(error, queue.failures.detail(detail)))
+    yield from _settle(queue, job, Reported(error, queue.failures.detail(detail)), connection)
 
 
 def release(queue: Queue, job: Job) -> Operation[None]:
@@ -156,10 +156,14 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
     return jobs
 
 
-def _settle(queue: Queue, job: Job, outcome: Outcome) -> Operation[None]:
+def _settle(queue: Queue, job: Job, outcome: Outcome, connection: object = None) -> Operation[None]:
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
-    yield from Write(_settle_one, queue, job, transition)
+    if connection is None:
+        yield from Write(_settle_one, queue, job, transition)
+    else:
+        make_plan = blobs.safe_on(connection, settle.settle_one, transition.result)
+        yield from write(queue, connection, make_plan, job, transition, queue.now_ms())
 
 
 def _settle_one(queue: Queue, job: Job, transition: Transition) -> Plan[None]:

@@ -21,7 +21,7 @@ from rowcall.operations.arguments import (
     id_before,
 )
 from rowcall.operations.enqueue import Bound, enqueue_related
-from rowcall.operations.steps import Blocking, Read, Write
+from rowcall.operations.steps import Blocking, Read, Write, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
 from rowcall.store.flows.enqueue import RelatedJob
@@ -195,15 +195,20 @@ def list_chains(
     return (yield from Read(chains.list_chains(queue.dialect, wanted), snapshot=True))
 
 
-def complete_chain(queue: Queue, chain: Chain | Job | int, result: object, actor: str | None) -> Operation[Chain]:
+def complete_chain(
+    queue: Queue, chain: Chain | Job | int, result: object, actor: str | None, connection: object
+) -> Operation[Chain]:
     chain_id, who = checked_chain_id(chain), checked_actor(actor)
     given = yield from blobs.store(queue, "complete_chain", result_to_json("complete_chain", result))
-    return (yield from Write(chains.complete, queue.dialect, chain_id, given, who, queue.now_ms()))
+    make_plan = blobs.safe_on(connection, chains.complete, given)
+    return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms()))
 
 
-def cancel_chain(queue: Queue, chain: Chain | Job | int, reason: str | None, actor: str | None) -> Operation[Chain]:
+def cancel_chain(
+    queue: Queue, chain: Chain | Job | int, reason: str | None, actor: str | None, connection: object
+) -> Operation[Chain]:
     why, who = checked_reason(reason, queue.failures), checked_actor(actor)
-    return (yield from Write(chains.cancel, queue.dialect, checked_chain_id(chain), why, who, queue.now_ms()))
+    return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who, queue.now_ms()))
 
 
 def delete_chain(queue: Queue, chain: Chain | Job | int, *, cascade: bool) -> Operation[int]:

@@ -6,20 +6,22 @@ from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_id, checked_limit, checked_status, id_before
-from rowcall.operations.steps import Read
+from rowcall.operations.steps import Read, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Filter
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import WORKERS
 
 
-def get(queue: Queue, job: Job | int) -> Operation[Job]:
-    found = yield from get_row(queue, job)
+def get(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
+    found = yield from get_row(queue, job, connection)
     return (yield from blobs.resolve(queue, found))
 
 
-def get_row(queue: Queue, job: Job | int) -> Operation[Job]:
+def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
     """Return the job as its row has it: a large payload is a reference."""
+    if connection is not None:
+        return (yield from read(queue, connection, inspect.get, checked_id(job)))
     return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
 
 
@@ -31,6 +33,7 @@ def list_jobs(
     tag: str | None,
     limit: int,
     cursor: str | None,
+    connection: object = None,
 ) -> Operation[Page]:
     for option, name in (("queue", queue_name), ("type", task), ("tag", tag)):
         if name is not None:
@@ -43,7 +46,7 @@ def list_jobs(
         before_id=id_before(cursor),
         limit=checked_limit(limit, inspect.LONGEST_PAGE),
     )
-    return (yield from Read(inspect.list_jobs(queue.dialect, wanted), snapshot=True))
+    return (yield from read(queue, connection, inspect.list_jobs, wanted))
 
 
 def attempts(queue: Queue, job: Job | int) -> Operation[list[Attempt]]:

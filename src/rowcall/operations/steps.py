@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.drivers.transaction_block import Block
 from rowcall.drivers.uncancellable import finish
 from rowcall.queue import ForCallers, Operation, Queue, Step
 from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.queries import NOTIFY
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -137,6 +138,63 @@ def open_target(queue: Queue, connection: object) -> Operation[tuple[Target, Dia
     assert queue.for_callers is not None
     dialect, identity = queue.for_callers
     return queue.database.caller_connections.wrap(connection, identity), dialect
+
+
+def read(
+    queue: Queue,
+    connection: object,
+    make_plan: Callable[Concatenate[Dialect, P], Plan[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Operation[T]:
+    """Run a plan that only reads: on a connection of the queue, where its statements see the same moment, or on the
+    caller's, where it sees what that transaction has written.
+    """
+    if connection is None:
+        return (yield from Read(make_plan(queue.dialect, *args, **kwargs), snapshot=True))
+    target, dialect = yield from open_target(queue, connection)
+    return (yield from OnCallerConnection(target, make_plan(dialect, *args, **kwargs)))
+
+
+def write(
+    queue: Queue,
+    connection: object,
+    make_plan: Callable[Concatenate[Dialect, P], Plan[T]],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> Operation[T]:
+    """Run a plan in a transaction: one of the queue, or the caller's, which commits it or rolls it back."""
+    if connection is None:
+        return (yield from Write(make_plan, queue.dialect, *args, **kwargs))
+    target, dialect = yield from open_target(queue, connection)
+    if not (yield from OnCallerConnection(target, dialect.holds_together())):
+        raise several_statements("this call takes")
+    plan = make_plan(dialect, *args, **kwargs)
+    if not isinstance(target, Block):  # the queue's own connection notifies after its commit
+        plan = _notifying(dialect, plan)
+    return (yield from OnCallerConnection(target, plan))
+
+
+def _notifying(dialect: Dialect, plan: Plan[T]) -> Plan[T]:
+    """Run a plan; if it made jobs ready, notify idle workers when the transaction is committed."""
+    must_notify = False
+
+    def noting() -> Plan[T]:
+        nonlocal must_notify
+        try:
+            statement = next(plan)
+            while True:
+                rows = yield statement
+                must_notify |= statement.notifies is not None and statement.notifies(rows)
+                statement = plan.send(rows)
+        except StopIteration as stop:
+            returned: T = stop.value
+            return returned
+
+    result = yield from noting()
+    if must_notify:
+        yield from dialect.ask(NOTIFY)
+    return result
 
 
 def _prepare(queue: Queue) -> None:

@@ -100,3 +100,10 @@ class Case:
     @property
     def notes(self) -> int:
         return len(self.site.execute(f"select 1 from mine where note = '{self.queue}'"))
+
+
+async def act(case: Case, mine: Caller, name: str, *args: object, **options: object) -> Any:
+    """Call a method of the queue on the caller's connection."""
+    call = getattr(case.jobs, f"a{name}" if mine.is_async else name)
+    made = call(*args, connection=mine.connection, **options)
+    return await made if mine.is_async else made

@@ -35,7 +35,7 @@ from tests.drivers.caller.callers.psycopg_callers import (
 )
 from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync, execute_of
 from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
-from tests.drivers.caller.queue_site import Case, Site
+from tests.drivers.caller.queue_site import Case, Site, act
 
 PRAGMAS = (
     "foreign_keys",
@@ -158,6 +158,9 @@ def test_what_takes_several_statements_is_refused_where_each_commits_by_itself(a
         for options in ({"key": "k"}, {"after": [first]}):
             with pytest.raises(InvalidOption, match=r"connection has no transaction open.* begin a transaction first"):
                 await mine.enqueue(case.send(mine, **options), "refused")
+        with pytest.raises(InvalidOption, match=r"connection has no transaction open.* begin a transaction first"):
+            await act(case, mine, "cancel", first)
+        assert await act(case, mine, "get", first) == first
         if case.kind.database == "sqlite":
             assert await mine.execute("pragma defer_foreign_keys") == [(0,)]
         await mine.enqueue(case.send(mine), "last")

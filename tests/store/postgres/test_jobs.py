@@ -151,7 +151,7 @@ CASES = {
     "settle others, their attempts": Case(settle_others, [BY_ID], position=1),
     "settle others": Case(settle_others, [BY_ID], position=2),
     "mark started": Case(
-        lambda size: statements_of(mark_started(DIALECT, [(job, 2, 5) for job in ids(size)], None)), [BY_ID]
+        lambda size: statements_of(mark_started(DIALECT, [(job, 2, 5) for job in ids(size)], None)), [BY_ID, BY_ID]
     ),
     "which were asked to end": Case(
         lambda size: statements_of(DIALECT.ask(LOCK_ATTEMPTS, [(job, 2) for job in ids(size)])), [BY_ID]

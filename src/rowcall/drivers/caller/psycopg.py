@@ -16,6 +16,7 @@ from rowcall.drivers.caller.adapter import AsyncAdapter, SyncAdapter
 from rowcall.store.statement import Row, Statement
 
 _UNKNOWN, _FAILED = int(pq.TransactionStatus.UNKNOWN), int(pq.TransactionStatus.INERROR)
+_NO_ROWS = int(pq.ExecStatus.COMMAND_OK)
 _ABORTED = int(pq.PipelineStatus.ABORTED)
 _LOADERS: dict[str, type[Loader]] = {"int8": IntLoader, "int4": IntLoader, "text": TextLoader, "bool": BoolLoader}
 _DUMPERS: dict[type, type[Dumper]] = {int: Int8Dumper, float: FloatDumper, str: StrDumper}
@@ -57,7 +58,12 @@ class Psycopg(SyncAdapter[psycopg.Connection[object]]):
     def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _Cursor(self._connection, row_factory=tuple_row)
         cursor.execute(statement.sql, statement.parameters)
-        return cursor.fetchall()  # every statement that runs here returns rows; in a pipeline, this waits for them
+        try:
+            return cursor.fetchall()  # in a pipeline, this waits for the rows
+        except psycopg.ProgrammingError:
+            if returned_none(cursor):
+                return []
+            raise
 
 
 class PsycopgAsync(AsyncAdapter[psycopg.AsyncConnection[object]]):
@@ -70,7 +76,17 @@ class PsycopgAsync(AsyncAdapter[psycopg.AsyncConnection[object]]):
     async def execute(self, statement: Statement[object]) -> list[Row]:
         cursor = _AsyncCursor(self._connection, row_factory=tuple_row)
         await cursor.execute(statement.sql, statement.parameters)
-        return await cursor.fetchall()
+        try:
+            return await cursor.fetchall()
+        except psycopg.ProgrammingError:
+            if returned_none(cursor):
+                return []
+            raise
+
+
+def returned_none(cursor: _Cursor | _AsyncCursor) -> bool:
+    """Return whether the statement succeeded, and is of a kind that has no rows."""
+    return cursor.pgresult is not None and cursor.pgresult.status == _NO_ROWS
 
 
 def adapter(connection: object) -> Psycopg | PsycopgAsync | None:

@@ -21,21 +21,27 @@ GONE_CODE = "JOB:DELETED"
 _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 
-def resolve_ended(dialect: Dialect, job_ids: Collection[int], now_ms: int | None) -> Plan[bool]:
+def resolve_ended(
+    dialect: Dialect, job_ids: Collection[int], now_ms: int | None, *, skip_locked: bool = False
+) -> Plan[bool]:
     """Resolve the edges of jobs that have ended; return whether that made any job ready."""
     (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(job_ids))
-    return (yield from resolve(dialect, edges, now_ms))
+    return (yield from resolve(dialect, edges, now_ms, skip_locked=skip_locked))
 
 
-def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[bool]:
-    """Resolve edges whose blockers have ended, and the edges of jobs that end because of it."""
+def resolve(
+    dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None, *, skip_locked: bool = False
+) -> Plan[bool]:
+    """Resolve edges whose blockers have ended, and the edges of jobs that end because of it.
+
+    `skip_locked`: leave edges of jobs that other transactions have locked for a later check. A transaction of a caller
+    may lock them for long.
+    """
     any_ready = False
     while edges:
+        edges = yield from _lock(dialect, edges, skip_locked=skip_locked)
         passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
         breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
-        job_ids = sorted({edge.job_id for edge in (*passing, *breaking)})
-        if job_ids:  # before their edges, in the order of a delete
-            yield from dialect.ask(queries.LOCK_BLOCKED, job_ids)
         if passing:
             yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
         if breaking:
@@ -45,6 +51,27 @@ def resolve(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) ->
             any_ready |= bool((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
         edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []
     return any_ready
+
+
+def _lock(dialect: Dialect, edges: Sequence[EndedEdge], *, skip_locked: bool) -> Plan[Sequence[EndedEdge]]:
+    """Lock the jobs that wait, before their edges, in the order of a delete; return the edges to resolve."""
+    concerned = [edge for edge in edges if _is_resolved_by(edge)]
+    job_ids = sorted({edge.job_id for edge in concerned})
+    if dialect.one_writer or not job_ids:
+        return concerned
+    if not skip_locked:
+        yield from dialect.ask(queries.LOCK_BLOCKED, job_ids)
+        return concerned
+    locked = yield from dialect.ask(queries.LOCK_FREE_BLOCKED, job_ids)
+    busy = {*(yield from dialect.ask(queries.STILL_BLOCKED, job_ids))}.difference(locked)
+    if busy:
+        yield from dialect.ask(queries.DOUBT_LOCKED, [edge for edge in concerned if edge.job_id in busy])
+    return [edge for edge in concerned if edge.job_id not in busy]
+
+
+def _is_resolved_by(edge: EndedEdge) -> bool:
+    """Return whether the end of the blocker resolves the edge; otherwise it waits for a retry of the blocker."""
+    return edge.status == Status.SUCCEEDED or edge.on_failure != "wait"
 
 
 def unblock(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
@@ -99,7 +126,7 @@ def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
 def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
     """Check edges that were written while another transaction may have settled the blocker.
 
-    Return whether that made any job ready. Blockers that are locked now are left for the next check.
+    Return whether that made any job ready. Jobs and blockers that are locked now are left for the next check.
     """
     edges = yield from dialect.ask(queries.UNSURE_EDGES, CHECKED_AT_ONCE)
     if not edges:
@@ -117,11 +144,12 @@ def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
         if job_id not in existing:
             ended.append(_gone(edge))
         elif job_id in locked and (not edge.of_chain or same.get(edge.blocker_id) == last.get(edge.blocker_id)):
-            status, code = locked[job_id]
-            if status in FINISHED:
-                ended.append(EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, status, code))
-            sure.append(edge)
-    any_ready = yield from resolve(dialect, ended, now_ms)
+            found = EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, *locked[job_id])
+            if found.status in FINISHED and _is_resolved_by(found):
+                ended.append(found)
+            else:
+                sure.append(edge)
+    any_ready = yield from resolve(dialect, ended, now_ms, skip_locked=True)
     if sure:  # after the waiting jobs were locked: edges come last
         yield from dialect.ask(queries.TRUST_EDGES, sure)
     return any_ready
@@ -134,7 +162,7 @@ def repair_edges(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """
     (edges,) = yield from dialect.ask(queries.FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
     if edges:
-        yield from resolve(dialect, edges, now_ms)
+        yield from resolve(dialect, edges, now_ms, skip_locked=True)
     return len(edges)
 
 

@@ -248,6 +248,9 @@ ENDS_OF = Query("ends_of", (Json,), json_from_row(list[EndedEdge]))
 # open edges of these jobs, and of the chains that they ended
 ENDED_EDGES = Query("ended_edges", (Ids,), json_from_row(list[EndedEdge]))
 LOCK_BLOCKED = Query("lock_blocked", (Ids,), only=_SERVER)
+# blocked jobs that no other transaction has locked, and all that are blocked
+LOCK_FREE_BLOCKED = Query("lock_free_blocked", (Ids,), number_from_row, only=_SERVER)
+STILL_BLOCKED = Query("still_blocked", (Ids,), number_from_row, only=_SERVER)
 # ends by job id
 END_BLOCKED = Query("end_blocked", (Now, Json), row_as(Touched))
 # jobs without an open edge become ready, behind all that are
@@ -274,6 +277,8 @@ DEPENDENTS = Query("dependents", (Int, Int, Int), lambda row: cast("tuple[int, i
 
 # unsure edges: edges of a job that ends on a caller's connection, or that were written beside a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
+# edges of jobs that another transaction has locked, except edges that are locked themselves
+DOUBT_LOCKED = Query("doubt_locked", (Json,), only=_SERVER)
 UNSURE_EDGES = Query("unsure_edges", (Int,), row_as(UnsureEdge), only=_SERVER)
 LAST_STEPS = Query("last_steps", (Ids,), pair_from_row, only=_SERVER)
 # status and error code of blockers that no other transaction has locked, locked until this one ends

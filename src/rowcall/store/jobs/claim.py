@@ -150,7 +150,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
             yield from dialect.ask(TALLY, now_ms, tallies_of_expired(expired))
             concerned = work.concerned._replace(slots=False)  # they never ran
             if any(concerned):
-                yield from follow(dialect, [job.id for job in expired], concerned, now_ms)
+                yield from follow(dialect, [job.id for job in expired], concerned, now_ms, skip_locked=True)
         staged = yield from _stage(dialect, now_ms)
         opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)

@@ -132,4 +132,4 @@ def _recover(
         return tallies.rows()
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    return len((yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended))))
+    return len((yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), skip_locked=True)))

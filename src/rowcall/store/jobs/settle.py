@@ -74,10 +74,11 @@ def settle(
     freed: Collection[tuple[int, int]] | None = None,
     *,
     write_claims: bool = False,
+    skip_locked: bool = False,
 ) -> Plan[set[int]]:
     """Settle attempts, do what follows, and return the ids whose leases were current.
 
-    `freed`: see `follow`. `write_claims`: first write those claims that are only in claim rows.
+    `freed`, `skip_locked`: see `follow`. `write_claims`: first write those claims that are only in claim rows.
     """
     if write_claims:
         yield from write_claims_of(dialect, [job_id for job_id, lease in attempts_of(ended) if lease == 1])
@@ -85,7 +86,7 @@ def settle(
     if live or freed:
         (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
-            yield from follow(dialect, live, concerned, now_ms, freed)
+            yield from follow(dialect, live, concerned, now_ms, freed, skip_locked=skip_locked)
     return live
 
 
@@ -261,12 +262,12 @@ def settle_completed(
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True)
+    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True, skip_locked=True)
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     if committed or freed:  # a transaction that began long ago may not have seen the jobs that wait for its job
         (concerned,) = yield from dialect.ask(queries.IN_USE)
         if any(concerned):
-            yield from follow(dialect, committed, concerned, now_ms, freed)
+            yield from follow(dialect, committed, concerned, now_ms, freed, skip_locked=True)
     return Completions(committed, settled, undecided)
 
 
@@ -324,15 +325,19 @@ def follow(
     concerned: InUse,
     now_ms: int | None,
     freed: Collection[tuple[int, int | None]] | None = None,
+    *,
+    skip_locked: bool = False,
 ) -> Plan[bool]:
     """Do what follows from the end of these jobs' attempts, and return whether that made any job ready.
+
+    `skip_locked`: wait for no transaction that has locked a job which waits for one of these.
 
     `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as someone settled
     them by hand: then the slots of workers are not freed.
     """
     any_ready = False
     if settled and concerned.edges:
-        any_ready |= yield from resolve_ended(dialect, settled, now_ms)
+        any_ready |= yield from resolve_ended(dialect, settled, now_ms, skip_locked=skip_locked)
     if concerned.slots:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
     if settled and concerned.waiters:  # also of other jobs that ended because of it

@@ -35,6 +35,15 @@ def _is_edge(edge: SimpleNamespace) -> str:
       and edge.job_id = {edge.job_id}::bigint"""
 
 
+def _mark_free(edge: SimpleNamespace, unsure: int) -> str:
+    """Return the text that marks the edges of parameter 1, except edges that another transaction has locked."""
+    return f"""
+    update <edge> as edge set unsure = {unsure} from {_rows_of("$1")} cross join lateral (
+      select blocker_id, of_chain, job_id from <edge> as edge where {_is_edge(edge)} for update skip locked) as free
+    where edge.blocker_id = free.blocker_id and edge.of_chain = free.of_chain and edge.job_id = free.job_id
+    returning edge.job_id"""
+
+
 _MOMENT = "(select <now> as now) as moment"
 _GIVEN = "given as materialized (select $2::text::jsonb as document)"
 _IS_GIVEN = "job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"
@@ -106,6 +115,8 @@ ends_of = _array_of(
 lock_blocked = f"""
     select mine.id from <ids:1> cross join lateral (
       select id from <job> where id = given.id and {_BLOCKED} for update) as mine"""
+lock_free_blocked = lock_blocked.replace("for update", "for update skip locked")
+still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
 end_blocked = f"""
     with {_GIVEN}
     update <job> as job set status = {_end.status}, lease = <next:job.lease>, finished_at = moment.now,
@@ -150,6 +161,7 @@ doubt_edges = f"""
     from (values ($1::bigint, 0), ((select chain_id from <job> where id = $1::bigint), 1)) as given (id, of_chain)
     where edge.blocker_id = given.id and edge.of_chain = given.of_chain and {_OPEN}
     returning edge.job_id"""
+doubt_locked = _mark_free(_ended, 1)
 unsure_edges = """
     select blocker_id, of_chain, job_id, on_failure from <edge> where unsure <> 0 order by random() limit $1::int"""
 last_steps = """
@@ -159,9 +171,7 @@ lock_blockers = """
     select mine.id, mine.status::text, mine.error_code from <ids:1> cross join lateral (
       select id, status, error_code from <job> where id = given.id for share skip locked) as mine"""
 existing_blockers = "select id from <job> where id <in_ids:1>"
-trust_edges = f"""
-    update <edge> as edge set unsure = 0 from {_rows_of("$1")} where {_is_edge(_unsure)}
-    returning edge.job_id"""
+trust_edges = _mark_free(_unsure, 0)
 forgotten_edges = _array_of(
     _EDGE_COLUMNS,
     f"""(

@@ -216,18 +216,19 @@ mark_claimed = f"""
       error_code = null, error_detail = null, traceback = null
     from (select <now> as now) as moment
     where id = any ($3::text::bigint[] || $4::text::bigint[])"""
+_FREE = "job.id = any (array(select id from <job> where id = any ($2::text::bigint[]) for update skip locked))"
 mark_started = f"""
     with given as materialized (select $3::text::jsonb as document)
     update <job> as job
     set started_at = greatest(claimed_at, moment.now - ({field(1)})::bigint * interval '1 millisecond')
     from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[]) and job.lease = ({field(0)})::bigint"""
+    where {_FREE} and job.lease = ({field(0)})::bigint"""
 mark_progress = f"""
     with given as materialized (select $3::text::jsonb as document)
     update <job> as job set progress = ({field(1)})::float8, progress_message = {field(2)},
       heartbeat_at = moment.now
     from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[]) and job.lease = ({field(0)})::bigint"""
+    where {_FREE} and job.lease = ({field(0)})::bigint"""
 
 # jobs that a worker refused
 mismatched = f"""

@@ -85,8 +85,8 @@ def render(template: str, prefix: str, schema: str = "") -> str:
 
 
 def channel_of(prefix: str) -> str:
-    """Return the channel on which idle workers are notified of jobs."""
-    return f"{prefix}job".lower()
+    """Return the channel on which idle workers are notified of jobs, the same for every connection."""
+    return f"{prefix.rpartition('.')[2]}job".lower()
 
 
 def channel_of_ends(prefix: str) -> str:

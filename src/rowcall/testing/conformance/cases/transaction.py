@@ -52,6 +52,20 @@ class TestTransaction:
         assert self.written(jobs) == ["a", "b", "c", "d", "e", "f"]
         assert jobs.get(first.id) == first
 
+    def test_actions_join_it_by_its_name(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        a, b = send.using(delay=60).enqueue("a"), send.using(delay=60).enqueue("b")
+        with jobs.transaction() as tx:
+            jobs.cancel(a, connection=tx)
+            jobs.delete(b, connection=tx)
+            assert jobs.get(a, connection=tx).status == "cancelled"
+            assert [job.id for job in jobs.list(connection=tx).jobs] == [a.id]
+            assert self.written(jobs) == ["a", "b"]
+        assert (jobs.get(a).status, self.written(jobs)) == ("cancelled", ["a"])
+        with undone(), jobs.transaction() as tx:
+            jobs.retry(a, connection=tx)
+            raise Undo
+        assert jobs.get(a).status == "cancelled"
+
     def test_an_exception_undoes_all_of_it(self, jobs: Rowcall, send: Task[[str], None]) -> None:
         with undone(), jobs.transaction():
             send.enqueue("a")
