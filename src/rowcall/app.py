@@ -35,6 +35,7 @@ from rowcall.domain.job import (
     Schedule,
     Stats,
     Summary,
+    Why,
     WorkerInfo,
 )
 from rowcall.domain.job import R as Returned
@@ -47,6 +48,7 @@ from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.flows import Flow
 from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
 from rowcall.operations.steps import Blocking
+from rowcall.overview import waiting
 from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
@@ -483,6 +485,18 @@ class Rowcall:
     async def ablockers(self, job: Job | int) -> builtins.list[BlockedBy]:
         """`blockers`, for async code."""
         return await self._queue.arun(inspect.blockers(self._queue, job))
+
+    def why(self, job: Job | int) -> Why:
+        """Return why a job waits, as a sentence and as values; of a job that does not wait, whether it runs or ended.
+
+        >>> jobs.why(job).sentence  # doctest: +SKIP
+        'queue mail was paused by ann@web-1 5 min ago'
+        """
+        return self._queue.run(waiting.why(self._queue, job))
+
+    async def awhy(self, job: Job | int) -> Why:
+        """`why`, for async code."""
+        return await self._queue.arun(waiting.why(self._queue, job))
 
     def dependents(self, job: Job | Chain | int, *, limit: int = 100) -> builtins.list[Dependent]:
         """Return the jobs that wait, or waited, for a job or for its chain, by id; given a `Chain`, only for that.

@@ -306,6 +306,7 @@ def look_at_everything(jobs: Rowcall) -> None:
         jobs.timeline(job.id)
         jobs.blockers(job.id)
         jobs.dependents(job.id)
+        jobs.why(job.id)
     for job in found[:40]:
         with contextlib.suppress(RowcallError, TimeoutError):
             jobs.result(job, timeout=0)

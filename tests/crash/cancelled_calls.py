@@ -161,7 +161,7 @@ def chain_id(world: World) -> int:
     return world.jobs.start_chain([world.send.using(queue=world.queue).bind("first")]).id
 
 
-for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents":
+for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents", "awhy":
     reading(_name, job_id)
 for _name in (
     *("alist", "alist_chains", "apaused", "aretention", "aretries", "aschedules", "astats", "astuck", "atop_errors"),

@@ -18,6 +18,7 @@ from rowcall.domain.retention import Rules
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.observe import slow
 from tests.observe.plain_sql import JobRow, PlainDatabase, attempts_of, jobs_of
 from tests.observe.slow import Ended, Wanted
@@ -35,7 +36,7 @@ WANTED = list(
         itertools.product([None, *(status.value for status in Status)], (None, *QUEUES), (None, *TYPES), (None, *TAGS)),
     )
 )
-PAGES_A_CHECK = 12
+PAGES_A_CHECK, JOBS_A_CHECK = 12, 15
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -266,6 +267,12 @@ class HistoryMachine(RuleBasedStateMachine):
             case _:
                 self.database.ask(f"delete from rowcall_job where id = {row.id}")
 
+    @rule(queue=st.sampled_from(QUEUES), task=st.sampled_from(TYPES), by_task=st.booleans(), resume=st.booleans())
+    def pause_or_resume(self, queue: str, task: str, by_task: bool, resume: bool) -> None:
+        self._step()
+        change = self.jobs.resume if resume else self.jobs.pause
+        change(task=task) if by_task else change(queue)
+
     # housekeeping
 
     @rule(everything=st.booleans(), rounds=st.integers(1, 3))
@@ -312,9 +319,16 @@ class HistoryMachine(RuleBasedStateMachine):
         slow.check_stuck(self.jobs, rows, self.now_ms)
         slow.check_retries(self.jobs, rows)
         slow.check_errors(self.jobs, rows)
+        self._check_why(rows)
         slow.check_retention(self.jobs, rows, self.retention_rules, self.now_ms)
         for wanted in itertools.islice(self.wanted, PAGES_A_CHECK):
             slow.check_page(self.jobs, rows, self.tags, wanted, 1 + self.steps % 7)
+
+    def _check_why(self, rows: list[JobRow]) -> None:
+        StoreWorker(self.jobs, "looker", tasks=[*TYPES[:2]])
+        step = 1 + len(rows) // JOBS_A_CHECK
+        slow.check_why(self.jobs, rows, self.now_ms, TYPES[:2], set(range(self.steps % step, len(rows), step)))
+        self.database.ask("delete from rowcall_worker where name = 'looker'")
 
     @invariant()
     def gather(self) -> None:

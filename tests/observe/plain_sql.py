@@ -24,6 +24,8 @@ class JobRow(NamedTuple):
     started_at: int | None
     finished_at: int | None
     heartbeat_at: int | None
+    turn: int | None
+    held: str | None
 
 
 class AttemptRow(NamedTuple):

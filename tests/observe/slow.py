@@ -156,6 +156,49 @@ def check_errors(jobs: Rowcall, rows: Sequence[JobRow]) -> None:
     assert [group.error_code for group in jobs.top_errors(limit=1)] == codes[:1]
 
 
+def check_why(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int, known: Sequence[str], asked: set[int]) -> None:
+    """Ask about some of the rows. A worker that is alive serves all queues, and knows some tasks."""
+    paused = {(one.kind, one.name) for one in jobs.paused()}
+
+    def waits(row: JobRow) -> bool:
+        return row.status == "pending" or (row.status == "scheduled" and row.run_at <= now_ms)
+
+    def is_paused(row: JobRow) -> bool:
+        return ("queue", row.queue) in paused or ("task", row.type) in paused
+
+    def place(row: JobRow) -> tuple[int, int, int]:
+        return (-row.priority, row.id if row.turn is None else row.turn, row.id)
+
+    for row in (rows[index] for index in sorted(asked)):
+        why = jobs.why(row.id)
+        assert (why.status, why.job_id) == (row.status, row.id)
+        if row.status in FINISHED:
+            assert why.reason == "finished"
+        elif row.status == "running":
+            assert why.reason == ("buffered" if row.started_at is None else "running")
+        elif row.status == "blocked":
+            assert why.reason == "blocked"
+        elif not waits(row):
+            assert why.reason == ("scheduled" if row.error_code is None else "retry")
+            assert why.until is not None
+            assert round(why.until.timestamp() * 1000) == row.run_at
+        elif is_paused(row):
+            assert why.reason == "paused"
+        elif row.held is not None:
+            assert why.reason == "held"
+        elif row.type not in known:
+            assert why.reason == "no worker for the task"
+        else:
+            ahead = Counter(
+                other.priority
+                for other in rows
+                if other.status == "pending" and other.held is None and other.queue == row.queue
+                if other.type in known and not is_paused(other) and place(other) < place(row)
+            )
+            assert why.ahead == dict(sorted(ahead.items(), reverse=True))
+            assert why.reason == ("behind" if ahead else "next")
+
+
 def doomed_of(rows: Sequence[JobRow], rules: Rules, now_ms: int) -> list[JobRow]:
     """What a prune has to delete, and nothing else."""
     doomed = []

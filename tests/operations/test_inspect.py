@@ -103,6 +103,7 @@ def readers(jobs: Rowcall) -> list[Callable[[Any], object]]:
         jobs.attempts,
         jobs.timeline,
         jobs.dependents,
+        jobs.why,
         lambda job_id: asyncio.run(jobs.aget(job_id)),
         lambda job_id: asyncio.run(jobs.aattempts(job_id)),
         lambda job_id: asyncio.run(jobs.atimeline(job_id)),

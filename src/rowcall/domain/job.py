@@ -1,6 +1,6 @@
 """The values that users receive: frozen snapshots. `jobs.get(id)` reads a job again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic
@@ -176,6 +176,8 @@ class WorkerInfo(Value, frozen=True, kw_only=True):
     lease_seconds: float
     lock_path: str | None
     running: int
+    tasks: list[str] | None = None
+    """The names of the tasks that it knows; None if it may know any."""
 
 
 class Schedule(Value, frozen=True, kw_only=True):
@@ -244,6 +246,11 @@ def is_paused(queue: str, task: str, paused: Collection[tuple[str, str]]) -> boo
     return not {("queue", EVERY_QUEUE), ("queue", queue), ("task", task)}.isdisjoint(paused)
 
 
+def paused_by(queue: str, task: str, paused: Iterable[Paused]) -> Paused | None:
+    """Return the first of the pauses that concerns jobs of this queue and task."""
+    return next((one for one in paused if is_paused(queue, task, [(one.kind, one.name)])), None)
+
+
 def serves(queues: str, queue: str) -> bool:
     """Return whether a worker serves a queue, given what its registration says: `mail=10,default`, or `*`.
 
@@ -252,6 +259,49 @@ def serves(queues: str, queue: str) -> bool:
     if queues == EVERY_QUEUE or queue in (part.partition("=")[0] for part in queues.split(",")):
         return True
     return ("," in queue or "=" in queue) and queue in queues
+
+
+class Reason(StrEnum):
+    """Why a job waits, or that it does not. It is a `str`."""
+
+    SCHEDULED = "scheduled"
+    RETRY = "retry"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    LIMIT = "limit"
+    MISMATCH = "mismatch"
+    HELD = "held"
+    NO_WORKER = "no worker"
+    NO_WORKER_FOR_QUEUE = "no worker for the queue"
+    NO_WORKER_FOR_TASK = "no worker for the task"
+    BEHIND = "behind"
+    NEXT = "next"
+    BUFFERED = "buffered"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class Why(Value, frozen=True, kw_only=True):
+    """Why a job waits, as one `sentence` and as values. `until` is when it may run at the earliest, if that is known.
+
+    `ahead` has the number of jobs that come first, by priority; 1,000 in total means 1,000 or more. `error_code` is
+    that of the last attempt, `limit` the key of a full limit, and `blockers` has the open ones.
+    """
+
+    job_id: int
+    status: Status
+    reason: Reason
+    sentence: str
+    until: datetime | None = None
+    error_code: str | None = None
+    paused: Paused | None = None
+    limit: str | None = None
+    blockers: list[BlockedBy] = msgspec.field(default_factory=list)
+    ahead: dict[int, int] = msgspec.field(default_factory=dict)
+    worker: str | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 class Stats(Value, frozen=True, kw_only=True):

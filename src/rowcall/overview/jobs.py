@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from rowcall.base.text import span
-from rowcall.domain.job import FINISHED, InProgress, Job, Status
+from rowcall.domain.job import FINISHED, WAITING, InProgress, Job, Reason, Status, Why
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.overview.formats import ago
 from rowcall.overview.liveness import Liveness
 
 _DETAIL_LENGTH = 60
+_SAID_BETTER = (Reason.SCHEDULED, Reason.RETRY, Reason.MISMATCH)  # by the time, or by the error
 
 
 def when(job: Job, now: datetime) -> str:
@@ -25,16 +26,19 @@ def when(job: Job, now: datetime) -> str:
     return f"waiting for {span((now - max(job.run_at, job.created_at)).total_seconds())}"
 
 
-def detail(job: Job, states: Mapping[str, str]) -> str:
-    """Return the error, or the worker that runs the job with its entry in `states`, unless that is alive."""
+def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:
+    """Return why the job waits, the error, or its worker with the worker's entry in `states`, unless that is alive."""
     if job.status == Status.RUNNING:
         state = states.get(job.worker or "", Liveness.ALIVE)
         return f"on {job.worker}" if state == Liveness.ALIVE else f"on {job.worker} ({state})"
-    if job.error_code is None:
+    if why is not None and why.status in WAITING and why.reason not in _SAID_BETTER:
+        said = why.sentence
+    elif job.error_code is None:
         return ""
-    said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
-    if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
+    elif job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
         said = f"no worker accepts it: {job.error_detail}"
+    else:
+        said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
     first = said.splitlines()[0]
     return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."
 

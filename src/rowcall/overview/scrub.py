@@ -11,7 +11,7 @@ from rowcall.domain.payload import RAW_KEY
 
 V = TypeVar("V", bound=msgspec.Struct)
 
-_TEXTS = {"error_detail", "key", "progress_message", "sample", "traceback", "detail", "problem"}
+_TEXTS = {"error_detail", "key", "progress_message", "sample", "traceback", "detail", "problem", "sentence", "limit"}
 _VALUES = {"payload", "arguments", "result"}
 _OBJECTS = {"payload", "arguments"}
 

@@ -46,6 +46,13 @@ def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
         assert all(len(line) < 200 or "x" * 300 in line for line in lines)
 
 
+def test_show_and_jobs_say_why_a_job_waits(run: Run, queue: Rowcall) -> None:
+    queue.enqueue("hello", queue="mail")
+    queue.pause("mail", actor="ann")
+    for words in (("show", "app:jobs", "1"), ("jobs", "app:jobs")):
+        assert "queue mail was paused by ann" in run(*words).stdout
+
+
 def test_show_names_the_jobs_that_wait_for_it(run: Run, queue: Rowcall) -> None:
     first = queue.enqueue("hello")
     for _ in range(22):
@@ -57,7 +64,7 @@ def test_show_names_the_jobs_that_wait_for_it(run: Run, queue: Rowcall) -> None:
 
 def test_show_in_json(run: Run, filled: Rowcall) -> None:
     shown = json.loads(run("show", "app:jobs", "1", "--json").stdout)
-    assert list(shown) == ["job", "attempts", "blockers", "dependents", "timeline"]
+    assert list(shown) == ["job", "why", "attempts", "blockers", "dependents", "timeline"]
     assert shown["job"]["status"] == "failed"
     assert shown["attempts"][0]["traceback"].startswith("Traceback")
     assert [event["event"] for event in shown["timeline"]] == ["ENQUEUED", "CLAIMED", "STARTED", "FAILED"]

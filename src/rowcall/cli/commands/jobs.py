@@ -13,10 +13,11 @@ from rowcall.cli.command import Answer, limit_option, queue_command, selecting_o
 from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import status_text, table_of
 from rowcall.cli.target import Target
-from rowcall.domain.job import Job, Status
+from rowcall.domain.job import WAITING, Job, Status, Why
 from rowcall.overview.jobs import detail, when
 from rowcall.overview.liveness import database_time, described
 from rowcall.overview.scrub import scrubbed
+from rowcall.overview.waiting import why_each
 
 
 @queue_command("jobs")
@@ -35,15 +36,25 @@ def jobs_command(target: Target, **options: Any) -> Answer:
     running = any(job.status == Status.RUNNING for job in jobs)
     states = {worker.name: described(worker, now) for worker in target.jobs.workers()} if running else {}
     hint = target.unknown_name(options["queue"], options["type"]) if not jobs else ""
+    waiting = [job for job in jobs if job.status in WAITING]
+
+    def whys() -> dict[int, Why]:
+        if is_narrow() or not waiting:
+            return {}
+        found = target.queue.run(why_each(target.queue, waiting))
+        return {job_id: scrubbed(target.queue.failures, why) for job_id, why in found.items()}
+
     data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor}
-    return Answer(data, lambda: _show(jobs, page.next_cursor, states, now) if jobs else show(hint or "no jobs"))
+    return Answer(data, lambda: _show(jobs, page.next_cursor, states, whys(), now) if jobs else show(hint or "no jobs"))
 
 
 def job_as_json(job: Job) -> dict[str, object]:
     return {name: value for name, value in job.to_dict().items() if name != "duplicate"}
 
 
-def _show(jobs: list[Job], cursor: str | None, states: Mapping[str, str], now: datetime) -> None:
+def _show(
+    jobs: list[Job], cursor: str | None, states: Mapping[str, str], whys: Mapping[int, Why], now: datetime
+) -> None:
     columns: dict[str, Callable[[Job], object]] = {
         "id": lambda job: str(job.id),
         "type": lambda job: job.type,
@@ -52,7 +63,7 @@ def _show(jobs: list[Job], cursor: str | None, states: Mapping[str, str], now: d
         "attempt": lambda job: f"{job.attempt}/{job.max_attempts}",
         "when": lambda job: when(job, now),
     }
-    details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states)}
+    details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states, whys.get(job.id))}
     explained = [job for job in jobs if detail(job, states)]
     narrow = is_narrow()
     show(table_of(jobs, columns if narrow else columns | details, right=("id", "attempt"), whole=("status",)))

@@ -11,7 +11,7 @@ from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import show, show_section
 from rowcall.cli.present.tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job
+from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
 from rowcall.operations.inspect import get_row
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
@@ -26,7 +26,8 @@ MOST_RELATED = 20
 def show_command(target: Target, words: list[int]) -> Answer:
     """Show everything about one job. Times are UTC.
 
-    With --json: {"job": {…}, "attempts": [{…}, …], "blockers": [{"id", "is_chain", "status", "open"}, …],
+    With --json: {"job": {…}, "why": {"reason", "sentence", …}, "attempts": [{…}, …],
+    "blockers": [{"id", "is_chain", "status", "open"}, …],
     "dependents": [{"id", "type", "queue", "status", "of_chain", "open"}, …], of which the first 100 are listed,
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
@@ -35,24 +36,32 @@ def show_command(target: Target, words: list[int]) -> Answer:
         raise click.UsageError("give one job id")
     failures = target.queue.failures
     job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
+    why = scrubbed(failures, target.jobs.why(job_id))
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
     blockers = target.jobs.blockers(job_id)
     dependents = target.jobs.dependents(job_id)
     timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]
     data = {
         "job": job_as_json(job),
+        "why": why,
         "attempts": attempts,
         "blockers": blockers,
         "dependents": dependents,
         "timeline": timeline,
     }
-    return Answer(data, lambda: _show(job, attempts, blockers, dependents, timeline))
+    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, timeline))
 
 
 def _show(
-    job: Job, attempts: list[Attempt], blockers: list[BlockedBy], dependents: list[Dependent], timeline: list[Event]
+    job: Job,
+    why: Why,
+    attempts: list[Attempt],
+    blockers: list[BlockedBy],
+    dependents: list[Dependent],
+    timeline: list[Event],
 ) -> None:
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
+    show(text(why.sentence))
     show(_fields(job))
     if attempts:
         show_section("attempts", _attempts(attempts))

@@ -21,7 +21,8 @@ def workers_command(target: Target) -> Answer:
     listed while handlers that it abandoned keep slots under limits.
 
     With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "heartbeats",
-    "heartbeat_at", "lease_seconds", "lock_path", "running", "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
+    "heartbeat_at", "lease_seconds", "lock_path", "running", "tasks", "state": "alive" | "gone" | "silent" | "stopped"},
+    …]}.
     """
     workers, now = target.jobs.workers(), database_time(target.queue)
     data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}

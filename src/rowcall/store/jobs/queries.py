@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from rowcall.base.text import decoded
 from rowcall.base.times import EPOCH, time_of
 from rowcall.domain.job import Attempt, Event, WorkerInfo
 from rowcall.domain.outcome import EXPIRED_CODE
@@ -260,7 +261,12 @@ _attempt = {
     **dict.fromkeys(("started_at", "finished_at", "next_run_at"), time),
     **dict.fromkeys(("worker", "error_code", "error_detail", "traceback"), text),
 }
-_worker = {**dict.fromkeys(("started_at", "heartbeat_at"), time_of), "lease_seconds": lambda lease_ms: lease_ms / 1000}
+_names = msgspec.json.Decoder(list[str])
+_worker = {
+    **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
+    "lease_seconds": lambda lease_ms: lease_ms / 1000,
+    "tasks": lambda names: None if names is None else decoded(_names, names, None),
+}
 attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
 worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
 
@@ -531,7 +537,26 @@ _WORKERS = """
            lock_path,
            (select count(*) from <job> <indexed:job_owned>
             where status = <running> and lease_until is null and worker = name)
-           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name)
+           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name),
+           tasks
     from <worker> order by started_at, name"""
 WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
+# the tasks of the ready jobs of a queue; it hops from one to the next
+_READY_TYPES = """
+    with recursive found (type) as (
+      select min(type) from <ready> where queue = <text:1>
+      union all
+      select (select min(type) from <ready> where queue = <text:1> and type > found.type)
+      from found where found.type is not null)
+    select <text_of:type> from found where type is not null"""
+READY_TYPES = Query("ready_types", (Text,), text_from_row, text=_READY_TYPES)
+# of a queue and some tasks, how many ready jobs come before a rank, turn and id, by priority: up to a number
+_AHEAD = """
+    select ~rank, count(*) from (
+      select ready.rank from <texts:2> cross join <ready> as ready
+      where ready.queue = <text:1> and ready.type = given.item
+        and (ready.rank, ready.turn, ready.id) < (<bigint:3>, <bigint:4>, <bigint:5>)
+      limit <int:6>) as ahead
+    group by rank order by rank"""
+AHEAD = Query("ahead", (Text, Json, Int, Int, Int, Int), lambda row: cast("tuple[int, int]", row), text=_AHEAD)
 DELETE = Query("delete", (Int,), text="delete from <job> where id = <bigint:1>")

@@ -106,6 +106,30 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
     return rooms, at_ms
 
 
+class HeldJob(NamedTuple):
+    """What holds one job, and the numbers of its limit; `used` is how many jobs run under that."""
+
+    by: str | None
+    until_ms: int | None
+    turn: int
+    opens_at_ms: int | None
+    numbers: Numbers = Numbers()
+    used: int = 0
+
+
+def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
+    """Return what holds a job, without a lock; None if there is no such job."""
+    for by, until_ms, limits, turn, opens_at_ms in (yield from dialect.ask(queries.HELD_JOB, job_id)):
+        found = HeldJob(by, until_ms, turn, opens_at_ms)
+        if by is None or not by.startswith(HELD_PREFIX):
+            return found
+        held = Held(by, limits)
+        ((_, states),) = yield from dialect.ask(queries.KEY_STATES, None, [(held.key, name_of(held.key))])
+        state = states[held.key]
+        return found._replace(numbers=state.published or _numbers_in(held), used=state.used)
+    return None
+
+
 def _numbers_in(held: Held) -> Numbers:
     """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
     try:

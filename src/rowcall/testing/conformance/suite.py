@@ -82,6 +82,7 @@ from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
 from rowcall.testing.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from rowcall.testing.conformance.cases.turns import TestRetryOfAKey, TestTurns  # noqa: E402
+from rowcall.testing.conformance.cases.why import TestWhy  # noqa: E402
 from rowcall.testing.conformance.fixtures import (  # noqa: E402
     clock,
     jobs,
@@ -172,6 +173,7 @@ __all__ = [
     "TestTransactionCrash",
     "TestTurns",
     "TestUnknownTasks",
+    "TestWhy",
     "clock",
     "jobs",
     "new_migrated_store",

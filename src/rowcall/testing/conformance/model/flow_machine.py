@@ -12,7 +12,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from rowcall import DuplicateJob, Job, Limit
 from rowcall.app import queue_of
 from rowcall.domain.errors import StepTaken
-from rowcall.domain.job import Chain, Status
+from rowcall.domain.job import FINISHED, Chain, Status
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.steps import Read
@@ -56,6 +56,7 @@ class FlowMachine(QueueMachine):
         super().__init__(store)
         self.model = ModelFlowQueue(self.clock.now, LIMITS)
         self.known: dict[int, Job] = {}
+        self.asked = 0
 
     # coming in
 
@@ -259,6 +260,33 @@ class FlowMachine(QueueMachine):
             },
         )
         assert all(waits.values())
+
+    @invariant()
+    def a_job_says_who_waits_for_it_and_why_it_waits(self) -> None:
+        """One job after the other, one at each step: a server takes its time."""
+        if not self.model.jobs:
+            return
+        self.asked += 1
+        job_id = sorted(self.model.jobs)[self.asked % len(self.model.jobs)]
+        job, ties = self.model.jobs[job_id], self.model.ties[job_id]
+        chain_id = job_id if ties.chain_id is None else ties.chain_id
+        assert [(one.id, one.of_chain, one.status, one.open) for one in self.jobs.dependents(job_id)] == sorted(
+            (other, wait.of_chain, self.model.jobs[other].status, wait.state == "open")
+            for other, its_ties in self.model.ties.items()
+            for wait in its_ties.waits
+            if wait.blocker_id == (chain_id if wait.of_chain else job_id)
+        )
+        why = self.jobs.why(job_id)
+        assert (why.status, why.job_id) == (job.status, job_id)
+        assert (why.reason == "blocked") == (job.status == "blocked")
+        assert (why.reason == "finished") == (job.status in FINISHED)
+        assert (why.reason in ("running", "buffered")) == (job.status == "running")
+        later = job.status == "scheduled" and job.run_at > self.clock.now()
+        assert (why.reason in ("scheduled", "retry")) == later
+        if job.status == "blocked":
+            assert {(one.id, one.is_chain) for one in why.blockers} == {
+                (wait.blocker_id, wait.of_chain) for wait in ties.open_waits()
+            }
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:

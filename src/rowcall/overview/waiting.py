@@ -1,0 +1,216 @@
+"""Why jobs wait: one sentence for each, and the facts behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+
+import msgspec
+
+from rowcall.base.text import decoded, span
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.job import (
+    FINISHED,
+    BlockedBy,
+    Job,
+    Paused,
+    Reason,
+    Status,
+    Why,
+    WorkerInfo,
+    paused_by,
+    serves,
+    what_is_paused,
+)
+from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers
+from rowcall.operations.arguments import checked_id
+from rowcall.operations.steps import Read
+from rowcall.overview.formats import ago, counted, moment, period
+from rowcall.overview.liveness import Liveness, liveness_of
+from rowcall.queue import Operation, Queue
+from rowcall.store.control.queries import PAUSED
+from rowcall.store.counts.queries import NOW
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs import inspect
+from rowcall.store.jobs.queries import AHEAD, READY_TYPES, WORKERS
+from rowcall.store.limits.held_jobs import HeldJob, held_job
+from rowcall.store.statement import Plan
+
+MOST_AHEAD = 1000  # a higher number is not counted
+_MOST_NAMED = 3
+_parts = msgspec.json.Decoder(list[object])
+
+
+def why(queue: Queue, job: Job | int) -> Operation[Why]:
+    """Return why a job waits, or that it does not."""
+    return (yield from Read(_why(queue, checked_id(job)), snapshot=True))
+
+
+def _why(queue: Queue, job_id: int) -> Plan[Why]:
+    job = yield from inspect.get(queue.dialect, job_id)
+    return (yield from _explain(queue, [job]))[job_id]
+
+
+def why_each(queue: Queue, jobs: Sequence[Job]) -> Operation[dict[int, Why]]:
+    """Return why each of these jobs waits, by id: for a page of jobs."""
+    return (yield from Read(_explain(queue, jobs), snapshot=True))
+
+
+def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
+    dialect = queue.dialect
+    (at_ms,) = yield from dialect.ask(NOW, queue.now_ms())
+    workers = yield from dialect.ask(WORKERS)
+    surroundings = Surroundings(dialect, time_of(at_ms), workers, (yield from dialect.ask(PAUSED)))
+    found = {}
+    for job in jobs:
+        found[job.id] = yield from surroundings.explain(job)
+    return found
+
+
+class Surroundings:
+    """What is around the jobs at one moment: the workers that are alive, and what is paused."""
+
+    def __init__(
+        self, dialect: Dialect, now: datetime, workers: Sequence[WorkerInfo], paused: Sequence[Paused]
+    ) -> None:
+        self._dialect = dialect
+        self._now = now
+        self._workers = workers
+        self._paused = paused
+        self._startable: dict[str, list[str]] = {}
+
+    @cached_property
+    def _alive(self) -> list[WorkerInfo]:
+        return [worker for worker in self._workers if liveness_of(worker, self._now) == Liveness.ALIVE]
+
+    def explain(self, job: Job) -> Plan[Why]:
+        if job.status in FINISHED:
+            return self._finished(job)
+        if job.status is Status.RUNNING:
+            return self._running(job)
+        if job.status is Status.BLOCKED:
+            return self._blocked(job, (yield from inspect.blockers(self._dialect, job.id)))
+        if job.status is Status.SCHEDULED and job.run_at > self._now:
+            return self._scheduled(job)
+        if pause := paused_by(job.queue, job.type, self._paused):
+            return self._pause(job, pause)
+        held = yield from held_job(self._dialect, job.id)
+        if held is not None and held.by is not None:
+            return self._held(job, held, held.by)
+        if missing := self._missing_worker(job):
+            return missing
+        types = yield from self._types_to_start(job.queue)
+        turn = job.id if held is None else held.turn
+        rows = yield from self._dialect.ask(AHEAD, job.queue, types, ~job.priority, turn, job.id, MOST_AHEAD)
+        return self._in_turn(job, dict(rows))
+
+    def _finished(self, job: Job) -> Why:
+        error = f": {job.error_code}" if job.error_code is not None else ""
+        verb = "was cancelled" if job.status is Status.CANCELLED else job.status.value
+        return _made(job, Reason.FINISHED, f"it {verb} {ago(job.finished_at, self._now)}{error}")
+
+    def _running(self, job: Job) -> Why:
+        began = job.started_at or job.claimed_at or job.run_at
+        took = span(max(0.0, (self._now - began).total_seconds()))
+        if job.started_at is None:
+            said = f"{job.worker} claimed it {took} ago, and starts it when a slot is free"
+            return _made(job, Reason.BUFFERED, said, worker=job.worker)
+        attempt = f"attempt {job.attempt} of {job.max_attempts}"
+        return _made(job, Reason.RUNNING, f"{job.worker} has run {attempt} for {took}", worker=job.worker)
+
+    def _blocked(self, job: Job, blockers: list[BlockedBy]) -> Why:
+        left = [one for one in blockers if one.open]
+        named = [f"{'chain' if one.is_chain else 'job'} {one.id} ({one.status or 'deleted'})" for one in left]
+        more = f" and {len(named) - _MOST_NAMED:,} more" if len(named) > _MOST_NAMED else ""
+        said = f"it waits for {', '.join(named[:_MOST_NAMED])}{more}" if named else "its blockers have ended"
+        return _made(job, Reason.BLOCKED, said, blockers=left)
+
+    def _scheduled(self, job: Job) -> Why:
+        at = self._at(job.run_at)
+        if job.error_code is None:
+            return _made(job, Reason.SCHEDULED, f"it is due {at}", until=job.run_at)
+        said = f"attempt {job.attempt} of {job.max_attempts} failed with {job.error_code}; the next one is due {at}"
+        return _made(job, Reason.RETRY, said, until=job.run_at)
+
+    def _pause(self, job: Job, pause: Paused) -> Why:
+        by = f" by {pause.actor}" if pause.actor is not None else ""
+        said = f"{what_is_paused(pause.kind, pause.name)} was paused{by} {ago(pause.at, self._now)}"
+        return _made(job, Reason.PAUSED, said, paused=pause)
+
+    def _held(self, job: Job, held: HeldJob, by: str) -> Why:
+        until = time_or_none(held.until_ms)
+        if by == HELD_AS_MISMATCH:
+            said = f"no worker accepts its arguments; without one, it fails {self._at(until)}"
+            return _made(job, Reason.MISMATCH, said, until=until)
+        if not by.startswith(HELD_PREFIX):
+            return _made(job, Reason.HELD, f"it is held as {by!r} until a worker checks it")
+        opens_at = time_or_none(held.opens_at_ms)
+        said = _limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
+        if opens_at is not None:
+            said += f"; the next start is checked {self._at(opens_at)}"
+        return _made(job, Reason.LIMIT, said, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
+
+    def _missing_worker(self, job: Job) -> Why | None:
+        if not self._alive:
+            registered = f" of {counted(len(self._workers), 'registered worker')}" if self._workers else ""
+            return _made(job, Reason.NO_WORKER, f"no worker{registered} is alive")
+        if not any(serves(worker.queues, job.queue) for worker in self._alive):
+            return _made(job, Reason.NO_WORKER_FOR_QUEUE, f"no worker serves queue {job.queue}")
+        if not self._fitting(job.queue, job.type):
+            return _made(job, Reason.NO_WORKER_FOR_TASK, f"no worker of queue {job.queue} knows task {job.type}")
+        return None
+
+    def _fitting(self, queue: str, task: str) -> list[WorkerInfo]:
+        """Return the workers that start jobs of this queue and task."""
+        return [
+            worker
+            for worker in self._alive
+            if serves(worker.queues, queue) and (worker.tasks is None or task in worker.tasks)
+        ]
+
+    def _types_to_start(self, queue: str) -> Plan[list[str]]:
+        """Return the tasks of which the workers start jobs of this queue: a job of another one takes no turn."""
+        if queue not in self._startable:
+            self._startable[queue] = [
+                task
+                for task in (yield from self._dialect.ask(READY_TYPES, queue))
+                if self._fitting(queue, task) and not paused_by(queue, task, self._paused)
+            ]
+        return self._startable[queue]
+
+    def _in_turn(self, job: Job, ahead: Mapping[int, int]) -> Why:
+        total = sum(ahead.values())
+        if total:
+            several = f": {', '.join(f'{jobs:,} with priority {rank}' for rank, jobs in ahead.items())}"
+            many = f"{total:,} or more jobs" if total >= MOST_AHEAD else counted(total, "job")
+            said = f"{many} of queue {job.queue} come{'s' if total == 1 else ''} first{several}"
+            return _made(job, Reason.BEHIND, said, ahead=dict(ahead))
+        workers = self._fitting(job.queue, job.type)
+        busy, slots = sum(worker.running for worker in workers), sum(worker.concurrency for worker in workers)
+        return _made(
+            job, Reason.NEXT, f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
+        )
+
+    def _at(self, at: datetime | None) -> str:
+        return "at an unknown time" if at is None else f"at {moment(at)[:-4]} UTC ({ago(at, self._now)})"
+
+
+def _made(job: Job, reason: Reason, sentence: str, **facts: object) -> Why:
+    waits = job.status not in (*FINISHED, Status.RUNNING)
+    error_code = job.error_code if waits else None
+    return Why(job_id=job.id, status=job.status, reason=reason, sentence=sentence, error_code=error_code, **facts)  # type: ignore[arg-type]
+
+
+def _limit_text(key: str, numbers: Numbers, used: int) -> str:
+    """
+    >>> _limit_text('["stripe",42]', Numbers(3), 3), _limit_text('["api"]', Numbers(None, 100, 60_000), 0)
+    ('limit stripe of 42 is full: 3 of 3 run', 'limit api allows 100 starts in 1 min')
+    """
+    name, *values = decoded(_parts, key, []) or [key]
+    said = f"limit {name}{''.join(f' of {msgspec.json.encode(value).decode()}' for value in values[-1:])}"
+    if numbers.concurrency is not None and used >= numbers.concurrency:
+        return f"{said} is full: {used:,} of {numbers.concurrency:,} run"
+    if numbers.rate is not None:
+        return f"{said} allows {counted(numbers.rate, 'start')} in {period((numbers.per_ms or 0) / 1000)}"
+    return f"{said} holds it"
