@@ -924,13 +924,35 @@ class Rowcall:
         """`claim`, for async code. If it is cancelled, the jobs are released."""
         return await self._queue.arun(by_hand.claim(self._queue, worker, limit, lease, queues))
 
-    def complete(self, job: Job, result: object = None, *, connection: object = None) -> None:
-        """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours."""
-        self._queue.run(by_hand.complete(self._queue, job, result, connection))
+    def complete(
+        self,
+        job: Job | int,
+        result: object = None,
+        *,
+        then: Bound | None = None,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> None:
+        """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours.
 
-    async def acomplete(self, job: Job, result: object = None, *, connection: object = None) -> None:
+        Or complete a job that waits, given by its id, without running it: for approvals. `WrongState` if it runs or has
+        finished. `then` is the next step of its chain.
+
+            jobs.complete(approval.id, {"approved": True}, then=ship.bind(order_id=7), actor="ann")
+        """
+        self._queue.run(by_hand.complete(self._queue, job, result, then, actor, connection))
+
+    async def acomplete(
+        self,
+        job: Job | int,
+        result: object = None,
+        *,
+        then: Bound | None = None,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> None:
         """`complete`, for async code."""
-        await self._queue.arun(by_hand.complete(self._queue, job, result, connection))
+        await self._queue.arun(by_hand.complete(self._queue, job, result, then, actor, connection))
 
     def fail(self, job: Job, error: str | BaseException, detail: str = "", *, connection: object = None) -> None:
         """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""

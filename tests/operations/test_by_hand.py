@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import Backoff, Fail, InvalidArguments, InvalidOption, Job, LeaseLost, Retry, Rowcall, Snooze
+from rowcall import Backoff, Fail, InvalidArguments, InvalidOption, Job, JobNotFound, LeaseLost, Retry, Rowcall, Snooze
 from rowcall.testing import FakeClock
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -137,8 +137,11 @@ def test_a_snapshot_that_was_never_a_claim_settles_nothing(jobs: Rowcall) -> Non
 @pytest.mark.parametrize("job", [1, None, "1", {"id": 1}])
 def test_what_is_no_job_is_refused_by_name(jobs: Rowcall, job: Any) -> None:
     for call in settle_calls(jobs):
-        with pytest.raises(InvalidOption, match="job must be a Job"):
+        with pytest.raises((InvalidOption, JobNotFound), match=r"job must be a Job|job 1 does not exist"):
             call(job)
+    for only_jobs in (jobs.fail, jobs.release, jobs.heartbeat):
+        with pytest.raises(InvalidOption, match="job must be a Job that claim"):
+            only_jobs(job, *["A:B"][: only_jobs == jobs.fail])
 
 
 @pytest.mark.parametrize(

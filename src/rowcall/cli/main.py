@@ -18,11 +18,23 @@ from rowcall.domain.errors import InvalidOption, RowcallError, about_option
 
 COMMANDS = (
     *("work", "jobs", "show", "stats", "stuck", "retries", "errors", "top", "retry", "cancel", "delete", "reschedule"),
-    *("set-priority", "pause", "resume", "schedules", "workers", "retention", "prune", "vacuum", "migrate", "doctor"),
+    *(
+        "complete",
+        "set-priority",
+        "pause",
+        "resume",
+        "schedules",
+        "workers",
+        "retention",
+        "prune",
+        "vacuum",
+        "migrate",
+        "doctor",
+    ),
     *("bench", "demo"),
 )
 _MODULES = {
-    **dict.fromkeys(("retry", "cancel", "delete", "reschedule", "set-priority"), "control"),
+    **dict.fromkeys(("retry", "cancel", "complete", "delete", "reschedule", "set-priority"), "control"),
     "resume": "pause",
     "prune": "retention",
     "vacuum": "retention",

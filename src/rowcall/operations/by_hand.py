@@ -12,6 +12,7 @@ import msgspec
 
 from rowcall.base.text import code_problem
 from rowcall.base.times import time_of, time_or_none
+from rowcall.declare.limits import with_limits
 from rowcall.declare.policy import policy_of
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_of
@@ -20,13 +21,17 @@ from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_limit
+from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
+from rowcall.operations.enqueue import Bound
+from rowcall.operations.flows import step_job
 from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write, write
 from rowcall.queue import Operation, Queue
+from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold
 from rowcall.store.jobs import settle
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand, made
 from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.settle import Then
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0
@@ -78,10 +83,26 @@ def _release_all(queue: Queue, jobs: list[Job]) -> Operation[None]:
             yield from release(queue, job)
 
 
-def complete(queue: Queue, job: Job, result: object, connection: object = None) -> Operation[None]:
-    given = result_to_json(_owned(job).type, result)
-    stored = yield from blobs.store(queue, job.type, given)
-    yield from _settle(queue, job, Succeeded(stored), connection)
+def complete(
+    queue: Queue, job: Job | int, result: object, then: Bound | None, actor: str | None, connection: object
+) -> Operation[None]:
+    """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
+    name = _owned(job).type if isinstance(job, Job) else "complete"
+    stored = yield from blobs.store(queue, name, result_to_json(name, result))
+    step = (yield from _next_step(queue, then)) if then is not None else None
+    if isinstance(job, Job):
+        step = None if step is None else step.after(job.id, job.chain_id, job.chain_index)
+        yield from _settle(queue, job, Succeeded(stored), connection, step)
+        return
+    make_plan = blobs.safe_on(connection, actions.complete, stored, None if step is None else step.payload)
+    yield from write(queue, connection, make_plan, checked_id(job), stored, checked_actor(actor), step, queue.now_ms())
+
+
+def _next_step(queue: Queue, call: Bound) -> Operation[Then]:
+    job = with_limits(step_job(call), call.payload)
+    if queue.tracing is not None:
+        job = msgspec.structs.replace(job, trace_context=queue.tracing.carried())
+    return Then(job, (yield from blobs.store(queue, job.type, call.payload)))
 
 
 def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
@@ -156,18 +177,21 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
     return jobs
 
 
-def _settle(queue: Queue, job: Job, outcome: Outcome, connection: object = None) -> Operation[None]:
+def _settle(
+    queue: Queue, job: Job, outcome: Outcome, connection: object = None, then: Then | None = None
+) -> Operation[None]:
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     if connection is None:
-        yield from Write(_settle_one, queue, job, transition)
+        yield from Write(_settle_one, queue, job, transition, then)
     else:
-        make_plan = blobs.safe_on(connection, settle.settle_one, transition.result)
-        yield from write(queue, connection, make_plan, job, transition, queue.now_ms())
+        texts = transition.result, None if then is None else then.payload
+        make_plan = blobs.safe_on(connection, settle.settle_one, *texts)
+        yield from write(queue, connection, make_plan, job, transition, queue.now_ms(), then)
 
 
-def _settle_one(queue: Queue, job: Job, transition: Transition) -> Plan[None]:
-    yield from settle.settle_one(queue.dialect, job, transition, queue.now_ms())
+def _settle_one(queue: Queue, job: Job, transition: Transition, then: Then | None) -> Plan[None]:
+    yield from settle.settle_one(queue.dialect, job, transition, queue.now_ms(), then)
     if job.id % FOLD_EVERY == 0:  # there may be no worker to do it
         yield from fold(queue.dialect, everything=False, now_ms=queue.now_ms())
 

@@ -60,10 +60,8 @@ class Completion:
             raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
         if self.queue.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
-        begins = ready.chain_id is None
-        chain_id, index = (ready.id, 0) if begins else (ready.chain_id, ready.chain_index or 0)
-        job = msgspec.structs.replace(with_limits(job, bound.payload), chain_id=chain_id, chain_index=index + 1)
-        return Then(job, self.blobs.stored(job.type, bound.payload), begins)
+        then = Then(with_limits(job, bound.payload), self.blobs.stored(job.type, bound.payload))
+        return then.after(ready.id, ready.chain_id, ready.chain_index)
 
     def blockers(self, ready: Ready) -> list[object]:
         found = self.queue.run(Read(self.queue.dialect.ask(BLOCKER_RESULTS, ready.id)))

@@ -81,6 +81,14 @@ def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
     assert (queue.get(job.id).priority, queue.get(job.id).status) == (-5, "scheduled")
 
 
+def test_complete(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello", delay=60)
+    result = run("complete", "app:jobs", str(job.id), "--result", '{"approved": true}')
+    assert result.stdout == f"job {job.id} completed\n"
+    assert (queue.get(job.id).status, queue.get(job.id).result) == ("succeeded", {"approved": True})
+    assert run("complete", "app:jobs", str(job.id)).exit_code == 1
+
+
 def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
     for _ in range(3):
         queue.enqueue("hello", queue="mail")
@@ -124,6 +132,7 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         ),
         (["reschedule", "1", "--run-at", "tomorrow"], f"--run-at: 'tomorrow' is not a time; {TIME}"),
         (["reschedule", "1", "--run-at", "2030-01-01"], f"--run-at: '2030-01-01' has no time zone; {TIME}"),
+        (["complete", "1", "--result", "{"], "--result must be JSON: Input data was truncated"),
         (["set-priority", "1"], "Missing option '--priority'."),
         (
             ["set-priority", "1", "--priority", "4000000000"],

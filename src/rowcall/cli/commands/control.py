@@ -1,4 +1,4 @@
-"""`rowcall retry`, `cancel`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
+"""`rowcall retry`, `cancel`, `complete`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
 
 `retry` and `cancel` also take a filter, and ask at a terminal before they change all jobs that match.
 """
@@ -92,6 +92,25 @@ def cancel_command(target: Target, words: list[int], reason: str | None, yes: bo
         _confirm(target, "cancel", given, (*WAITING, Status.RUNNING), yes)
         return _counted(target, given, target.jobs.cancel(reason=reason, **given), "cancelled, or asked to stop")
     return _act_on(target, words, cancel)
+
+
+@queue_command("complete", "Complete waiting jobs without running them.", words="ID…", parse=job_ids)
+@click.option("--result", metavar="JSON", help="Result of the jobs, as JSON.")
+def complete_command(target: Target, words: list[int], result: str | None) -> Answer:
+    """Complete waiting jobs by hand, for approvals: they succeed without a run, and jobs that wait for them start.
+
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if a job could not be completed.
+    """
+    try:
+        value = None if result is None else msgspec.json.decode(result)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"--result must be JSON: {error}") from error
+
+    def complete(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
+        jobs.complete(job_id, value)
+        return jobs.get(job_id), "completed"
+
+    return _act_on(target, words, complete)
 
 
 @queue_command("delete", words="ID…", parse=job_ids)

@@ -9,17 +9,18 @@ from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, Wrong
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
+from rowcall.store.blobs.references import refer_to
 from rowcall.store.control import queries
 from rowcall.store.control.queries import Rerun
 from rowcall.store.counts.queries import TALLY
-from rowcall.store.counts.tallies import cancelled_by_hand, revived
+from rowcall.store.counts.tallies import cancelled_by_hand, completed_by_hand, revived
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import block_again
-from rowcall.store.flows.queries import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
+from rowcall.store.flows.queries import CHAIN_STEPS, COMPLETE_BY_HAND, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.inspect import find, get, lock
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import DELETE, IN_USE
-from rowcall.store.jobs.settle import follow
+from rowcall.store.jobs.settle import Then, follow, refuse_taken, write_next_step
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
@@ -131,6 +132,43 @@ def cancel_locked(
     if requested:
         yield from dialect.ask(queries.RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
     return len(waiting) + len(requested)
+
+
+# completed
+
+
+def complete(
+    dialect: Dialect, job_id: int, result: str | None, actor: str, then: Then | None, now_ms: int | None
+) -> Plan[None]:
+    """Complete a waiting job, which is not run any more, and write the next step of its chain if one is given."""
+    job = yield from lock(dialect, job_id)
+    if job.status not in WAITING:
+        raise WrongState(job_id, job.status, "complete", [str(status) for status in WAITING])
+    if then is not None:
+        then = then.after(job.id, job.chain_id, job.chain_index)
+        yield from refuse_taken(dialect, [then])
+    yield from complete_locked(dialect, job, result, actor, None, now_ms, then)
+
+
+def complete_locked(
+    dialect: Dialect,
+    job: Job,
+    result: str | None,
+    actor: str,
+    detail: str | None,
+    now_ms: int | None,
+    then: Then | None = None,
+    also_ended: Sequence[int] = (),
+) -> Plan[None]:
+    """Complete a locked job that has not finished. `also_ended` are jobs that this transaction has ended before."""
+    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, job.id, result)
+    yield from retag(dialect, [job.id])
+    yield from refer_to(dialect, [result], [job.id])
+    yield from dialect.ask(TALLY, now_ms, [completed_by_hand(job)])
+    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id], "COMPLETED", actor, detail)
+    if then is not None:
+        yield from write_next_step(dialect, job.id, then, now_ms)
+    yield from follow(dialect, [*also_ended, job.id], (yield from dialect.ask(IN_USE))[0], now_ms)
 
 
 # reschedule and reprioritize

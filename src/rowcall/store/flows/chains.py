@@ -8,18 +8,15 @@ from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import CHAIN_COMPLETED_CODE
-from rowcall.store.blobs.references import refer_to
-from rowcall.store.control.actions import cancel_locked
-from rowcall.store.control.queries import RECORD_EVENTS
+from rowcall.store.control.actions import cancel_locked, complete_locked
 from rowcall.store.counts.queries import TALLY
-from rowcall.store.counts.tallies import broken, completed_by_hand
+from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows import queries
 from rowcall.store.flows.queries import ChainFilter, Touched
 from rowcall.store.jobs.inspect import find
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import DELETE, IN_USE
-from rowcall.store.jobs.settle import follow
+from rowcall.store.jobs.queries import DELETE
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
@@ -69,12 +66,8 @@ def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, no
         touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
         tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
         yield from dialect.ask(TALLY, now_ms, tallies)
-    yield from dialect.ask(queries.COMPLETE_BY_HAND, now_ms, last.id, result)
-    yield from retag(dialect, [last.id])
-    yield from refer_to(dialect, [result], [last.id])
-    yield from dialect.ask(TALLY, now_ms, [completed_by_hand(last)])
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [last.id], "COMPLETED", actor, "the chain was completed by hand")
-    yield from follow(dialect, [job.id for job in open_steps], (yield from dialect.ask(IN_USE))[0], now_ms)
+    detail, also_ended = "the chain was completed by hand", [job.id for job in skipped]
+    yield from complete_locked(dialect, last, result, actor, detail, now_ms, also_ended=also_ended)
     return (yield from get(dialect, chain_id))
 
 

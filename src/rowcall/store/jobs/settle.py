@@ -40,8 +40,15 @@ class Then(msgspec.Struct, frozen=True):
 
     job: NewJob
     payload: str
-    begins: bool
+    begins: bool = False
     """Whether the job before it was not in a chain until now."""
+
+    def after(self, job_id: int, chain_id: int | None, chain_index: int | None) -> Then:
+        """Return it as the step after that job."""
+        begins = chain_id is None
+        place = (job_id, 1) if begins else (chain_id, (chain_index or 0) + 1)
+        job = msgspec.structs.replace(self.job, chain_id=place[0], chain_index=place[1])
+        return Then(job, self.payload, begins)
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -114,7 +121,7 @@ def write_ended(
         rows = list({row.id: row for row in rows}.values())
     continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
     if continued:
-        yield from _refuse_taken(dialect, list(continued.values()))
+        yield from refuse_taken(dialect, list(continued.values()))
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
@@ -163,7 +170,7 @@ def _succeeds(one: Ended) -> bool:
     return one.transition.move is Move.SUCCEED
 
 
-def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
+def refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
     wanted = [(then.job.chain_id, then.job.chain_index) for then in steps]
     for chain_id, chain_index in sorted((yield from dialect.ask(TAKEN_STEPS, wanted))):
         raise StepTaken(f"chain {chain_id} already has a step {chain_index}, from its start or from an earlier attempt")
@@ -172,7 +179,7 @@ def _refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
 def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
     """Refuse a step that exists, unless an earlier completion of the same attempt wrote it."""
     try:
-        yield from _refuse_taken(dialect, [then])
+        yield from refuse_taken(dialect, [then])
     except StepTaken:
         job = (yield from get_all(dialect, [job_id])).get(job_id)
         if job is None or job.lease != lease:
@@ -186,6 +193,13 @@ def _write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int |
         return
     inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
+
+
+def write_next_step(dialect: Dialect, job_id: int, then: Then, now_ms: int | None) -> Plan[None]:
+    """Write the step after a job; mark that job as the first step if it was not in a chain until now."""
+    if then.begins:
+        yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
+    yield from _write_next_steps(dialect, {job_id: then}, now_ms)
 
 
 def complete(
@@ -217,9 +231,7 @@ def complete(
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
-        if then.begins:
-            yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
-        yield from _write_next_steps(dialect, {job_id: then}, now_ms)
+        yield from write_next_step(dialect, job_id, then, now_ms)
     yield from dialect.ask(TALLY, now_ms, make_tallies({job_id}))
     if not dialect.one_writer:
         yield from dialect.ask(DOUBT_EDGES, job_id)
@@ -271,12 +283,14 @@ def settle_completed(
     return Completions(committed, settled, undecided)
 
 
-def settle_one(dialect: Dialect, job: Job, transition: Transition, now_ms: int | None) -> Plan[None]:
+def settle_one(
+    dialect: Dialect, job: Job, transition: Transition, now_ms: int | None, then: Then | None = None
+) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
-    ended = Ended(job.id, job.lease, transition)
+    ended = Ended(job.id, job.lease, transition, then=then)
     if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms)):
         raise LeaseLost(job.id)
 

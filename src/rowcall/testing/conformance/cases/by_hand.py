@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from rowcall import Backoff, Fail, Job, Retry, Rowcall, Snooze, Status
+import pytest
+
+from rowcall import (
+    Backoff,
+    Context,
+    Fail,
+    Job,
+    JobNotFound,
+    Retry,
+    Rowcall,
+    Snooze,
+    Status,
+    StepTaken,
+    WrongState,
+)
 from rowcall.testing.clock import FakeClock
 
 
@@ -87,6 +101,53 @@ class TestByHand:
         clock.advance(1000)  # the lease is over, and no one has recovered the job yet
         jobs.complete(job)
         assert jobs.get(job.id).status is Status.SUCCEEDED
+
+    def test_a_waiting_job_is_completed_by_its_id(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def ship(ctx: Context, order: int) -> object:
+            return ctx.previous
+
+        approval = jobs.enqueue("approve", delay=3600, tags=["approval"])
+        waiting = jobs.enqueue("notify", after=approval)
+        jobs.complete(approval.id, {"approved": True}, then=ship.bind(7), actor="ann")
+        done = jobs.get(approval)
+        assert (done.status, done.result, done.attempt) == ("succeeded", {"approved": True}, 0)
+        assert ("COMPLETED", "ann") in [(event.event, event.actor) for event in jobs.timeline(approval)]
+        assert [job.id for job in jobs.list(tag="approval", status="succeeded").jobs] == [approval.id]
+        assert jobs.get(waiting).status == "pending"
+        jobs.drain()
+        chain = jobs.chain(approval.id)
+        assert (chain.length, chain.status, chain.result) == (2, "succeeded", {"approved": True})
+
+    def test_what_runs_or_has_finished_is_not_completed_by_its_id(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def after() -> None: ...
+
+        jobs.enqueue("count")
+        job = jobs.dequeue("by hand")
+        assert job is not None
+        with pytest.raises(WrongState, match="is running"):
+            jobs.complete(job.id)
+        jobs.complete(job, 1, then=after.bind())
+        with pytest.raises(WrongState, match="has already succeeded"):
+            jobs.complete(job.id, 2)
+        with pytest.raises(JobNotFound):
+            jobs.complete(job.id + 100)
+        assert jobs.get(job.id).result == 1
+        assert jobs.chain(job.id).length == 2
+
+    def test_a_step_that_exists_is_not_named_again(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def step() -> None: ...
+
+        later = step.using(delay=3600)
+        chain = jobs.start_chain([later.bind(), later.bind()])
+        with pytest.raises(StepTaken, match="already has a step 1"):
+            jobs.complete(chain.id, then=step.bind())
+        assert jobs.chain(chain).status == "scheduled"
+        jobs.complete(chain.id, "first")
+        jobs.complete(chain.steps[1].id, "last", then=step.bind())
+        assert [job.status for job in jobs.chain(chain).steps] == ["succeeded", "succeeded", "pending"]
 
 
 def _claimed(jobs: Rowcall, *, lease: float = 300, max_attempts: int = 5, retry: Backoff | None = None) -> Job:
