@@ -18,6 +18,7 @@ from rowcall.testing.postgres import CLUSTER, MEMORY, PostgresServer, memory_has
 from rowcall.testing.postgres_database import Databases, database_of
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
+from tests.spare_databases import SpareDatabases
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
@@ -108,12 +109,21 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def spare_databases(databases: Databases, postgres_template: str) -> Iterator[SpareDatabases]:
+    """Databases with the tables in them, used again by later tests."""
+    with closing(SpareDatabases(databases, postgres_template)) as spare:
+        yield spare
+
+
 @pytest.fixture
 def postgres_url(request: pytest.FixtureRequest, databases: Databases) -> Iterator[str]:
-    """A new database with the tables in it; for tests marked `no_tables`, an empty one."""
-    bare = request.node.get_closest_marker("no_tables") is not None
-    template = "template0" if bare else request.getfixturevalue("postgres_template")
-    url = databases.create(template=template)
+    """A database with the tables in it, as new; for tests marked `no_tables`, an empty one."""
+    if request.node.get_closest_marker("no_tables") is None:
+        with request.getfixturevalue("spare_databases").database() as database:
+            yield database.url
+        return
+    url = databases.create()
     yield url
     databases.drop(database_of(url))
 

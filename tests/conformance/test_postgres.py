@@ -11,6 +11,7 @@ import pytest
 from rowcall.testing.conformance.store import Row, Store
 from rowcall.testing.conformance.suite import *  # noqa: F403
 from rowcall.testing.postgres_database import Databases, database_of
+from tests.spare_databases import SpareDatabases
 
 
 class PostgresStore:
@@ -34,25 +35,19 @@ NewStore = Callable[[], Store]
 
 @pytest.fixture
 def new_store(databases: Databases) -> Iterator[NewStore]:
-    with stores(databases, "template0") as make:
-        yield make
-
-
-@pytest.fixture  # type: ignore[no-redef]
-def new_migrated_store(databases: Databases, postgres_template: str) -> Iterator[NewStore]:
-    with stores(databases, postgres_template) as make:
-        yield make
-
-
-@contextlib.contextmanager
-def stores(databases: Databases, template: str) -> Iterator[NewStore]:
     made: list[PostgresStore] = []
 
     def make() -> Store:
-        made.append(PostgresStore(databases.create(template=template)))
+        made.append(PostgresStore(databases.create()))
         return made[-1]
 
     yield make
     for store in made:
         store.close()
         databases.drop(database_of(store.url))
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def new_migrated_store(spare_databases: SpareDatabases) -> Iterator[NewStore]:
+    with contextlib.ExitStack() as opened:
+        yield lambda: opened.enter_context(spare_databases.database())
