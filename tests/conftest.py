@@ -118,12 +118,13 @@ def spare_databases(databases: Databases, postgres_template: str) -> Iterator[Sp
 
 @pytest.fixture
 def postgres_url(request: pytest.FixtureRequest, databases: Databases) -> Iterator[str]:
-    """A database with the tables in it, as new; for tests marked `no_tables`, an empty one."""
-    if request.node.get_closest_marker("no_tables") is None:
+    """A database with the tables in it, as new; an empty one, or a new copy, for tests that are marked so."""
+    bare, copy = (request.node.get_closest_marker(name) is not None for name in ("no_tables", "new_database"))
+    if not (bare or copy):
         with request.getfixturevalue("spare_databases").database() as database:
             yield database.url
         return
-    url = databases.create()
+    url = databases.create(template="template0" if bare else request.getfixturevalue("postgres_template"))
     yield url
     databases.drop(database_of(url))
 

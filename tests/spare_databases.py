@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
+from psycopg.types.json import Json
 
 from rowcall.testing.postgres_database import Databases, database_of
 from rowcall.testing.waiting import eventually
@@ -92,7 +93,7 @@ class SpareDatabase:
             parts.append(f"delete from {table}".encode())
             for (rows,) in self.execute(f"select json_agg(t) from {table} t"):
                 if rows is not None:
-                    kept = sql.Literal(psycopg.types.json.Json(rows)).as_bytes(self.connection)
+                    kept = sql.Literal(Json(rows)).as_bytes(self.connection)
                     parts.append(f"insert into {table} select * from json_populate_recordset(null::{table}, ".encode())
                     parts[-1] += kept + b")"
         parts += [f"select setval('{sequence}', 1, false)".encode() for (sequence,) in self.execute(SEQUENCES)]

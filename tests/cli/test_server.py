@@ -116,6 +116,7 @@ def test_a_server_that_is_not_there(run: Run, command: list[str]) -> None:
     assert PASSWORD not in result.output
 
 
+@pytest.mark.new_database
 def test_looking_never_migrates_and_closes_what_it_opened(server_queue: Rowcall, postgres_url: str) -> None:
     target = existing("app:jobs", None)
     assert not target.queue.config.auto_migrate

@@ -127,6 +127,7 @@ def test_a_database_without_all_letters(examine: Examine, postgres_server_url: s
     drop_database(postgres_server_url, name)
 
 
+@pytest.mark.new_database
 def test_connections_that_run_out(examine: Examine, server_queue: Rowcall, postgres_url: str) -> None:
     server_queue.stats()
     assert re.fullmatch(r"\d+ of \d+ in use, [1-9]\d* of them by Rowcall", examine().what["connections"])
