@@ -14,7 +14,15 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.limits import checked_queue_limit
-from rowcall.declare.option_table import TASK_OPTIONS, BatchOptions, EnqueueOptions, Options, TaskOptions, checked
+from rowcall.declare.option_table import (
+    TASK_OPTIONS,
+    BatchOptions,
+    EditOptions,
+    EnqueueOptions,
+    Options,
+    TaskOptions,
+    checked,
+)
 from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
@@ -733,6 +741,36 @@ class Rowcall:
     ) -> Job[Returned]:
         """`reschedule`, for async code."""
         return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection))
+
+    def edit(
+        self,
+        job: Job[Returned] | int,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **options: Unpack[EditOptions],
+    ) -> Job[Returned]:
+        """Change a waiting job: all its arguments, which are checked as in an enqueue, its tags, or its options.
+
+        Options: `queue`, `priority`, `run_at` or `delay`, `max_attempts`, `retry`, `timeout`, `expires_at` or
+        `expires_in`, `tags`. `WrongState` if the job runs or has finished.
+
+            jobs.edit(job, {"to": "ann@example.com"}, tags=["vip"], actor="bob")
+        """
+        return self._queue.run(control.edit(self._queue, job, arguments, actor, connection, options))
+
+    async def aedit(
+        self,
+        job: Job[Returned] | int,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **options: Unpack[EditOptions],
+    ) -> Job[Returned]:
+        """`edit`, for async code."""
+        return await self._queue.arun(control.edit(self._queue, job, arguments, actor, connection, options))
 
     def set_priority(
         self, job: Job[Returned] | int, priority: int, *, actor: str | None = None, connection: object = None

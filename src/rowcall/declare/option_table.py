@@ -68,6 +68,21 @@ class EnqueueOptions(Common, total=False):
     connection: object
 
 
+class EditOptions(TypedDict, total=False):
+    """The options of `jobs.edit(...)`."""
+
+    queue: str
+    priority: int
+    delay: float | timedelta
+    run_at: datetime
+    max_attempts: int
+    retry: Backoff
+    timeout: float | timedelta
+    expires_in: float | timedelta
+    expires_at: datetime
+    tags: Iterable[str]
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options after they were checked; None means not given."""
 
@@ -175,6 +190,14 @@ def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:
     else:
         return unknown_option(name, allowed)
     return InvalidOption(name, problem, message=problem)
+
+
+def checked_edit(given: Mapping[str, object]) -> Options:
+    """Return the options given, or raise `InvalidOption` for one that cannot be changed after the enqueue."""
+    for name in given:
+        if name in ENQUEUE_OPTIONS and name not in EditOptions.__annotations__:
+            raise InvalidOption(name, "cannot be changed after the job was enqueued")
+    return checked(given, ENQUEUE_OPTIONS)
 
 
 def option_hint(name: str) -> str:

@@ -10,11 +10,23 @@ import msgspec
 
 from rowcall.base.text import CODE_LENGTH, one_line
 from rowcall.context import logger
-from rowcall.declare.option_table import DEFAULT_MAX_ATTEMPTS, ENQUEUE_OPTIONS, checked
+from rowcall.declare.limits import with_limits
+from rowcall.declare.option_table import (
+    DEFAULT_MAX_ATTEMPTS,
+    ENQUEUE_OPTIONS,
+    EditOptions,
+    Options,
+    checked,
+    checked_edit,
+)
 from rowcall.domain import checks
+from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.errors import InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
+from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_reason
+from rowcall.operations.enqueue import bind_by_name
+from rowcall.operations.inspect import get_row
 from rowcall.operations.steps import Read, Write, read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
@@ -27,6 +39,10 @@ from rowcall.store.statement import Plan
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600
 KEY_LENGTH = 512
+_EDITED_AS_GIVEN = (
+    *("queue", "priority", "max_attempts", "timeout_seconds"),
+    *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
+)
 
 
 class JobFilter(TypedDict, total=False):
@@ -106,6 +122,37 @@ def reschedule(
     times = given.run_at_ms, given.delay_ms or 0
     who = checked_actor(actor)
     return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
+
+
+def edit(
+    queue: Queue,
+    job: Job | int,
+    arguments: Mapping[str, object] | None,
+    actor: str | None,
+    connection: object,
+    options: EditOptions,
+) -> Operation[Job]:
+    given, who = checked_edit(options), checked_actor(actor)
+    names = [name for name, value in options.items() if value is not None]
+    if arguments is None and not names:
+        raise InvalidOption("edit", "there is nothing to change: pass arguments or options")
+    payload = limits = None
+    if arguments is not None:
+        found = yield from get_row(queue, job, connection)
+        call = bind_by_name(queue, found.type, arguments, Options())
+        payload, limits = call.payload, with_limits(call.job, call.payload).limits
+        payload = yield from blobs.store(queue, found.type, payload)
+        names.insert(0, "payload")
+    edited = actions.Edited(
+        names=tuple(names),
+        payload=payload,
+        limits=limits,
+        retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
+        tags=None if given.tags is None else tuple(dict.fromkeys(given.tags)),
+        **{name: getattr(given, name) for name in _EDITED_AS_GIVEN},
+    )
+    make_plan = blobs.safe_on(connection, actions.edit, payload)
+    return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
 
 
 def set_priority(queue: Queue, job: Job | int, priority: int, actor: str | None, connection: object) -> Operation[Job]:

@@ -41,6 +41,7 @@ class Before:
         self.retried = jobs.cancel(later.enqueue("retried"))
         self.rescheduled = later.enqueue("rescheduled")
         self.preferred = later.enqueue("preferred")
+        self.edited, self.approved = later.enqueue("edited"), later.enqueue("approved")
         self.completed_chain = jobs.start_chain([later.bind("first"), later.bind("last")])
         self.cancelled_chain = jobs.start_chain([later.bind("first"), later.bind("last")])
 
@@ -55,6 +56,11 @@ async def change_all(case: Case, mine: Caller, before: Before) -> None:
     assert (await act(case, mine, "retry", before.retried)).status == "pending"
     assert (await act(case, mine, "reschedule", before.rescheduled, delay=0)).status == "pending"
     assert (await act(case, mine, "set_priority", before.preferred, 9)).priority == 9
+    edited = await act(case, mine, "edit", before.edited, {"to": "corrected"}, tags=["new"])
+    assert (edited.payload, edited.tags) == ({"to": "corrected"}, ("new",))
+    await act(
+        case, mine, "complete", before.approved.id, "yes", then=case.site.send.using(queue=case.queue).bind("next")
+    )
     assert (await act(case, mine, "complete_chain", before.completed_chain, "ended")).result == "ended"
     assert (await act(case, mine, "cancel_chain", before.cancelled_chain)).status == "cancelled"
 
@@ -72,6 +78,7 @@ CHANGED = {
     "retried": "pending",
     "rescheduled": "pending",
     "preferred": "scheduled",
+    "corrected": "scheduled",
 }
 
 

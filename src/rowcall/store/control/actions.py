@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from rowcall.domain.errors import DuplicateJob, RowcallError, StillNeeded, WrongState
+import msgspec
+
+from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
@@ -184,6 +186,60 @@ def reschedule(
     detail = f"from {_written(before.run_at)} to {_written(job.run_at)}"
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "RESCHEDULED", actor, detail)
     return job
+
+
+class Edited(msgspec.Struct, frozen=True, kw_only=True):
+    """What to change about a waiting job; None keeps what there is."""
+
+    names: tuple[str, ...]
+    payload: str | None = None
+    limits: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    timeout_seconds: float | None = None
+    retry: str | None = None
+    tags: tuple[str, ...] | None = None
+    expires_at_ms: int | None = None
+    expires_in_ms: int | None = None
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+
+
+def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int | None) -> Plan[Job]:
+    """Change a waiting job. What holds it is checked again when it is claimed."""
+    before = yield from lock(dialect, job_id)
+    if before.status not in WAITING:
+        raise WrongState(job_id, before.status, "edit", [str(status) for status in WAITING])
+    if edited.max_attempts is not None and edited.max_attempts <= before.attempt:
+        raise InvalidOption("max_attempts", f"must be above {before.attempt}, the attempts that job {job_id} has used")
+    tags = msgspec.json.encode(edited.tags).decode() if edited.tags else None
+    yield from dialect.ask(
+        queries.EDIT,
+        now_ms,
+        job_id,
+        edited.payload,
+        edited.limits,
+        edited.queue,
+        edited.priority,
+        edited.max_attempts,
+        edited.timeout_seconds,
+        edited.retry,
+        int(edited.tags is not None),
+        tags,
+        edited.expires_at_ms,
+        edited.expires_in_ms,
+    )
+    yield from refer_to(dialect, [edited.payload], [job_id])
+    if edited.run_at_ms is not None or edited.delay_ms is not None:
+        yield from dialect.ask(queries.RESCHEDULE, now_ms, job_id, edited.run_at_ms, edited.delay_ms or 0)
+    if edited.tags is not None:
+        yield from dialect.ask(queries.DROP_TAGS, job_id)
+        yield from dialect.ask(queries.ADD_TAGS, job_id, edited.tags)
+    else:
+        yield from retag(dialect, [job_id])
+    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "EDITED", actor, ", ".join(edited.names))
+    return (yield from get(dialect, job_id))
 
 
 def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None, now_ms: int | None) -> Plan[Job]:

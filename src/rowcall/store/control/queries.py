@@ -16,7 +16,20 @@ from rowcall.domain.outcome import (
 from rowcall.domain.payload import UNFIT_CODES
 from rowcall.store.columns import job_from_row
 from rowcall.store.rendering import literals
-from rowcall.store.statement import Ids, Int, Json, Ms, Now, Query, Row, Text, always_notify, number_from_row, row_as
+from rowcall.store.statement import (
+    Float,
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Query,
+    Row,
+    Text,
+    always_notify,
+    number_from_row,
+    row_as,
+)
 
 
 class CancelRequest(NamedTuple):
@@ -151,6 +164,26 @@ _RESCHEDULE = """
     where job.id = <bigint:2>"""
 RESCHEDULE = Query("reschedule", (Now, Int, Ms, Int), notifies=always_notify, text=_RESCHEDULE)
 SET_PRIORITY = Query("set_priority", (Int, Int), text="update <job> set priority = <int:2> where id = <bigint:1>")
+
+# job, payload, limits, queue, priority, attempts, timeout, retry, whether the tags change, tags, expiry; null keeps
+_EDIT = """
+    update <job> set payload = coalesce(<json:3>, payload), limits = coalesce(<text:4>, limits),
+      queue = coalesce(<text:5>, queue), priority = coalesce(<int:6>, priority),
+      max_attempts = coalesce(<int:7>, max_attempts), timeout = coalesce(<real:8>, timeout),
+      retry = coalesce(<text:9>, retry), tags = case when <int:10> = 1 then <json:11> else tags end,
+      expires_at = coalesce(<time:12>, <now> + <interval:13>, expires_at), held = null, held_until = null
+    where id = <bigint:2>"""
+EDIT = Query(
+    "edit",
+    (Now, Int, Text, Text, Text, Int, Int, Float, Text, Int, Text, Ms, Int),
+    notifies=always_notify,
+    text=_EDIT,
+)
+DROP_TAGS = Query("drop_tags", (Int,), text="delete from <job_tag> where job_id = <bigint:1>")
+_ADD_TAGS = """
+    insert into <job_tag> (tag, job_id, status)
+    select given.item, job.id, job.status from <job> as job cross join <texts:2> where job.id = <bigint:1>"""
+ADD_TAGS = Query("add_tags", (Int, Json), text=_ADD_TAGS)
 
 # a pause that exists stays as it is
 _PAUSE = """

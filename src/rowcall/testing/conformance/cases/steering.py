@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowcall import Fail, InvalidOption, Job, JobNotFound, Rowcall, Status, WrongState
+from rowcall import Fail, InvalidArguments, InvalidOption, Job, JobNotFound, Rowcall, Status, WrongState
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store, all_rows
 
@@ -84,6 +84,50 @@ class TestCancel:
 
 
 class TestReschedule:
+    def test_a_job_that_waits_is_edited(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def greet(name: str) -> str:
+            return f"hello {name}"
+
+        job = greet.using(delay=3600, tags=["old", "both"], timeout=5).enqueue("Ann")
+        changed = jobs.edit(
+            job, {"name": "Bob"}, tags=["both", "new"], queue="vip", priority=7, max_attempts=2, delay=0, actor="eve"
+        )
+        assert (changed.payload, changed.tags, changed.timeout) == ({"name": "Bob"}, ("both", "new"), 5)
+        assert (changed.queue, changed.priority, changed.max_attempts, changed.status) == ("vip", 7, 2, "pending")
+        found = {tag: [one.id for one in jobs.list(tag=tag, status="pending").jobs] for tag in ("old", "both", "new")}
+        assert found == {"old": [], "both": [job.id], "new": [job.id]}
+        edited = [(event.actor, event.detail) for event in jobs.timeline(job) if event.event == "EDITED"]
+        assert edited == [("eve", "payload, tags, queue, priority, max_attempts, delay")]
+        assert jobs.edit(job, tags=[]).tags == ()
+        assert jobs.drain(queues=["vip"]).succeeded == 1
+        assert jobs.get(job).result == "hello Bob"
+
+    def test_an_edit_that_is_refused_changes_nothing(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def greet(name: str) -> None: ...
+
+        job = greet.using(queue="mine").enqueue("Ann")
+        for arguments, options, error in (
+            ({"name": 7}, {}, InvalidArguments),
+            ({"nam": "Bob"}, {}, InvalidArguments),
+            (None, {"key": "k"}, InvalidOption),
+            (None, {"prority": 1}, InvalidOption),
+            (None, {"priority": "high"}, InvalidOption),
+            (None, {}, InvalidOption),
+        ):
+            with pytest.raises(error):
+                jobs.edit(job, arguments, **options)
+        assert jobs.get(job) == job
+        (claimed,) = jobs.claim("hand", queues=["mine"])
+        with pytest.raises(WrongState, match="is running"):
+            jobs.edit(job, {"name": "Bob"})
+        jobs.complete(claimed)
+        with pytest.raises(WrongState, match="has already succeeded"):
+            jobs.edit(job, priority=1)
+        with pytest.raises(JobNotFound):
+            jobs.edit(job.id + 100, priority=1)
+
     def test_a_job_that_waits_gets_another_time(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send", delay=3600, tags=["late"])
         sooner = jobs.reschedule(job.id, delay=60)
