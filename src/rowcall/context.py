@@ -66,7 +66,7 @@ class Context:
 
     @property
     def job(self) -> Job:
-        """Return the job as it was claimed."""
+        """Return the job as it was claimed. `error_code` and `error_detail` are the last error of earlier attempts."""
         if self._job is None:
             self._job = self._attempt.claimed_job()
         return self._job

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -125,7 +125,7 @@ def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[S
 
 
 # how a problem begins that is not about the option as a whole, and so follows a colon
-AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "each", "no", "only", "pass", "the", "this", "unknown"}
+AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "each", "no", "SQLite", "pass", "the", "this", "unknown"}
 
 
 def beginnings_of_problems() -> set[str]:
@@ -146,3 +146,18 @@ def test_a_problem_is_a_sentence_about_the_option_or_follows_a_colon() -> None:
     assert str(InvalidOption("connection", "is closed")) == "connection is closed"
     assert str(InvalidOption("connection", "cannot be used: closed")) == "connection cannot be used: closed"
     assert str(InvalidOption("tz", "unknown time zone 'x'")) == "tz: unknown time zone 'x'"
+
+
+def test_the_time_of_the_next_attempt_is_a_delay_or_a_moment() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    assert (Retry(run_at=at).run_at_ms, Snooze(run_at=at).run_at_ms) == (1_893_456_000_000, 1_893_456_000_000)
+    assert (Retry().delay_seconds, Retry().run_at_ms) == (0.0, None)
+    for wrong in (
+        lambda: Retry(5, run_at=at),
+        lambda: Snooze(5, run_at=at),
+        lambda: Snooze(),
+        lambda: Retry(run_at=datetime(2030, 1, 1)),
+        lambda: Snooze(run_at="tomorrow"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidOption):
+            wrong()

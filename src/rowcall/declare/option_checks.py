@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.backoff import Backoff, RetryPolicy
@@ -20,7 +19,6 @@ SHORTEST_TIMEOUT_SECONDS = 0.001
 LONGEST_KEY = 512
 LONGEST_KEY_BYTES = 1800  # an index of PostgreSQL holds 2,704 bytes: the key, and the name of the task
 LEAST_MEMORY_BYTES = 64 * 1024**2
-_EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
@@ -66,16 +64,6 @@ def batch_wait(option: str, value: object) -> float:
     if seconds > DAY_SECONDS:
         raise InvalidOption(option, f"must be at most one day, got {value!r}")
     return seconds
-
-
-def moment(option: str, value: object) -> int:
-    if not isinstance(value, datetime):
-        raise InvalidOption(option, f"must be a datetime, got {value!r}")
-    if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidOption(option, f"must have a time zone, such as datetime.now(UTC), got {value!r}")
-    if value < _EARLIEST:
-        raise InvalidOption(option, f"must be after {_EARLIEST:%Y-%m-%d}, got {value}")
-    return milliseconds_of(value)
 
 
 def retry(option: str, value: object) -> RetryPolicy:

@@ -11,7 +11,7 @@ import msgspec
 from rowcall.declare import option_checks as check
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
-from rowcall.domain.errors import InvalidOption, unknown_option
+from rowcall.domain.errors import InvalidOption, moment_ms, unknown_option
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import Retention
@@ -128,12 +128,12 @@ _TABLE = (
     _Option("queue", "both", checks.queue),
     _Option("priority", "both", checks.whole(-(2**31), 2**31 - 1)),
     _Option("delay", "both", check.milliseconds, "delay_ms"),
-    _Option("run_at", "enqueue", check.moment, "run_at_ms"),
+    _Option("run_at", "enqueue", moment_ms, "run_at_ms"),
     _Option("max_attempts", "both", checks.whole(1, 1_000_000)),
     _Option("retry", "both", check.retry),
     _Option("timeout", "both", check.timeout, "timeout_seconds"),
     _Option("expires_in", "both", check.milliseconds, "expires_in_ms"),
-    _Option("expires_at", "enqueue", check.moment, "expires_at_ms"),
+    _Option("expires_at", "enqueue", moment_ms, "expires_at_ms"),
     _Option("tags", "both", check.tags),
     _Option("connection", "enqueue", checks.anything),
     _Option("retention", "task", check.retention),

@@ -33,9 +33,12 @@ Control                               raised by handlers, to choose how an attem
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from rowcall.base.text import DETAIL_LENGTH, code_problem, did_you_mean, storable
+from rowcall.base.times import milliseconds_of
+
+_EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
 
 class RowcallError(Exception):
@@ -274,26 +277,38 @@ class InvalidCode(InvalidOption, Control):
 
 
 class Retry(Control):
-    """Retry after `delay`. This attempt counts.
+    """Retry after `delay`, or at `run_at`. This attempt counts.
 
     >>> raise Retry(delay=5)
     Traceback (most recent call last):
     rowcall.Retry: retry in 5 s
     """
 
-    def __init__(self, delay: float | timedelta = 0.0, reason: str = "") -> None:
-        self.delay_seconds = seconds_of("delay", delay)
+    def __init__(
+        self, delay: float | timedelta | None = None, reason: str = "", *, run_at: datetime | None = None
+    ) -> None:
+        self.delay_seconds, self.run_at_ms = _delay_or_time(0.0 if delay is None and run_at is None else delay, run_at)
         self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
-        super().__init__(reason or f"retry in {self.delay_seconds:g} s")
+        super().__init__(reason or (f"retry in {self.delay_seconds:g} s" if run_at is None else f"retry at {run_at}"))
 
 
 class Snooze(Control):
-    """Run the job again after `delay`. This attempt does not count."""
+    """Run the job again after `delay`, or at `run_at`. This attempt does not count."""
 
-    def __init__(self, delay: float | timedelta) -> None:
-        self.delay_seconds = seconds_of("delay", delay)
-        super().__init__(f"snooze for {self.delay_seconds:g} s")
+    def __init__(self, delay: float | timedelta | None = None, *, run_at: datetime | None = None) -> None:
+        self.delay_seconds, self.run_at_ms = _delay_or_time(delay, run_at)
+        super().__init__(f"snooze for {self.delay_seconds:g} s" if run_at is None else f"snooze until {run_at}")
+
+
+def _delay_or_time(delay: float | timedelta | None, run_at: datetime | None) -> tuple[float, int | None]:
+    if run_at is None:
+        if delay is None:
+            raise InvalidOption("delay", "is missing: pass delay=… or run_at=…")
+        return seconds_of("delay", delay), None
+    if delay is not None:
+        raise InvalidOption("run_at", "cannot be combined with delay")
+    return 0.0, moment_ms("run_at", run_at)
 
 
 class Fail(Control):
@@ -318,6 +333,17 @@ class Cancel(Control):
         self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
         super().__init__(reason or "cancelled by the handler")
+
+
+def moment_ms(option: str, value: object) -> int:
+    """Return a time in milliseconds since 1970, or raise `InvalidOption`."""
+    if not isinstance(value, datetime):
+        raise InvalidOption(option, f"must be a datetime, got {value!r}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidOption(option, f"must have a time zone, such as datetime.now(UTC), got {value!r}")
+    if value < _EARLIEST:
+        raise InvalidOption(option, f"must be after {_EARLIEST:%Y-%m-%d}, got {value}")
+    return milliseconds_of(value)
 
 
 def seconds_of(option: str, value: float | timedelta, shortest: float = 0) -> float:

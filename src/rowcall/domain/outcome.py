@@ -94,6 +94,8 @@ class Transition(msgspec.Struct, frozen=True):
     error_code: str | None = None
     error_detail: str | None = None
     traceback: str | None = None
+    run_at_ms: int | None = None
+    """When the job runs again, instead of after a delay."""
     hold_seconds: float | None = None
     """How long the job waits for a worker that its arguments fit."""
 
@@ -177,12 +179,13 @@ def decide(
 
 def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition:
     match control:
-        case Snooze(delay_seconds=delay):
-            return Transition(*_end(Move.SNOOZE), "snoozed", delay, attempt_used=False, attempt_recorded=True)
-        case Retry(delay_seconds=delay, reason=reason):
-            return _retry_or_fail(
-                budget, Backoff.constant(delay), 1.0, control, RETRY_REQUESTED_CODE, reason or str(control), None
-            )
+        case Snooze(delay_seconds=delay, run_at_ms=run_at_ms):
+            end = _end(Move.SNOOZE)
+            return Transition(*end, "snoozed", delay, attempt_used=False, attempt_recorded=True, run_at_ms=run_at_ms)
+        case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=reason):
+            policy, detail = Backoff.constant(delay), reason or str(control)
+            transition = _retry_or_fail(budget, policy, 1.0, control, RETRY_REQUESTED_CODE, detail, None)
+            return msgspec.structs.replace(transition, run_at_ms=run_at_ms)
         case Fail(code=code, detail=detail):
             return _fail(code, detail, raised.traceback)
         case Cancel(reason=reason):

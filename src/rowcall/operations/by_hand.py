@@ -231,6 +231,8 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
         claimed_at=claimed_at,
         started_at=claimed_at,
         worker=worker,
+        error_code=ready.error_code,
+        error_detail=ready.error_detail,
         key=ready.key,
         tags=tags_from_row(ready.tags),
         chain_id=ready.chain_id,

@@ -135,7 +135,7 @@ def edit(
     given, who = checked_edit(options), checked_actor(actor)
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
-        raise InvalidOption("edit", "there is nothing to change: pass arguments or options")
+        raise InvalidOption("edit", "needs something to change: pass arguments or options")
     payload = limits = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)

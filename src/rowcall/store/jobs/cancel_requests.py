@@ -65,6 +65,7 @@ def _instead(row: Settlement, asked: CancelRequest) -> Settlement:
         lost=0,
         final=1,
         hold_ms=None,
+        run_at_ms=None,
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
 from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
+from rowcall.store.columns import text
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
@@ -166,6 +167,11 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
     while queues:
         queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
     claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
+    retried = {job.id: job for job in (*claim.started, *claim.buffered, *claim.joining) if job.attempt > 1}
+    if retried:
+        for job_id, code, detail in (yield from dialect.ask(queries.ERRORS_OF, list(retried))):
+            job = retried[cast("int", job_id)]
+            job.error_code, job.error_detail = text(code), text(detail)
     claim.left = admission.left
     claim.more |= admission.again or (admission.crowded and admission.moved)
     return claim

@@ -75,6 +75,9 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     """Whether it was never claimed, and has no option that others ask for, such as a key or tags."""
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
+    error_code: str | None = None
+    error_detail: str | None = None
+    """The last error of its earlier attempts."""
 
     def waited_ms(self, claimed_at_ms: int) -> int:
         """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
@@ -191,6 +194,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     final: int
     hold_ms: int | None = None
     """How long the job waits for a worker that its arguments fit."""
+    run_at_ms: int | None = None
+    """When it runs again, instead of after `delay_ms`."""
 
 
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -361,6 +366,11 @@ READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
 LOCK_FREE = Query("lock_free", (Ids,), number_from_row, only=_SERVER)
 MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
+# errors of earlier attempts, the last one of each job last
+_ERRORS_OF = """
+    select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null
+    order by id"""
+ERRORS_OF = Query("errors_of", (Ids,), text=_ERRORS_OF)
 # ids, and {id: [lease, age]}
 MARK_STARTED = Query("mark_started", (Now, Ids, Json))
 # ids, and {id: [lease, share, message]}; also a heartbeat of each

@@ -326,6 +326,7 @@ def settlement_of(ended: Ended) -> Settlement | Success:
         lost=int(transition.move is Move.RECOVER),
         final=int(transition.status in FINISHED),
         hold_ms=None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
+        run_at_ms=transition.run_at_ms,
     )
 
 

@@ -325,6 +325,8 @@ settle_with_results = f"""
         claim=4,
     )
 }"""
+_NEXT_RUN_AT = f"""coalesce(
+        {time_of(_ended.run_at_ms)}, moment.now + {_ended.delay_ms} * interval '1 millisecond')"""
 record_attempts = f"""
     with given as materialized (select $3::text::jsonb as document)
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
@@ -332,7 +334,7 @@ record_attempts = f"""
     select job.id, job.attempt, {_ended.attempt_status}, {_BEGAN},
            case when {_ended.hold_ms} is null then {_started(_ended.started_age_ms)} end,
            {_finished(_ended.finished_age_ms)}, job.worker, {_ended.error_code},
-           {_ended.error_detail}, {_ended.traceback}, moment.now + {_ended.delay_ms} * interval '1 millisecond'
+           {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}
     from (select <now> as now) as moment, <job> as job
     where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1 and job.lease = {_ended.lease}"""
 settle_others = f"""
@@ -343,7 +345,7 @@ settle_others = f"""
       claimed_at = case when {_ended.final} = 1 then job.claimed_at end,
       started_at = case when {_ended.final} = 1 then {_started(_ended.started_age_ms)} end,
       finished_at = case when {_ended.final} = 1 then {_finished(_ended.finished_age_ms)} end,
-      run_at = coalesce(moment.now + {_ended.delay_ms} * interval '1 millisecond', job.run_at),
+      run_at = coalesce({_NEXT_RUN_AT}, job.run_at),
       expires_at = case when {_ended.attempt_returned} = 1 and {_ended.attempt_recorded} = 1
                         and {_ended.hold_ms} is null then null else job.expires_at end,
       held = case when {_ended.hold_ms} is null then job.held else 'mismatch' end,

@@ -186,7 +186,7 @@ record_attempts = f"""
              coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - given.started_age_ms),
                       job.started_at) end,
            max(coalesce(job.claimed_at, job.created_at), <now> - given.finished_age_ms), job.worker,
-           given.error_code, given.error_detail, given.traceback, <now> + given.delay_ms
+           given.error_code, given.error_detail, given.traceback, coalesce(given.run_at_ms, <now> + given.delay_ms)
     from {given(Settlement, "$3")} cross join <job> as job
     where given.attempt_recorded and job.id = given.id and job.lease = given.lease"""
 settle_others = f"""
@@ -197,7 +197,7 @@ settle_others = f"""
         then coalesce(max(coalesce(claimed_at, created_at), <now> - given.started_age_ms), started_at) end,
       finished_at = case when given.final
         then max(coalesce(claimed_at, created_at), <now> - given.finished_age_ms) end,
-      run_at = coalesce(<now> + given.delay_ms, run_at),
+      run_at = coalesce(given.run_at_ms, <now> + given.delay_ms, run_at),
       expires_at = case when given.attempt_returned and given.attempt_recorded and given.hold_ms is null
                         then null else expires_at end,
       held = case when given.hold_ms is null then held else 'mismatch' end,

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import msgspec
 
+from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
@@ -32,10 +33,10 @@ def described(error: BaseException, failures: Failures, *, is_declared: bool) ->
 def rebuilt(failed: Failed) -> BaseException:
     """In the worker: return an exception of the same class, with the same attributes, as far as they are known here."""
     match failed.control:
-        case RaisedControl(kind="Retry", delay_seconds=delay, said=said):
-            return Retry(delay, said)
-        case RaisedControl(kind="Snooze", delay_seconds=delay):
-            return Snooze(delay)
+        case RaisedControl(kind="Retry", delay_seconds=delay, said=said, run_at_ms=at_ms):
+            return Retry(delay, said) if at_ms is None else Retry(reason=said, run_at=time_of(at_ms))
+        case RaisedControl(kind="Snooze", delay_seconds=delay, run_at_ms=at_ms):
+            return Snooze(delay) if at_ms is None else Snooze(run_at=time_of(at_ms))
         case RaisedControl(kind="Fail", code=code, said=said):
             return Fail(code, said)
         case RaisedControl(kind="Cancel", said=said):
@@ -78,10 +79,11 @@ def _module(name: str) -> ModuleType | None:
 
 def _control(error: BaseException) -> RaisedControl | None:
     match error:
-        case Retry(delay_seconds=delay, reason=reason):
-            return RaisedControl("Retry", delay_seconds=delay, said=_plain(error.said or reason))
-        case Snooze(delay_seconds=delay):
-            return RaisedControl("Snooze", delay_seconds=delay)
+        case Retry(delay_seconds=delay, run_at_ms=at_ms, reason=reason):
+            said = _plain(error.said or reason)
+            return RaisedControl("Retry", delay_seconds=delay, said=said, run_at_ms=at_ms)
+        case Snooze(delay_seconds=delay, run_at_ms=at_ms):
+            return RaisedControl("Snooze", delay_seconds=delay, run_at_ms=at_ms)
         case Fail(code=code, detail=detail):
             return RaisedControl("Fail", code=code, said=_plain(error.said or detail))
         case Cancel(reason=reason):

@@ -118,6 +118,7 @@ class RaisedControl(msgspec.Struct):
     delay_seconds: float = 0.0
     code: str = ""
     said: str = ""
+    run_at_ms: int | None = None
 
 
 ToChild = Hello | Call | Answered

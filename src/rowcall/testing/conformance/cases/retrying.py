@@ -1,4 +1,4 @@
-"""Retry many jobs, after a fix."""
+"""Retry many jobs, after a fix; when a handler is retried, and what it knows of its last error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,46 @@ from datetime import timedelta
 
 import pytest
 
-from rowcall import DuplicateJob, Fail, InvalidOption, Rowcall, Status, WrongState
+from rowcall import Backoff, Context, DuplicateJob, Fail, InvalidOption, Retry, Rowcall, Snooze, Status, WrongState
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
+
+
+class TestTimesAndErrors:
+    @pytest.mark.parametrize("control", [Retry, Snooze])
+    def test_a_handler_names_the_time(self, jobs: Rowcall, clock: FakeClock, control: type[Retry | Snooze]) -> None:
+        at = clock.now() + timedelta(hours=1)
+
+        @jobs.task
+        def wait() -> None:
+            raise control(run_at=at)
+
+        job = wait.enqueue()
+        jobs.drain()
+        assert (jobs.get(job).status, jobs.get(job).run_at) == ("scheduled", at)
+        assert jobs.attempts(job)[0].next_run_at == at
+
+    def test_an_attempt_knows_the_last_error(self, jobs: Rowcall) -> None:
+        seen = []
+
+        @jobs.task(retry=Backoff.constant(0), max_attempts=3)
+        def flaky(ctx: Context) -> None:
+            seen.append((ctx.job.error_code, ctx.job.error_detail))
+            if ctx.job.attempt < 3:
+                raise ValueError(f"attempt {ctx.job.attempt}")
+
+        job = flaky.enqueue()
+        jobs.drain()
+        code = "INTERNAL:ValueError"
+        assert seen == [(None, None), (code, "attempt 1"), (code, "attempt 2")]
+        assert jobs.get(job).error_code is None
+
+    def test_a_claim_by_hand_knows_it_too(self, jobs: Rowcall) -> None:
+        jobs.enqueue("count", retry=Backoff.constant(0))
+        (job,) = jobs.claim("hand")
+        jobs.fail(job, "TEST:FIRST", "once")
+        (job,) = jobs.claim("hand")
+        assert (job.error_code, job.error_detail) == ("TEST:FIRST", "once")
 
 
 class TestRetryByFilter:
