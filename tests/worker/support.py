@@ -19,7 +19,7 @@ from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
-from rowcall.worker.attempt import Attempt
+from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.registrar import Identity
 
 ROOT = Path(__file__).parents[2]
@@ -141,9 +141,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
         Attempt(
             ready,
             queue_of(jobs).tasks[ready.type],
-            Identity("w", None),
-            claim.work.now_ms,
-            queue_of(jobs).clock,
+            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=False,
         )
         for ready in claim.started

@@ -17,7 +17,7 @@ from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.attempt import Attempt
+from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
 from tests.worker.support import claimed
@@ -62,7 +62,9 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
     lease = Lease(15, queue_of(jobs).clock)  # never renewed
     first, second = (
         Attempt(
-            ready, queue_of(jobs).tasks[kind], Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, lease=lease
+            ready,
+            queue_of(jobs).tasks[kind],
+            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, lease=lease),
         )
         for ready in claim.started
     )

@@ -52,6 +52,7 @@ class ItemArguments(Arguments):
             fields = [(ITEM, kind)]
         self.takes_any = fields is None
         self._positional_only = {}
+        self._by_position = False
         self._names = [ITEM] if self._is_alone else []
         self._if_missing = dict.fromkeys(str(field[0]) for field in fields or ())
         if BLOB_KEY in self._if_missing:

@@ -78,6 +78,7 @@ class Arguments:
         self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
         self.takes_any = False
         self._defaults = any(p.default is not p.empty for p in parameters)
+        self._by_position = all(p.kind is not p.KEYWORD_ONLY for p in parameters)
         self._decoder = decoder_of(task, fields)
         self._positional = positional(self._names)
 
@@ -112,8 +113,13 @@ class Arguments:
         return raw.decode()
 
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
-        """Return the arguments to call the function with: positional-only ones, and the others by name."""
-        kwargs = msgspec.structs.asdict(self.decode(text))
+        """Return the arguments to call the function with, by position and by name."""
+        decoded = self.decode(text)
+        if self._by_position:
+            values = msgspec.structs.astuple(decoded)
+            if not self._defaults or not [value for value in values if value is msgspec.UNSET]:
+                return list(values), {}
+        kwargs = msgspec.structs.asdict(decoded)
         if self._defaults:
             kwargs = {name: value for name, value in kwargs.items() if value is not msgspec.UNSET}
         if self._positional_only:

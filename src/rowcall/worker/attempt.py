@@ -6,6 +6,7 @@ import contextlib
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from rowcall.base.clock import Clock
 from rowcall.context import Context
@@ -57,6 +58,18 @@ class LeaseInDoubt(Exception):
     """The worker was out of touch for its whole lease: the job is released, not started."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """What the attempts of one claim have in common."""
+
+    identity: Identity
+    claimed_at_ms: int
+    clock: Clock
+    completion: Completion | None = None
+    tracing: Tracing | None = None
+    lease: Lease | None = None
+
+
 class Attempt:
     # class attributes, as few attempts change them
     started_at = 0.0
@@ -81,28 +94,12 @@ class Attempt:
     """The batch that this attempt is part of, if any."""
     _context: Context | None = None
 
-    def __init__(
-        self,
-        ready: Ready,
-        task: Declaration,
-        identity: Identity,
-        claimed_at_ms: int,
-        clock: Clock,
-        completion: Completion | None = None,
-        tracing: Tracing | None = None,
-        buffered: bool = False,
-        lease: Lease | None = None,
-    ) -> None:
+    def __init__(self, ready: Ready, task: Declaration, claim: ClaimFacts, buffered: bool = False) -> None:
         self.ready = ready
         self.task = task
+        self.claim = claim
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
-        self._tracing = tracing
         self.marked = not buffered  # whether the row says that it was started
-        self.identity = identity
-        self.claimed_at_ms = claimed_at_ms
-        self._clock = clock
-        self._completion = completion
-        self._lease = lease
 
     @property
     def fence(self) -> tuple[int, int]:
@@ -112,7 +109,7 @@ class Attempt:
     @property
     def waited_ms(self) -> int:
         """How long the job was due before it was claimed."""
-        return self.ready.waited_ms(self.claimed_at_ms)
+        return self.ready.waited_ms(self.claim.claimed_at_ms)
 
     @property
     def ran_ms(self) -> int | None:
@@ -132,10 +129,10 @@ class Attempt:
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         traced = self.trace.log_fields if self.trace is not None else {}
-        return {**fields, "worker": self.identity.name, **traced}
+        return {**fields, "worker": self.claim.identity.name, **traced}
 
     def claimed_job(self) -> Job:
-        return job_of(self.ready, self.identity.name, self.claimed_at_ms)
+        return job_of(self.ready, self.claim.identity.name, self.claim.claimed_at_ms)
 
     def claimed_jobs(self) -> list[Job]:
         return [self.claimed_job()]
@@ -152,21 +149,22 @@ class Attempt:
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
-        started_at = self._clock.monotonic()
-        if self._lease is not None and started_at > self._lease.ends_at:
+        claim = self.claim
+        started_at = claim.clock.monotonic()
+        if claim.lease is not None and started_at > claim.lease.ends_at:
             raise LeaseInDoubt
-        if self.identity.liveness_file is not None:
-            self.file_slot = self.identity.liveness_file.mark_started(self.ready.id, self.ready.lease, started_at)
+        if (file := claim.identity.liveness_file) is not None:
+            self.file_slot = file.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
-        if self._tracing is not None:
-            self.trace = self._tracing.processing(self.ready, self.identity.name)
+        if claim.tracing is not None:
+            self.trace = claim.tracing.processing(self.ready, claim.identity.name)
             if self.settled and self.transition is not None:  # given up before its thread started it
                 self.trace.end(self.transition)
 
     def fetch(self) -> None:
         """Read a large payload, and what the context of an async handler must have before it starts."""
-        assert self._completion is not None
-        self.ready.payload = self._completion.blobs.fetched(self.ready.payload)
+        assert self.claim.completion is not None
+        self.ready.payload = self.claim.completion.blobs.fetched(self.ready.payload)
         for name in self.task.preloads:
             getattr(self.context, name)
 
@@ -178,12 +176,12 @@ class Attempt:
 
     def report(self, share: float, message: str | None) -> None:
         # the handler of a completed one may lock its row
-        if not (self.settled or self.completed) and self._completion is not None:
-            self._completion.progress.note(self.ready, share, message)
+        if not (self.settled or self.completed) and self.claim.completion is not None:
+            self.claim.completion.progress.note(self.ready, share, message)
 
     def complete(self, result: object, connection: object) -> None:
-        assert self._completion is not None
-        completion = self._completion
+        assert self.claim.completion is not None
+        completion = self.claim.completion
         given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
         with self.completing() as done:
             completion.queue.run(
@@ -191,8 +189,8 @@ class Attempt:
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
-        assert self._completion is not None
-        completion = self._completion
+        assert self.claim.completion is not None
+        completion = self.claim.completion
         given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
@@ -218,30 +216,30 @@ class Attempt:
             raise
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        assert self._completion is not None
+        assert self.claim.completion is not None
         if self.finished_at or self.settled:
             raise RuntimeError("continue_with was called after the handler had ended")
         if self.completed:
             raise WrongState(self.ready.id, "completed", "continue", [], "it is completed already")
         if self.then is not None:
             raise WrongState(self.ready.id, "running", "continue", [], "it has a next step already")
-        self.then = self._completion.next_step(self.ready, task, arguments, options)
+        self.then = self.claim.completion.next_step(self.ready, task, arguments, options)
 
     def blockers(self) -> list[object]:
-        assert self._completion is not None
-        return self._completion.blockers(self.ready)
+        assert self.claim.completion is not None
+        return self.claim.completion.blockers(self.ready)
 
     def previous(self) -> object:
-        assert self._completion is not None
-        return self._completion.previous(self.ready)
+        assert self.claim.completion is not None
+        return self.claim.completion.previous(self.ready)
 
     def _age_ms(self) -> int:
-        return int((self._clock.monotonic() - self.started_at) * 1000)
+        return int((self.claim.clock.monotonic() - self.started_at) * 1000)
 
     def succeed(self, result: object) -> None:
         if self.settled:
             return  # it was given up, and decided then
-        self.finished_at = self._clock.monotonic()
+        self.finished_at = self.claim.clock.monotonic()
         if self.completed:  # used only if the completion was rolled back
             self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
@@ -255,7 +253,7 @@ class Attempt:
         else:
             try:
                 text = result_to_json(self.ready.type, result, HANDLER_RETURNED)
-                if text is not None and self._completion and len(text) > self._completion.blobs.inline_length:
+                if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._decide(Succeeded(text))
@@ -264,9 +262,9 @@ class Attempt:
 
     def put_large_result(self) -> Outcome:
         """Store the large result. Called in a thread that may block."""
-        assert self._completion is not None
+        assert self.claim.completion is not None
         try:
-            return Succeeded(self._completion.blobs.stored(self.ready.type, self.large_result))
+            return Succeeded(self.claim.completion.blobs.stored(self.ready.type, self.large_result))
         except TooLarge as error:
             detail = f"the result is too large: {error.problem}"
             return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
@@ -286,7 +284,7 @@ class Attempt:
             self._end_without_policy(self.task.failures.unfit(broken))
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
-        self.finished_at = self._clock.monotonic()
+        self.finished_at = self.claim.clock.monotonic()
         stopped = self.stopped_because
         if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
             self.transition = self._decide(stopped)
@@ -310,8 +308,8 @@ class Attempt:
         grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Queue) else 0.0
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
             return unfit
-        if self._completion is not None:
-            self._completion.refused.add(self.ready.id)
+        if self.claim.completion is not None:
+            self.claim.completion.refused.add(self.ready.id)
         return Mismatched(unfit.detail, grace_seconds)
 
     def fail_refused(self, error: DataRefused) -> None:
@@ -324,7 +322,7 @@ class Attempt:
 
     def give_up(self, outcome: Stop) -> None:
         """End an attempt whose handler has not ended, or will never start."""
-        self.finished_at = self._clock.monotonic()
+        self.finished_at = self.claim.clock.monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
             self.trace.end(self.transition)
@@ -352,14 +350,16 @@ class Attempt:
 
     def _decide(self, outcome: Outcome) -> Transition:
         budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
-        return decide(budget, outcome, policy_of(self.task, self.ready.retry), chance=self._clock.chance())
+        return decide(budget, outcome, policy_of(self.task, self.ready.retry), chance=self.claim.clock.chance())
 
 
 def clear_started(attempts: list[Attempt]) -> None:
     """Remove settled attempts from the liveness file: recovery need not know any more whether they had begun."""
-    for identity in {attempt.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
+    for identity in {attempt.claim.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
         if identity.liveness_file is not None:
-            identity.liveness_file.free([attempt.file_slot for attempt in attempts if attempt.identity is identity])
+            identity.liveness_file.free(
+                [attempt.file_slot for attempt in attempts if attempt.claim.identity is identity]
+            )
 
 
 def _is_chosen(error: Raised | Reported) -> bool:

@@ -11,7 +11,8 @@ from tests.worker.lanes.test_deadlines import attempts
 def test_an_attempt_is_abandoned_until_its_handler_or_its_process_ends(jobs: Rowcall) -> None:
     running, dying = attempts(jobs, 2)
     abandoned = Abandoned()
-    abandoned.identity = running.identity = dying.identity = Identity("w", None)
+    abandoned.identity = running.claim.identity
+    dying.claim = running.claim
     assert not abandoned
     abandoned.add(running)
     abandoned.add_dying(dying)

@@ -13,7 +13,7 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import Released
 from rowcall.operations.steps import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
-from rowcall.worker.attempt import Attempt
+from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.registrar import Identity
@@ -186,8 +186,6 @@ def claimed_attempt(jobs: Rowcall) -> Attempt:
     return Attempt(
         ready,
         queue_of(jobs).tasks[ready.type],
-        Identity("by hand", None),
-        claim.work.now_ms,
-        queue_of(jobs).clock,
+        ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock),
         buffered=False,
     )

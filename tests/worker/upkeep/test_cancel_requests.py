@@ -21,7 +21,7 @@ from rowcall.store.control.queries import INTERRUPTED
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
-from rowcall.worker.attempt import Attempt, Stop
+from rowcall.worker.attempt import Attempt, ClaimFacts, Stop
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity
@@ -86,9 +86,7 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
         Attempt(
             ready,
             queue_of(jobs).tasks["held"],
-            Identity("me", None),
-            claim.work.now_ms,
-            queue_of(jobs).clock,
+            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=buffered,
         )
         for ready, buffered in zip(claim.started, (False, True), strict=True)
@@ -125,9 +123,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
         Attempt(
             ready,
             queue_of(jobs).tasks["held"],
-            Identity("me", None),
-            claim.work.now_ms,
-            queue_of(jobs).clock,
+            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=buffered,
         )
         for ready, buffered in zip((*claim.started, *claim.buffered), (False, True), strict=True)

@@ -352,7 +352,7 @@ def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]
         return list(takewhile(partial(_assign, demand, claim), ready))
     slots = max(0, demand.slots - len(claim.started))
     started, waiting = ready[:slots], ready[slots:]
-    end = next((number for number, job in enumerate(waiting) if not job.bufferable), None)
+    end = next((number for number, job in enumerate(waiting) if not (job.is_plain or job.bufferable)), None)
     if end is not None:
         claim.slot_wanted = True
         waiting = waiting[:end]

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
-
-import msgspec
+from operator import attrgetter
 
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs import queries
@@ -28,8 +27,11 @@ def runs_of(ids: Sequence[int]) -> list[tuple[int, int]]:
     >>> runs_of([3, 4, 5, 9, 7, 8])
     [(3, 5), (7, 9)]
     """
+    ids = sorted(ids)
+    if ids and ids[-1] - ids[0] == len(ids) - 1:
+        return [(ids[0], ids[-1])]
     runs: list[tuple[int, int]] = []
-    for number in sorted(ids):
+    for number in ids:
         if runs and number == runs[-1][1] + 1:
             runs[-1] = runs[-1][0], number
         else:
@@ -90,34 +92,37 @@ def settle_claimed(
 ) -> Plan[set[int]]:
     """Settle successes, sorted by id. Those under a claim are written for the first time."""
     live: set[int] = set()
-    rest = list(settled)
+    rest = settled
     for claimed_at_ms, members in _members(claims, settled):
-        unwritten = [msgspec.structs.replace(row, lease=0) for row in members]
-        found = yield from dialect.settle_successes(unwritten, now_ms, Claimed(worker, claimed_at_ms))
-        live |= found
+        live |= yield from dialect.settle_successes(members, now_ms, Claimed(worker, claimed_at_ms))
     if live:
-        rest = [row for row in settled if row.id not in live]
+        rest = [part for row in settled for part in _without(row, live)]
     if rest:  # these were claimed one by one, or their claims were written meanwhile
         live |= yield from dialect.settle_successes(rest, now_ms)
     return live
 
 
 def _members(claims: Sequence[ClaimRow], settled: Sequence[Success]) -> Iterator[tuple[int, list[Success]]]:
-    """Yield the rows that are under a claim, for each time of a claim."""
-    ids = [row.id for row in settled]
+    """Yield the rows, or parts of them, that are under a claim, for each time of a claim."""
+    starts = [row.id for row in settled]
     by_time: dict[int, list[Success]] = {}
     for claim in claims:
-        found = settled[bisect_left(ids, claim.first_id) : bisect_right(ids, claim.last_id)]
-        by_time.setdefault(claim.claimed_at_ms, []).extend(
-            row for row in found if row.lease == 1 and not row.begins_chain
-        )
+        found = settled[max(0, bisect_right(starts, claim.first_id) - 1) : bisect_right(starts, claim.last_id)]
+        members = by_time.setdefault(claim.claimed_at_ms, [])
+        for row in found:
+            ids = range(max(row.id, claim.first_id), min(row.id + row.count, claim.last_id + 1))
+            if ids and row.lease == 1 and not row.begins_chain:
+                members.append(row.part(ids, lease=0))
     for claimed_at_ms, rows in by_time.items():
         if rows:
-            yield claimed_at_ms, sorted(rows, key=_by_id)
+            yield claimed_at_ms, sorted(rows, key=attrgetter("id"))
 
 
-def _by_id(row: Success) -> int:
-    return row.id
+def _without(row: Success, live: Collection[int]) -> list[Success]:
+    """Return the row without the jobs in `live`."""
+    return [
+        row.part(range(first, last + 1), row.lease) for first, last in runs_of([i for i in row.ids if i not in live])
+    ]
 
 
 def delete_done(dialect: Dialect, claims: Sequence[ClaimRow], ended: Sequence[int]) -> Plan[None]:

@@ -12,6 +12,8 @@ The contract
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple, cast
 
 import msgspec
@@ -199,7 +201,10 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The settlement of an attempt that succeeded: the most frequent one, and so the shortest."""
+    """The settlement of an attempt that succeeded: the most frequent one, and so the shortest.
+
+    One row can stand for several jobs with consecutive ids, whose attempts ended alike, without a result.
+    """
 
     id: int
     lease: int
@@ -207,6 +212,20 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     finished_age_ms: int
     result: str | None
     begins_chain: int = 0
+    count: int = 1
+
+    @property
+    def ids(self) -> range:
+        return range(self.id, self.id + self.count)
+
+    def part(self, ids: range, lease: int) -> Success:
+        """Return the row for some of its jobs, with another lease."""
+        ages = self.started_age_ms, self.finished_age_ms
+        return Success(ids.start, lease, *ages, self.result, self.begins_chain, len(ids))
+
+
+def ids_of(rows: Iterable[Success]) -> list[int]:
+    return [*chain.from_iterable([row.ids for row in rows])]
 
 
 class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -457,8 +476,9 @@ KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]"
 IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 
 # settle
-# The last three parameters: worker and time of a claim that the rows do not say, and what to add to the lease.
-SETTLE_PACKED = Query("settle_packed", (Now, Json, Text, Ms, Int), only=_FILE)
+# Three parameters: worker and time of a claim that the rows do not say, and what to add to the lease.
+# the last one is the lease that all rows must have
+SETTLE_PACKED = Query("settle_packed", (Now, Json, Text, Ms, Int, Int), only=_FILE)
 SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text, Ms, Int), only=_FILE)
 SAVEPOINT = Query("savepoint", only=_FILE)
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)

@@ -99,7 +99,9 @@ def settle(
 
 def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """Return ids and leases, except of attempts whose handlers still run."""
-    attempts = [(one.id if isinstance(one, Success) else one.job_id, one.lease) for one in ended]
+    attempts = [
+        (job_id, one.lease) for one in ended for job_id in (one.ids if isinstance(one, Success) else (one.job_id,))
+    ]
     return [attempt for attempt in attempts if attempt not in abandoned]
 
 
@@ -116,9 +118,10 @@ def write_ended(
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
-    if len({row.id for row in rows}) < len(rows):
+    ids = [job_id for row in rows for job_id in (row.ids if isinstance(row, Success) else (row.id,))]
+    if len(set(ids)) < len(ids):
         # one job twice, after this worker was declared lost: leases never fall, so the lower one is void
-        rows = list({row.id: row for row in rows}.values())
+        rows = _without_duplicates(rows)
     continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
@@ -141,7 +144,7 @@ def write_ended(
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from _write_next_steps(dialect, steps, now_ms)
     if claims:
-        yield from delete_done(dialect, claims, [row.id for row in rows])
+        yield from delete_done(dialect, claims, ids)
     if make_tallies is not None and len(live) > len(cancelled):
         tallies += make_tallies(live - cancelled.keys() if cancelled else live)
     if tallies:
@@ -332,6 +335,14 @@ def settlement_of(ended: Ended) -> Settlement | Success:
 
 def _by_id(row: Settlement | Success) -> tuple[int, int]:
     return row.id, row.lease
+
+
+def _without_duplicates(rows: Sequence[Settlement | Success]) -> list[Settlement | Success]:
+    """Return a row for each job, the one with the highest lease."""
+    single: list[Settlement | Success] = []
+    for row in rows:
+        single += [row.part(range(i, i + 1), row.lease) for i in row.ids] if isinstance(row, Success) else [row]
+    return list({row.id: row for row in sorted(single, key=_by_id)}.values())
 
 
 def follow(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain, repeat
 from typing import cast
 
 from rowcall.domain.job import Job
@@ -190,16 +191,17 @@ class PostgresDialect:
         live: set[int] = set()
         claim = (None, None, 1) if claimed is None else (*claimed, 2)
         plain = [row for row in settled if row.result is None and not row.begins_chain]
-        if claimed is not None and plain and plain[-1].id - plain[0].id == len(plain) - 1:
-            live |= yield from self._settle_run(plain, now_ms, claimed)
+        plain_ids = queries.ids_of(plain)
+        ages = (
+            _repeated([(-1 if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
+            _repeated([(row.finished_age_ms, row.count) for row in plain]),
+        )
+        is_run = plain and plain_ids[-1] - plain_ids[0] == len(plain_ids) - 1 and -1 not in ages[0]
+        if claimed is not None and is_run:
+            live |= yield from self._settle_run(plain_ids, ages, now_ms, claimed)
         elif plain:
-            lists = (
-                [row.id for row in plain],
-                [row.lease for row in plain],
-                [-1 if row.started_age_ms is None else row.started_age_ms for row in plain],
-                [row.finished_age_ms for row in plain],
-            )
-            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, *lists, *claim)))
+            leases = _repeated([(row.lease, row.count) for row in plain])
+            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, plain_ids, leases, *ages, *claim)))
         if len(plain) < len(settled):
             others = [row for row in settled if row.result is not None or row.begins_chain]
             document = {str(row.id): row for row in others}
@@ -207,12 +209,13 @@ class PostgresDialect:
             live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)))
         return live
 
-    def _settle_run(self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed) -> Plan[set[int]]:
-        first, last = rows[0].id, rows[-1].id
-        ages = ([row.started_age_ms or 0 for row in rows], [row.finished_age_ms for row in rows])
+    def _settle_run(
+        self, ids: Sequence[int], ages: tuple[list[int], list[int]], now_ms: int | None, claimed: Claimed
+    ) -> Plan[set[int]]:
+        first, last = ids[0], ids[-1]
         (changed,) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed)
-        if changed == len(rows):
-            return {row.id for row in rows}
+        if changed == len(ids):
+            return set(ids)
         return set((yield from self.ask(queries.SETTLED_IN_RUN, first, last, claimed.worker)))
 
     # callers' connections
@@ -228,6 +231,11 @@ class PostgresDialect:
 
     def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
         return self._pages.page(wanted)
+
+
+def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:
+    """Return each value as often as its count says."""
+    return [*chain.from_iterable([repeat(value, count) for value, count in values])]
 
 
 def _rows_of(jobs: Sequence[Ready]) -> str:

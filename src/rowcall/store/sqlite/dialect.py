@@ -207,10 +207,11 @@ class SqliteDialect:
         # nearly always all leases are current, as the number of changed rows shows; if not, ask which
         yield from self.ask(queries.SAVEPOINT)
         changed = yield from self._write_successes(settled, now_ms, claimed)
-        if changed == len(settled):
-            return {row.id for row in settled}
+        ids = queries.ids_of(settled)
+        if changed == len(ids):
+            return set(ids)
         yield from self.ask(queries.BACK_TO_SAVEPOINT)
-        live = yield from self.ask(queries.LIVE, [(row.id, row.lease) for row in settled])
+        live = yield from self.ask(queries.LIVE, [(job_id, row.lease) for row in settled for job_id in row.ids])
         yield from self._write_successes(settled, now_ms, claimed)
         return set(live)
 
@@ -219,10 +220,12 @@ class SqliteDialect:
         changed = 0
         claim = (None, None, 1) if claimed is None else (*claimed, 2)
         packed, others = _packed(settled)
-        for query, rows in ((queries.SETTLE_PACKED, packed), (queries.SETTLE_SUCCESSES, others)):
-            if rows:
-                yield from self.ask(query, now_ms, rows, *claim)
-                changed += (yield from self.ask(queries.CHANGES))[0]
+        for lease, rows in packed.items():
+            yield from self.ask(queries.SETTLE_PACKED, now_ms, rows, *claim, lease)
+            changed += (yield from self.ask(queries.CHANGES))[0]
+        if others:
+            yield from self.ask(queries.SETTLE_SUCCESSES, now_ms, others, *claim)
+            changed += (yield from self.ask(queries.CHANGES))[0]
         return changed
 
     # callers' connections
@@ -240,14 +243,16 @@ class SqliteDialect:
         return self._pages.page(wanted)
 
 
-def _packed(settled: Sequence[Success]) -> tuple[list[int], list[Success]]:
-    """Return the rows that fit into 63 bits (31 for the id, 12 for the lease, 10 for each age), and the others."""
-    packed, others = [], []
+def _packed(settled: Sequence[Success]) -> tuple[dict[int, list[int]], list[Success]]:
+    """Return the rows that fit into 63 bits (31 for id, 12 for count, 10 for each age), by lease, and the others."""
+    packed: dict[int, list[int]] = {}
+    others = []
     for row in settled:
         started = row.started_age_ms
         bare = row.result is None and not row.begins_chain
-        if bare and started is not None and started < 1024 and row.id < 2**31 and row.lease < 4096:
-            packed.append(row.id << 32 | row.lease << 20 | started << 10 | min(row.finished_age_ms, started))
+        if bare and started is not None and started < 1024 and row.id < 2**31 and row.count <= 4096:
+            number = row.id << 32 | row.count - 1 << 20 | started << 10 | min(row.finished_age_ms, started)
+            packed.setdefault(row.lease, []).append(number)
         else:
             others.append(row)
     return packed, others

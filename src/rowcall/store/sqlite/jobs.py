@@ -170,14 +170,15 @@ settle_successes = f"""
       chain_id = case when given.begins_chain then <job>.id else chain_id end,
       chain_index = case when given.begins_chain then 0 else chain_index end
     from {given(Success, "$2")}
-    where <job>.id = given.id and <job>.lease = given.lease"""
-# id, lease and both ages in one number: reading five values out of an array took half of the settle
+    where <job>.id between given.id and given.id + given.count - 1 and <job>.lease = given.lease"""
+# id, count and both ages in one number: reading five values out of an array took half of the settle
 settle_packed = f"""
     update <job> set status = <to:succeed>, lease = <job>.lease + $5, lease_until = null, result = null, {_CLAIM},
       started_at = max({_BEGAN}, <now> - ((given.value >> 10) & 1023)),
       finished_at = max({_BEGAN}, <now> - (given.value & 1023))
     from json_each($2) as given
-    where <job>.id = given.value >> 32 and <job>.lease = ((given.value >> 20) & 4095)"""
+    where <job>.id between given.value >> 32 and (given.value >> 32) + ((given.value >> 20) & 4095)
+      and <job>.lease = $6"""
 record_attempts = f"""
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                            error_detail, traceback, next_run_at)

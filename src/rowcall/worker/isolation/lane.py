@@ -338,8 +338,8 @@ def _call_of(attempt: Attempt) -> Call:
         task=task.name,
         home=home_of(task.function),
         ready=attempt.ready,
-        worker=attempt.identity.name,
-        claimed_at_ms=attempt.claimed_at_ms,
+        worker=attempt.claim.identity.name,
+        claimed_at_ms=attempt.claim.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),
     )

@@ -63,4 +63,4 @@ class Abandoned:
     def _fences(self, attempts: Iterable[Attempt]) -> list[tuple[int, int]]:
         """Leave out what was claimed under a former name: other jobs may have its ids."""
         members = (member for attempt in attempts for member in attempt.members or (attempt,))
-        return [member.fence for member in members if member.identity is self.identity]
+        return [member.fence for member in members if member.claim.identity is self.identity]

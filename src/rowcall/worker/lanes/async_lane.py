@@ -54,14 +54,34 @@ class AsyncLane:
 
     async def _run_in_sequence(self, attempt: Attempt) -> None:
         """Run one attempt after the other in one task, as long as each leaves the task as it was."""
-        task = asyncio.current_task()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         ran = 0
         while True:
             attempt.async_task = task
             running.set(attempt)
             context = contextvars.copy_context()
-            await self._call(attempt)
+            timer: asyncio.TimerHandle | None = None
+            try:
+                given = attempt.start()
+                if attempt.timeout_seconds is not None:
+                    timer = loop.call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)
+                if given is None:
+                    await loop.run_in_executor(None, attempt.fetch)
+                    given = attempt.arguments()
+                if attempt.stopped_because is not None:
+                    raise asyncio.CancelledError
+                args, kwargs = given
+                result = await attempt.task.function(*args, **kwargs)  # type: ignore[misc]
+                attempt.succeed(result)
+                if attempt.large_result is not None:
+                    attempt.end(await loop.run_in_executor(None, attempt.put_large_result))
+            except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
+                attempt.fail(error)
+            if timer is not None:
+                timer.cancel()
+            if attempt.trace is not None:
+                attempt.end_trace()
             # the task holds the attempt: break the reference cycle
             attempt.async_task = None
             next_attempt = self._finished(attempt)
@@ -75,29 +95,6 @@ class AsyncLane:
             ran += 1
             if ran % ATTEMPTS_BETWEEN_YIELDS == 0:
                 await asyncio.sleep(0)  # handlers that never wait must not block the event loop
-
-    async def _call(self, attempt: Attempt) -> None:
-        timer: asyncio.TimerHandle | None = None
-        try:
-            given = attempt.start()
-            if attempt.timeout_seconds is not None:
-                timer = asyncio.get_running_loop().call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)
-            if given is None:
-                await asyncio.get_running_loop().run_in_executor(None, attempt.fetch)
-                given = attempt.arguments()
-            if attempt.stopped_because is not None:
-                raise asyncio.CancelledError
-            args, kwargs = given
-            result = await attempt.task.function(*args, **kwargs)  # type: ignore[misc]
-            attempt.succeed(result)
-            if attempt.large_result is not None:
-                attempt.end(await asyncio.get_running_loop().run_in_executor(None, attempt.put_large_result))
-        except BaseException as error:  # a handler may raise anything; what is raised here would end the loop
-            attempt.fail(error)
-        if timer is not None:
-            timer.cancel()
-        if attempt.trace is not None:
-            attempt.end_trace()
 
     def _time_out(self, attempt: Attempt, waited_seconds: float) -> None:
         """Cancel the handler, and again while it continues; after a while settle without it."""

@@ -29,6 +29,7 @@ class Batch(Attempt):
     def __init__(self, first: Attempt, now: float) -> None:
         self.ready = first.ready
         self.task = first.task
+        self.claim = first.claim
         self.marked = True
         self.timeout_seconds = first.timeout_seconds
         self.members = [first]

@@ -168,14 +168,13 @@ class Dispatcher:
     def _fill_slots(self) -> None:
         while True:
             with self._lock:
-                attempt = self._pop_buffered() if len(self._running) < self._concurrency else None
+                any_room = self._buffer and len(self._running) < self._concurrency
+                attempt = self._pop_buffered() if any_room else None
             if attempt is None:
                 return
             self._start(attempt)
 
-    def _pop_buffered(self) -> Attempt | None:
-        if not self._buffer:
-            return None
+    def _pop_buffered(self) -> Attempt:
         attempt = self._buffer.popleft()
         self._running.add(attempt)
         return attempt
@@ -199,13 +198,14 @@ class Dispatcher:
             self._running.discard(attempt)
             if self._in_queue is not None:
                 self._in_queue[attempt.ready.queue] -= 1
-            next_attempt = self._pop_buffered()
-            quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
+            next_attempt = self._pop_buffered() if self._buffer else None
+            quiet = len(self._buffer) > self.quiet_above
         if not quiet:
             self._wake()
         if next_attempt is None:
             return None
-        self._watch_thread(next_attempt)
+        if next_attempt.timeout_seconds is not None:
+            self._watch_thread(next_attempt)
         if next_attempt.task.lane is attempt.task.lane:
             return next_attempt
         self._lanes.start(next_attempt)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
-from rowcall.worker.attempt import Attempt
+from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.capacity import Capacity
@@ -61,32 +60,24 @@ class Claims:
         """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
-        attempt_at = self._attempts_at(claim.work.now_ms)
+        tasks, facts = self.queue.tasks, self._facts(claim.work.now_ms)
         self.dispatcher.accept(
-            [attempt_at(ready, False) for ready in claim.started],
-            [attempt_at(ready, True) for ready in claim.buffered],
-            [attempt_at(ready, ready.bufferable) for ready in claim.joining],
+            [Attempt(ready, tasks[ready.type], facts) for ready in claim.started],
+            [Attempt(ready, tasks[ready.type], facts, True) for ready in claim.buffered],
+            [Attempt(ready, tasks[ready.type], facts, ready.bufferable) for ready in claim.joining],
         )
 
     def unreadable(self, unreadable: Sequence[Unreadable], now_ms: int) -> list[Attempt]:
         """Return attempts for jobs that failed when they were claimed, because their rows cannot be read."""
-        attempt_at = self._attempts_at(now_ms)
-        attempts = [attempt_at(one.job, False) for one in unreadable]
+        facts = self._facts(now_ms)
+        attempts = [Attempt(one.job, self.queue.tasks[one.job.type], facts) for one in unreadable]
         for attempt, one in zip(attempts, unreadable, strict=True):
             attempt.transition = one.transition
         return attempts
 
-    def _attempts_at(self, now_ms: int) -> Callable[[Ready, bool], Attempt]:
-        """Return a function that makes an attempt of a claimed job; its second argument says whether it is buffered."""
-        queue, identity, completion = self.queue, self.registrar.current, self.completion
-        lease = self.registrar.lease
-        clock, tasks, tracing = queue.clock, queue.tasks, queue.tracing
-
-        def attempt_at(ready: Ready, buffered: bool) -> Attempt:
-            task = tasks[ready.type]
-            return Attempt(ready, task, identity, now_ms, clock, completion, tracing, buffered, lease)
-
-        return attempt_at
+    def _facts(self, now_ms: int) -> ClaimFacts:
+        queue, registrar = self.queue, self.registrar
+        return ClaimFacts(registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease)
 
     # offers
 

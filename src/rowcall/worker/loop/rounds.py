@@ -18,7 +18,7 @@ from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import Checks, KnownWork
 from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
-from rowcall.worker.loop.settler import Settler, settlement_of, tallies_of
+from rowcall.worker.loop.settler import Settler, settlements_of, tallies_of
 from rowcall.worker.loop.waiting import Waiting, waiter_for
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
@@ -184,15 +184,16 @@ class Loop:
         attempts, late = self._settler.group(), tuple(self._settler.late)
         now = self._queue.clock.monotonic()
         took = attempts[-1].finished_at - attempts[-1].started_at if attempts else 0.0
-        self._capacity.note_finished(sum(one.started_at > 0 and one.batch is None for one in attempts), took)
+        self._capacity.note_finished(len([one for one in attempts if one.started_at > 0 and one.batch is None]), took)
         if attempts or late:
             self._claims.offer_again()
         demand = self._claims.demand()
+        ended, alike = settlements_of(attempts, now)
         claim = self._connection.write(
             round_of_work(
                 self._queue.dialect,
-                [settlement_of(attempt, now) for attempt in attempts],
-                tallies_of(attempts) if attempts else None,
+                ended,
+                tallies_of(attempts, now, alike) if attempts else None,
                 demand,
                 self._queue.now_ms(),
                 late=late,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 
 from rowcall.context import logger
@@ -28,6 +29,7 @@ MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
 ASK_AGAIN_SECONDS = 0.05
 LONGEST_UNDECIDED_SECONDS = 5.0
+_JOB_ID = attrgetter("ready.id")
 
 
 class Settler:
@@ -52,7 +54,7 @@ class Settler:
         for attempt in ended:
             if attempt.completed:
                 self.completed.add([attempt])
-            elif isinstance(attempt.stopped_because, Lost):
+            elif attempt.stopped_because is not None and isinstance(attempt.stopped_because, Lost):
                 clear_started([attempt])
                 log_dropped(attempt)
                 self.late.append(attempt.fence)
@@ -153,19 +155,66 @@ class Settler:
 
     def _settle(self, attempts: Sequence[Attempt]) -> set[int]:
         now = self._queue.clock.monotonic()
-        ended = [settlement_of(attempt, now) for attempt in attempts]
+        ended, alike = settlements_of(attempts, now)
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        now_ms, tallies = self._queue.now_ms(), tallies_of(attempts)
+        now_ms, tallies = self._queue.now_ms(), tallies_of(attempts, now, alike)
         return self._connection.write(settle(self._queue.dialect, ended, tallies, now_ms, freed, write_claims=True))
 
 
-def settlement_of(attempt: Attempt, now: float) -> Ended | Success:
-    """Return the row to settle; the short form for a plain success, which is most of them."""
-    if attempt.transition is SUCCESS and attempt.then is None:
-        started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
-        finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
-        return Success(attempt.ready.id, attempt.ready.lease, started_ms, finished_ms, None)
-    return ended_of(attempt, now)
+Alike = tuple[str, str, int, int, int | None]
+"""Queue, task and number of attempts that succeeded, how long they waited and ran, in milliseconds."""
+
+
+def settlements_of(attempts: Sequence[Attempt], now: float) -> tuple[list[Ended | Success], Counter[Alike]]:
+    """Return the rows to settle, and how many attempts succeeded alike.
+
+    Plain successes of neighbouring jobs become one row: what is done for each job alone is most of a drain's cost.
+    """
+    ended: list[Ended | Success] = []
+    alike: Counter[Alike] = Counter()
+    last, first_id, count = None, 0, 0
+    for attempt in sorted(attempts, key=_JOB_ID):
+        ready, started_at = attempt.ready, attempt.started_at
+        if attempt.transition is not SUCCESS or attempt.then is not None or not started_at:
+            ended.append(ended_of(attempt, now))
+            if _succeeded(attempt):
+                alike[ready.queue, ready.type, ready.attempt, attempt.waited_ms, attempt.ran_ms] += 1
+            continue
+        written_ms = ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms
+        key = (
+            int((now - started_at) * 1000),
+            int((now - attempt.finished_at) * 1000),
+            ready.lease,
+            ready.queue,
+            ready.type,
+            ready.attempt,
+            attempt.claim.claimed_at_ms - written_ms,
+        )
+        if key == last and ready.id == first_id + count:
+            count += 1
+            continue
+        if last is not None:
+            _add_run(ended, alike, last, first_id, count)
+        last, first_id, count = key, ready.id, 1
+    if last is not None:
+        _add_run(ended, alike, last, first_id, count)
+    return ended, alike
+
+
+def _add_run(
+    ended: list[Ended | Success],
+    alike: Counter[Alike],
+    key: tuple[int, int, int, str, str, int, int],
+    first_id: int,
+    count: int,
+) -> None:
+    started_ms, finished_ms, lease, queue, task, number, waited_ms = key
+    ended.append(Success(first_id, lease, started_ms, finished_ms, None, 0, count))
+    alike[queue, task, number, waited_ms, started_ms - finished_ms] += count
+
+
+def _succeeded(attempt: Attempt) -> bool:
+    return attempt.transition is not None and attempt.transition.move is Move.SUCCEED
 
 
 def ended_of(attempt: Attempt, now: float) -> Ended:
@@ -175,47 +224,30 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
     return Ended(attempt.ready.id, attempt.ready.lease, attempt.transition, started_ms, finished_ms, attempt.then)
 
 
-def tallies_of(attempts: Sequence[Attempt]) -> MakeTallies:
-    """Return a function that makes the tallies of a group from the ids that were settled."""
+def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | None = None) -> MakeTallies:
+    """Return a function that makes the tallies of a group from the ids that were settled.
+
+    `alike`: how many of the attempts succeeded alike, if that is known.
+    """
 
     def make(settled: set[int]) -> list[Tally]:
-        counted = attempts
+        counted, successes = attempts, alike
         if len(settled) < len(attempts):  # some were not ours; of a job that is there twice, the last attempt was
             by_lease = sorted(attempts, key=lambda attempt: attempt.ready.lease)
             latest = {attempt.ready.id: attempt for attempt in by_lease}
-            counted = [attempt for job_id, attempt in latest.items() if job_id in settled]
+            counted, successes = [attempt for job_id, attempt in latest.items() if job_id in settled], None
+        if successes is None:
+            successes = settlements_of(counted, now)[1]
         tallies = Tallies()
-        _count_successes(tallies, counted)
+        for (queue, task, number, waited_ms, ran_ms), jobs in successes.items():
+            tallies.enter(queue, task, number, SUCCESS, waited_ms, ran_ms, jobs)
         for attempt in counted:
             transition, ready = attempt.transition, attempt.ready
-            if transition is not None and transition.move is not Move.SUCCEED:
+            if transition is not None and transition is not SUCCESS and transition.move is not Move.SUCCEED:
                 tallies.enter(ready.queue, ready.type, ready.attempt, transition, attempt.waited_ms, attempt.ran_ms)
         return tallies.rows()
 
     return make
-
-
-def _count_successes(tallies: Tallies, attempts: Sequence[Attempt]) -> None:
-    """Count attempts that are alike first: this costs a third of entering each one."""
-    alike = Counter(
-        [
-            (
-                ready.queue,
-                ready.type,
-                ready.attempt,
-                # `waited_ms`, inlined: a call per job costs a measurable part of a drain
-                attempt.claimed_at_ms
-                - (ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms),
-                attempt.ran_ms,
-            )
-            for attempt in attempts
-            if attempt.transition is SUCCESS
-            or (attempt.transition is not None and attempt.transition.move is Move.SUCCEED)
-            for ready in (attempt.ready,)
-        ]
-    )
-    for (queue, task, number, waited_ms, ran_ms), jobs in alike.items():
-        tallies.enter(queue, task, number, SUCCESS, waited_ms, ran_ms, jobs)
 
 
 class CompletedAttempts:
@@ -276,7 +308,7 @@ class CompletedAttempts:
     def _decided(self, attempts: list[Attempt], now: float) -> Completions:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
-        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts), self._queue.now_ms(), abandoned)
+        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts, now), self._queue.now_ms(), abandoned)
         return self._connection.write(plan)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:
