@@ -31,6 +31,7 @@ from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, pla
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
 MOST_RANGES = 8
+LEAST_BULK = 16
 
 _ready = msgspec.json.Decoder(list[Ready])
 
@@ -116,13 +117,17 @@ class SqliteDialect:
         if self._for_caller:  # several threads may use it, or each statement may be committed by itself
             made = yield from self.ask(queries.INSERT_MANY_RETURNING, *values)
             return sorted(made, key=attrgetter("id"))
+        is_bulk = len(payloads) >= LEAST_BULK
+        if is_bulk:
+            yield from self.ask(queries.BEGIN_BULK)
         yield from self.ask(queries.INSERT_MANY, *values)
         (last,) = yield from self.ask(queries.LAST_INSERTED)
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
-        return [
-            Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms)
-            for job_id in range(last.id - len(payloads) + 1, last.id + 1)
-        ]
+        ids = range(last.id - len(payloads) + 1, last.id + 1)
+        if is_bulk:
+            yield from self.ask(queries.END_BULK)
+            yield from self.ask(queries.MAKE_READY, ids[0], ids[-1])
+        return [Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms) for job_id in ids]
 
     # claim
 

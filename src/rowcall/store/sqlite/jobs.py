@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
+from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
 
 _READY_COLUMNS = (
@@ -68,6 +69,12 @@ insert_many = """
            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14,
            case when $15 then json_extract(value, '$[1]') end
     from json_each($4)"""
+# see the trigger that looks for this row
+begin_bulk = "insert into <claim> (id, claimed_at, first_id, last_id, started, worker) values (0, 0, 1, 0, 0, '')"
+end_bulk = "delete from <claim> where id = 0"
+make_ready = f"""
+    insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
+    where id between $1 and $2 and status = <pending> and held is null"""
 insert_many_returning = f"{insert_many} returning id, status, run_at, created_at, expires_at"
 last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 

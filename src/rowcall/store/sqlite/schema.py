@@ -90,14 +90,8 @@ VERSION_TABLE = create_table("migration", TABLES["migration"], _column).replace(
 # those calls a function of JSON. A trigger is looked at when it fires.
 _TAGS_CHECK = """
   select raise(abort, 'CHECK constraint failed: tags_are_a_json_array')
-  where not (typeof(new.tags) = 'text' and json_valid(new.tags) and json_type(new.tags) = 'array');
-"""
-
-_TAG_TRIGGER = f"""
-create trigger <prefix>job_tags after insert on <job> when new.tags is not null begin
-  {_TAGS_CHECK}
-  insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
-end
+  where new.tags is not null
+    and not (typeof(new.tags) = 'text' and json_valid(new.tags) and json_type(new.tags) = 'array');
 """
 
 _TAGS_UPDATE_TRIGGER = f"""
@@ -126,12 +120,21 @@ def _count(row: str, jobs: int, condition: str) -> str:
 
 _ID_CHECK = "'CHECK constraint failed: id_is_a_small_positive_number'"
 
+_NEW_IS_READY = "new.status = <pending> and new.held is null"
+_OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
+_OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
+
 # Plain SQL may write history too: what has finished did so at some time, and counts. It may also give an id, and the
-# next ones are counted from there: one near the highest would leave none to come. One trigger for both, as each costs
-# every insert; within a statement SQLite shows the last id before it.
+# next ones are counted from there: one near the highest would leave none to come; within a statement SQLite shows the
+# last id before it. One trigger for all of this, as each costs every insert. A transaction that inserts many jobs
+# makes them ready by one statement, which takes half of the time: until then a claim row with the id 0 says so.
+_IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0)"
 _INSERTED_TRIGGER = f"""
-create trigger <prefix>job_finished_at after insert on <job>
-when {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
+create trigger <prefix>job_inserted after insert on <job>
+when {_IS_READY_NOW} or new.tags is not null or {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
+  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY_NOW};
+  {_TAGS_CHECK}
+  insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
   select raise(abort, {_ID_CHECK}) where new.id > {LARGEST}
     and new.id - coalesce((select seq from sqlite_sequence where name = '<job>' collate nocase), 0) > {LONGEST_STEP};
   update <job> set finished_at = created_at
@@ -152,22 +155,13 @@ create trigger <prefix>job_deleted after delete on <job> when {_OLD_IS_FINISHED}
 end
 """
 
-_NEW_IS_READY = "new.status = <pending> and new.held is null"
-_OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
-_OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
-
 # A pending job without a ready row is claimed: a change of its priority does not make it ready again. Only the end of a
 # job that was claimed together with others adds two to the lease.
 _READY_TRIGGERS = (
     f"""
-create trigger <prefix>job_is_ready after insert on <job> when {_NEW_IS_READY} begin
-  insert into <ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
-end
-""",
-    f"""
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
-when ({_OLD_IS_READY} or {_NEW_IS_READY}) and new.lease <> old.lease + 2 begin
+when new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
   update <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
   where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
   delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
@@ -203,7 +197,7 @@ MIGRATIONS = (
         (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
-            *(_TAG_TRIGGER, _TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
+            *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
             *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, _CLAIMED, *VIEWS),
         ),
     ),
