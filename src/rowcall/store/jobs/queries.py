@@ -203,7 +203,7 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The settlement of an attempt that succeeded: the most frequent one, and so the shortest.
 
-    One row can stand for several jobs with consecutive ids, whose attempts ended alike, without a result.
+    One row can settle several jobs with consecutive ids, whose attempts ended alike, without a result.
     """
 
     id: int
