@@ -29,7 +29,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test dialect-gaps setup lint types contracts quick unit format bench docs clean
+.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -44,6 +44,22 @@ check: $(INSTALLED_TEST) ## Run the quick checks: lint, types, contracts, quick
 
 test: $(INSTALLED_TEST) ## Run every check: lint, types, contracts, unit
 	@$(call timed,test,types contracts unit)
+
+# the column "all" of the table in CONTRIBUTING.md
+thorough: export ROWCALL_TEST_HISTORIES ?= 40
+thorough: export ROWCALL_TEST_STORM_JOBS ?= 20000
+thorough: export ROWCALL_TEST_KILL_JOBS ?= 20000
+thorough: export ROWCALL_TEST_PRUNER_KILLS ?= 50
+thorough: export ROWCALL_TEST_GRAPHS ?= 40
+thorough: export ROWCALL_TEST_ZONES_PER_LINE ?= 6
+thorough: export ROWCALL_TEST_OUTAGE_SECONDS ?= 30
+thorough: export ROWCALL_TEST_STORM_FAULTS ?= 30
+thorough: export ROWCALL_TEST_ODD_ROWS ?= 20
+thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
+thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
+thorough: export ROWCALL_TEST_FORKS ?= 10
+thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
+	@$(MAKE) --no-print-directory unit
 
 setup: $(INSTALLED_TEST) ## Install Rowcall and the test tools into .venv
 

@@ -57,7 +57,6 @@ def use_temporary_folder(folder: Path) -> None:
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of collected tests."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -58,12 +58,11 @@ class Explainer:
         if writes:
             raw.execute(_begin(self._config, pooled=True), prepare=False)
         try:
-            self._execute(f"set plan_cache_mode = force_{mode}_plan")
-            self._execute(f"prepare probe {_types(statement.parameters)} as {statement.sql}")
-            try:
-                found = self._execute(f"explain (format json) execute probe{self._values(statement.parameters)}")
-            finally:
-                self._execute("deallocate probe")
+            found = self._execute(
+                f"deallocate all; set plan_cache_mode = force_{mode}_plan;"
+                f" prepare probe {_types(statement.parameters)} as {statement.sql};"
+                f" explain (format json) execute probe{self._values(statement.parameters)}"
+            )
         finally:
             if writes:
                 raw.execute("rollback", prepare=False)
@@ -73,6 +72,8 @@ class Explainer:
     def _execute(self, text: str) -> list[tuple[Any, ...]]:
         cursor = psycopg.Cursor(self._raw)
         cursor.execute(text.encode(), prepare=False)
+        while cursor.nextset():
+            pass  # the last statement is the one that was asked
         return cursor.fetchall() if cursor.description is not None else []
 
     def _values(self, parameters: Sequence[Parameter]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,6 +36,10 @@ ODD_VALUES = {
 }
 
 
+ONE_OF = 1 if "ROWCALL_TEST_ODD_ROWS" in os.environ else 3
+
+
+@functools.cache
 def columns_of_a_job() -> list[str]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(render(VERSION_TABLE, "rowcall_"))
@@ -132,7 +138,7 @@ def look_at_everything(jobs: Rowcall) -> list[Job]:
 @pytest.mark.parametrize("column", columns_of_a_job())
 def test_an_odd_value_is_refused_or_harms_no_other_job(jobs: Rowcall, shell: sqlite3.Connection, column: str) -> None:
     accepted = 0
-    for value in ODD_VALUES.values():
+    for value in list(ODD_VALUES.values())[columns_of_a_job().index(column) % ONE_OF :: ONE_OF]:
         try:
             insert(shell, **{"type": "double", column: value})
         except sqlite3.IntegrityError:
