@@ -33,6 +33,7 @@ from rowcall.domain.job import (
     Dependent,
     ErrorGroup,
     Event,
+    Failing,
     InProgress,
     Job,
     Page,
@@ -582,13 +583,47 @@ class Rowcall:
         """`retries`, for async code."""
         return await self._queue.arun(stats.retries(self._queue))
 
-    def top_errors(self, *, limit: int = 20) -> builtins.list[ErrorGroup]:
-        """Return failed jobs grouped by error code, most frequent first."""
-        return self._queue.run(stats.top_errors(self._queue, limit))
+    def top_errors(
+        self, *, limit: int = 20, type: str | None = None, error_code: str | None = None
+    ) -> builtins.list[ErrorGroup]:
+        """Return failed jobs grouped by error code, most frequent first; of one task, or with codes like `TIMEOUT:*`.
 
-    async def atop_errors(self, *, limit: int = 20) -> builtins.list[ErrorGroup]:
+        `failing` is about attempts that are retried, too.
+        """
+        return self._queue.run(stats.top_errors(self._queue, limit, type, error_code))
+
+    async def atop_errors(
+        self, *, limit: int = 20, type: str | None = None, error_code: str | None = None
+    ) -> builtins.list[ErrorGroup]:
         """`top_errors`, for async code."""
-        return await self._queue.arun(stats.top_errors(self._queue, limit))
+        return await self._queue.arun(stats.top_errors(self._queue, limit, type, error_code))
+
+    def failing(
+        self,
+        *,
+        window: float | timedelta = DEFAULT_WINDOW_SECONDS,
+        type: str | None = None,
+        error_code: str | None = None,
+        limit: int = 20,
+    ) -> builtins.list[Failing]:
+        """Return what fails now, by error code: attempts of the last `window` seconds, and jobs that wait for a retry.
+
+        An `error_code` that ends with `*` matches all codes that begin so. The window is rounded up to full minutes.
+
+        >>> jobs.failing(window=3600, type="send_email", error_code="TIMEOUT:*")  # doctest: +SKIP
+        """
+        return self._queue.run(stats.failing(self._queue, window, type, error_code, limit))
+
+    async def afailing(
+        self,
+        *,
+        window: float | timedelta = DEFAULT_WINDOW_SECONDS,
+        type: str | None = None,
+        error_code: str | None = None,
+        limit: int = 20,
+    ) -> builtins.list[Failing]:
+        """`failing`, for async code."""
+        return await self._queue.arun(stats.failing(self._queue, window, type, error_code, limit))
 
     def retention(self) -> RetentionReport:
         """Return which jobs are kept, for how long, and what the next prune deletes."""

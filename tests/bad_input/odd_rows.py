@@ -316,6 +316,7 @@ def look_at_everything(jobs: Rowcall) -> None:
     jobs.stuck()
     jobs.retries()
     jobs.top_errors()
+    jobs.failing()
     jobs.retention()
     jobs.workers()
     jobs.paused()

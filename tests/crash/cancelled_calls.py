@@ -165,6 +165,7 @@ for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents", "awhy
     reading(_name, job_id)
 for _name in (
     *("alist", "alist_chains", "apaused", "aretention", "aretries", "aschedules", "astats", "astuck", "atop_errors"),
+    "afailing",
     *("aworkers", "amigrate", "arecount", "avacuum", "aprune", "__aenter__"),
 ):
     reading(_name)

@@ -315,6 +315,8 @@ class HistoryMachine(RuleBasedStateMachine):
         slow.check_counts(self.jobs, rows, self.now_ms)
         for window_seconds in (60, 300, 3600, 90_000):
             slow.check_pace(self.jobs, rows, ended, self.now_ms, window_seconds)
+        for window_seconds in (60, 90_000):
+            slow.check_failing(self.jobs, rows, ended, self.now_ms, window_seconds)
         slow.check_long_past(self.jobs, ended, self.now_ms, 30 * 86_400)
         slow.check_stuck(self.jobs, rows, self.now_ms)
         slow.check_retries(self.jobs, rows)
@@ -349,8 +351,10 @@ class HistoryMachine(RuleBasedStateMachine):
             wait = self.waits.get((attempt.job_id, attempt.claimed_at))
             assert attempt.finished_at is not None
             run = attempt.finished_at - (attempt.started_at or attempt.claimed_at)
-            times = (None, None) if attempt.status == "lost" else (wait, run)
-            found[attempt.job_id, Ended(attempt.finished_at, *self.known[attempt.job_id], outcome, *times)] += 1
+            waited, ran = (None, None) if attempt.status == "lost" else (wait, run)
+            queue, task = self.known[attempt.job_id]
+            ended = Ended(attempt.finished_at, queue, task, outcome, waited, ran, attempt.error_code or "")
+            found[attempt.job_id, ended] += 1
         for row in rows:
             if row.status == "cancelled" and row.error_code == "EXPIRED:NOT_STARTED":
                 assert row.finished_at is not None

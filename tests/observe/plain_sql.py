@@ -36,6 +36,7 @@ class AttemptRow(NamedTuple):
     started_at: int | None
     finished_at: int | None
     next_run_at: int | None
+    error_code: str | None
 
 
 class PlainDatabase(Protocol):

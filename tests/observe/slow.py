@@ -26,6 +26,7 @@ class Ended(NamedTuple):
     outcome: str
     wait_ms: int | None = None
     run_ms: int | None = None
+    error_code: str = ""
 
 
 class Wanted(NamedTuple):
@@ -154,6 +155,29 @@ def check_errors(jobs: Rowcall, rows: Sequence[JobRow]) -> None:
         assert round(group.last_at.timestamp() * 1000) == max(ends)[0]
         assert group.sample == last.error_detail
     assert [group.error_code for group in jobs.top_errors(limit=1)] == codes[:1]
+
+
+def check_failing(
+    jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int
+) -> None:
+    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
+    recent = [one for one in ended if one.at_ms >= since_ms and one.outcome in ("failed", "retried", "lost")]
+    waiting = [row for row in rows if row.status in ("pending", "scheduled") and row.error_code is not None]
+    for kind in (None, *sorted({row.type for row in rows})):
+        failed = [one for one in recent if kind in (None, one.type)]
+        found = {one.error_code: one for one in jobs.failing(window=window_seconds, type=kind, limit=1000)}
+        assert {code: one.attempts for code, one in found.items() if one.attempts} == Counter(
+            one.error_code for one in failed
+        )
+        assert {code: one.failed for code, one in found.items() if one.failed} == Counter(
+            one.error_code for one in failed if one.outcome == "failed"
+        )
+        assert {code: one.waiting for code, one in found.items() if one.waiting} == Counter(
+            row.error_code for row in waiting if kind in (None, row.type)
+        )
+        for code, group in found.items():
+            tasks = Counter(one.type for one in failed if one.error_code == code)
+            assert {task: count for task, count in group.types.items() if count} == tasks
 
 
 def check_why(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int, known: Sequence[str], asked: set[int]) -> None:

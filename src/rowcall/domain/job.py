@@ -353,6 +353,22 @@ class ErrorGroup(Value, frozen=True, kw_only=True):
     sample: str | None
 
 
+class Failing(Value, frozen=True, kw_only=True):
+    """Attempts that failed with one error code within a window, and the jobs that wait after such an attempt.
+
+    `attempts` includes `failed`, the attempts that were the last of their jobs; `waiting` is the number of jobs that
+    wait now, for a retry or for a worker that accepts them. `types` has the attempts of each task, and `sample` is the
+    error detail of one job.
+    """
+
+    error_code: str
+    attempts: int
+    failed: int
+    waiting: int
+    types: dict[str, int]
+    sample: str | None
+
+
 class Kept(Value, frozen=True, kw_only=True):
     """Finished jobs under one retention rule. `keep` is in seconds; None means forever."""
 

@@ -58,6 +58,13 @@ def checked_status(status: str | None) -> Status | None:
     return None if status is None else Status(status)
 
 
+def checked_error_code(code: object) -> str | None:
+    """Return the code, or the beginning of codes with a `*` after it."""
+    if code is not None and (not isinstance(code, str) or not 1 <= len(code) <= CODE_LENGTH + 1):
+        raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
+    return code
+
+
 def id_before(cursor: str | None) -> int | None:
     """Return the id that a page ends before."""
     return None if cursor is None else inspect.id_of_cursor(cursor)

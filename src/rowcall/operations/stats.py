@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
+from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
-from rowcall.operations.arguments import checked_limit
+from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
+from rowcall.operations.arguments import checked_error_code, checked_limit
 from rowcall.operations.retention import rules_of
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
+from rowcall.store.control.bulk_actions import is_like
 from rowcall.store.counts import questions
 from rowcall.store.statement import Plan
 
@@ -19,10 +22,15 @@ MOST_SHOWN = 1000
 
 
 def stats(queue: Queue, window: float | timedelta) -> Operation[Stats]:
+    window_ms = _checked_window(window)
+    return (yield from Read(questions.stats(queue.dialect, window_ms, queue.now_ms()), snapshot=True))
+
+
+def _checked_window(window: float | timedelta) -> int:
     seconds = seconds_of("window", window)
     if not 1 <= seconds <= LONGEST_WINDOW_SECONDS:
         raise InvalidOption("window", f"must be from 1 second to 30 days, for which history is kept, got {window!r}")
-    return (yield from Read(questions.stats(queue.dialect, round(seconds * 1000), queue.now_ms()), snapshot=True))
+    return round(seconds * 1000)
 
 
 def stuck(queue: Queue, limit: int) -> Operation[list[InProgress]]:
@@ -34,8 +42,25 @@ def retries(queue: Queue) -> Operation[Retries]:
     return (yield from Read(questions.retries(queue.dialect), snapshot=True))
 
 
-def top_errors(queue: Queue, limit: int) -> Operation[list[ErrorGroup]]:
-    return (yield from Read(questions.top_errors(queue.dialect, checked_limit(limit, MOST_SHOWN)), snapshot=True))
+def top_errors(queue: Queue, limit: int, task: str | None, error_code: str | None) -> Operation[list[ErrorGroup]]:
+    fits = _fitting(task, error_code)
+    return (yield from Read(questions.top_errors(queue.dialect, checked_limit(limit, MOST_SHOWN), fits), snapshot=True))
+
+
+def failing(
+    queue: Queue, window: float | timedelta, task: str | None, error_code: str | None, limit: int
+) -> Operation[list[Failing]]:
+    window_ms, most, fits = _checked_window(window), checked_limit(limit, MOST_SHOWN), _fitting(task, error_code)
+    plan = questions.failing(queue.dialect, window_ms, queue.now_ms(), most, fits)
+    return (yield from Read(plan, snapshot=True))
+
+
+def _fitting(task: str | None, error_code: str | None) -> Callable[[str, str], bool]:
+    """Return whether a task and an error code are the ones that are asked for."""
+    if task is not None:
+        checks.name("type", task)
+    pattern = checked_error_code(error_code)
+    return lambda found, code: task in (None, found) and (pattern is None or is_like(code, pattern))
 
 
 def retention(queue: Queue) -> Operation[RetentionReport]:

@@ -42,6 +42,33 @@ def test_no_secret_is_shown(run: Run, queue: Rowcall, app: Path) -> None:
     assert answer_of(run, "stuck", "app:jobs")["jobs"][0]["payload"] == {"name": "***"}
 
 
+def test_errors_names_what_is_being_retried(run: Run, queue: Rowcall) -> None:
+    assert run("errors", "app:jobs").stdout == "no failed jobs\n"
+    for _ in range(2):
+        queue.enqueue("hello", {"name": "Ann"})
+    for job in queue.claim("w", limit=2):
+        queue.fail(job, "API:DOWN", "refused\nmore")
+    shown = answer_of(run, "errors", "app:jobs", "--window", "1h")
+    assert shown == {
+        "errors": [],
+        "failing": [
+            {
+                "error_code": "API:DOWN",
+                "attempts": 2,
+                "failed": 0,
+                "waiting": 2,
+                "types": {"hello": 2},
+                "sample": "refused\nmore",
+            }
+        ],
+    }
+    assert answer_of(run, "top", "app:jobs", "--once")["failing"] == shown["failing"]
+    for command in ("errors", "top"):
+        assert ["API:DOWN", "2", "2", "0", "hello", "refused"] in rows_of(run, command, "app:jobs")
+    assert answer_of(run, "errors", "app:jobs", "--code", "API:*", "--type", "broken")["failing"] == []
+    assert run("errors", "app:jobs", "--window", "99d").exit_code == 2
+
+
 def test_errors_can_be_limited(run: Run, troubled: Rowcall) -> None:
     assert len(answer_of(run, "errors", "app:jobs", "--limit", "1")["errors"]) == 1
     assert "only the first 1 are shown" in run("errors", "app:jobs", "--limit", "1").stdout

@@ -40,7 +40,7 @@ def test_a_pipe_gets_one_screen(run: Run, busy: Rowcall) -> None:
 def test_once_in_json(run: Run, busy: Rowcall) -> None:
     result = run("top", "app:jobs", "--once", "--json")
     shown = json.loads(result.stdout)
-    assert list(shown) == ["stats", "stuck", "retries", "errors", "retention", "workers"]
+    assert list(shown) == ["stats", "stuck", "retries", "errors", "failing", "retention", "workers"]
     for command, key, inner in (
         ("retries", "retries", None),
         ("errors", "errors", "errors"),
@@ -94,7 +94,22 @@ def test_a_narrow_terminal_gets_every_name_and_no_cut_figure(
     assert max(map(len, lines)) <= columns
     heads = [line.split() for line, below in pairwise(lines) if below.startswith("───")]
     whole = {*Status, *("arrived", "retried", "all", "oldest", "state", "queue", "type", "jobs", "attempts")}
-    whole |= {"error", "types", "last", "id", "attempt", "silent", "for", "worker", "wait", "run", "p50", "p95", "p99"}
+    whole |= {
+        "waiting",
+        "error",
+        "types",
+        "last",
+        "id",
+        "attempt",
+        "silent",
+        "for",
+        "worker",
+        "wait",
+        "run",
+        "p50",
+        "p95",
+        "p99",
+    }
     assert [word for head in heads for word in head if word not in whole and not word.rstrip("+").isdecimal()] == []
     assert {head[0] for head in heads} <= {"state", "queue", "type", "error", "id", "attempts"}
     assert "█" in terminal.text

@@ -71,10 +71,10 @@ def test_queue_type_attempt_and_error_each_make_their_own_row() -> None:
 def test_each_end_has_its_name_and_only_the_last_changes_a_total() -> None:
     cases: list[tuple[Outcome, int, str, str | None, str]] = [
         (Succeeded(), 1, "succeeded", "succeeded", ""),
-        (Reported("A:B", ""), 1, "retried", None, ""),
+        (Reported("A:B", ""), 1, "retried", None, "A:B"),
         (Reported("A:B", ""), 5, "failed", "failed", "A:B"),
         (Unfit("A:B", ""), 1, "failed", "failed", "A:B"),
-        (Lost(), 1, "lost", None, ""),
+        (Lost(), 1, "lost", None, "WORKER:LOST"),
         (Lost(), 5, "failed", "failed", "WORKER:LOST"),
         (Released(), 1, "released", None, ""),
     ]

@@ -1,16 +1,18 @@
-"""`rowcall errors`: why jobs fail, most frequent error first."""
+"""`rowcall errors`: why jobs failed, and what fails now, most frequent error first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from rowcall.cli.command import Answer, limit_option, queue_command
+import click
+
+from rowcall.cli.command import Answer, limit_option, queue_command, window_option
 from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import ErrorGroup
-from rowcall.overview.formats import NOTHING, ago
+from rowcall.domain.job import ErrorGroup, Failing
+from rowcall.overview.formats import NOTHING, ago, duration
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
 
@@ -20,20 +22,73 @@ _NO_CODE = "(none)"
 _WIDE_ONLY = ("", "first")
 
 
-@queue_command("errors", "Show why jobs failed, most frequent error first.")
+@queue_command("errors", "Show why jobs failed, and what fails now, most frequent error first.")
+@window_option
+@click.option("--type", metavar="NAME", help="Only errors of this task.")
+@click.option("--code", metavar="CODE", help="Only this error code; one that ends with * matches all that begin so.")
 @limit_option
-def errors_command(target: Target, limit: int) -> Answer:
+def errors_command(target: Target, window: float, type: str | None, code: str | None, limit: int) -> Answer:
     """Show failed jobs by error code, most frequent first, with the latest message of each.
 
+    Then show what fails now: the attempts that failed within the window, and the jobs that wait for a retry.
+
     With --json: {"errors": [{"error_code", "count", "types": {"send_email": 7, …}, "first_at", "last_at", "sample"},
-    …]}.
+    …], "failing": [{"error_code", "attempts", "failed", "waiting", "types": {"send_email": 7, …}, "sample"}, …]}.
     """
-    errors, now = error_groups(target, limit), database_time(target.queue)
-    return Answer({"errors": errors}, lambda: _show(errors, now, limit) if errors else show("no failed jobs"))
+    errors = error_groups(target, limit, type, code)
+    now_failing = failing(target, window, limit, type, code)
+    now = database_time(target.queue)
+
+    def shown() -> None:
+        if errors:
+            _show(errors, now, limit)
+        if now_failing:
+            show_section(
+                failing_heading(window),
+                failing_table(now_failing, wide=not is_narrow()),
+                rest=_rest(now_failing, limit),
+            )
+        if not errors and not now_failing:
+            show("no failed jobs")
+
+    return Answer({"errors": errors, "failing": now_failing}, shown)
 
 
-def error_groups(target: Target, limit: int) -> list[ErrorGroup]:
-    return [scrubbed(target.queue.failures, group) for group in target.jobs.top_errors(limit=limit)]
+def error_groups(target: Target, limit: int, task: str | None = None, code: str | None = None) -> list[ErrorGroup]:
+    groups = target.jobs.top_errors(limit=limit, type=task, error_code=code)
+    return [scrubbed(target.queue.failures, group) for group in groups]
+
+
+def failing(
+    target: Target, window: float, limit: int, task: str | None = None, code: str | None = None
+) -> list[Failing]:
+    groups = target.jobs.failing(window=window, type=task, error_code=code, limit=limit)
+    return [scrubbed(target.queue.failures, group) for group in groups]
+
+
+def failing_heading(window: float) -> str:
+    return f"failing in the last {duration(window)}, and waiting for a retry"
+
+
+def failing_table(groups: Sequence[Failing], *, wide: bool = True) -> Table:
+    columns: dict[str, Callable[[Failing], object]] = {
+        "error": lambda group: text(group.error_code or _NO_CODE, "red"),
+        "attempts": lambda group: group.attempts,
+        "waiting": lambda group: group.waiting,
+        "failed": lambda group: group.failed,
+        "types": lambda group: _types(group.types),
+    }
+    if wide:
+        columns["message"] = lambda group: _first_line(group.sample)
+    return table_of(groups, columns, right=("attempts", "waiting", "failed"))
+
+
+def _first_line(sample: str | None) -> str:
+    return next(iter((sample or "").strip().splitlines()), "")
+
+
+def _rest(groups: Sequence[object], limit: int) -> str:
+    return f"\nonly the first {limit:,} are shown; use --limit for more" if len(groups) == limit else ""
 
 
 def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
@@ -43,8 +98,8 @@ def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
         "error": lambda group: group.error_code or _NO_CODE,
         "message": lambda group: block(said) if (said := (group.sample or "").strip()) else text(NOTHING, "dim"),
     }
-    rest = f"\nonly the first {limit:,} are shown; use --limit for more" if len(errors) == limit else ""
-    show_section("latest messages", table_of(errors, messages, line=False, headings=False), rest=rest)
+    shown = table_of(errors, messages, line=False, headings=False)
+    show_section("latest messages", shown, rest=_rest(errors, limit))
 
 
 def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:

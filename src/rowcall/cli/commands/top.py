@@ -17,7 +17,7 @@ from rich.text import Text
 
 from rowcall.base.clock import Clock
 from rowcall.cli.command import Answer, queue_command, window_option
-from rowcall.cli.commands.errors import error_groups, errors_table
+from rowcall.cli.commands.errors import error_groups, errors_table, failing, failing_heading, failing_table
 from rowcall.cli.commands.retention import retention_line
 from rowcall.cli.commands.retries import attempts_table
 from rowcall.cli.commands.stats import counts_table, flow_text, pace_table, paused_text, states_table, states_text
@@ -34,7 +34,7 @@ from rowcall.cli.present.tables import bar_width, text
 from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import ErrorGroup, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
 from rowcall.overview.formats import counted, duration, moment
 from rowcall.overview.liveness import Liveness, database_time
 
@@ -53,13 +53,13 @@ _BAR_WIDTH = 24
 @window_option
 @click.option("--once", is_flag=True, help="Print one screen and exit, as if the output were not a terminal.")
 def top_command(target: Target, window: float, once: bool) -> Answer:
-    """Watch counts, rates, running jobs, errors, retries and retention on one screen, until Ctrl-C.
+    """Watch counts, rates, running jobs, errors, what fails now, retries and retention on one screen, until Ctrl-C.
 
     The screen is refreshed every second. If the database does not answer, it says so and tries again. The last line
     names what a short terminal has no room for.
 
-    With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "retention": {…},
-    "workers": {"alive", "gone", "silent", "stopped"}}, each as the command of that name prints it.
+    With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "failing": [{…}, …],
+    "retention": {…}, "workers": {"alive", "gone", "silent", "stopped"}}, each as the command of that name prints it.
     """
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()
@@ -73,6 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     stuck: list[InProgress]
     retries: Retries
     errors: list[ErrorGroup]
+    failing: list[Failing]
     retention: RetentionReport
     workers: dict[str, Liveness]
 
@@ -85,6 +86,7 @@ def _snapshot(target: Target, window: float) -> Snapshot:
         stuck=in_progress(target, SHOWN),
         retries=target.jobs.retries(),
         errors=error_groups(target, SHOWN),
+        failing=failing(target, window, SHOWN),
         retention=target.jobs.retention(),
         workers=worker_states(target),
     )
@@ -114,6 +116,7 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "stuck": in_progress_as_json(snapshot.stuck, snapshot.workers),
         "retries": msgspec.to_builtins(snapshot.retries, str_keys=True),
         "errors": snapshot.errors,
+        "failing": snapshot.failing,
         "retention": snapshot.retention,
         "workers": {state.value: states.count(state) for state in Liveness},
     }
@@ -197,6 +200,9 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     if snapshot.stuck:
         found = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
         yield _headed("running", "running, longest without a heartbeat first", found)
+    if snapshot.failing:
+        found = failing_table(snapshot.failing[:rows], wide=wide)
+        yield _headed("failing", failing_heading(snapshot.stats.window), found)
     if snapshot.errors:
         found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
         yield _headed("errors", "failed, most frequent error first", found)

@@ -30,9 +30,8 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
         if tally.status is not None:
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
         if tally.outcome is not None:
-            past.append(
-                Past(row.at_ms, MINUTE_MS, tally.queue, tally.type, tally.outcome, tally.jobs, tally.waits, tally.runs)
-            )
+            alike = (tally.queue, tally.type, tally.outcome, tally.error_code)
+            past.append(Past(row.at_ms, MINUTE_MS, *alike, tally.jobs, tally.waits, tally.runs))
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
         yield from dialect.ask(queries.ADD_TOTALS, changed)
@@ -62,19 +61,16 @@ def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 
 def merged(past: list[Past], span_ms: int) -> list[Past]:
-    """Return one row for all rows with the same span, queue, type and outcome."""
-    jobs: Counter[tuple[int, str, str, str]] = Counter()
-    histograms: dict[tuple[int, str, str, str], tuple[Histogram, Histogram]] = {}
+    """Return one row for all rows with the same span, queue, type, outcome and error code."""
+    jobs: Counter[tuple[int, str, str, str, str]] = Counter()
+    histograms: dict[tuple[int, str, str, str, str], tuple[Histogram, Histogram]] = {}
     for one in past:
-        key = (one.at_ms // span_ms * span_ms, one.queue, one.type, one.outcome)
+        key = (one.at_ms // span_ms * span_ms, one.queue, one.type, one.outcome, one.error_code)
         jobs[key] += one.jobs
         waits, runs = histograms.setdefault(key, ({}, {}))
         merge(waits, one.waits)
         merge(runs, one.runs)
-    return [
-        Past(at_ms, span_ms, queue, task, outcome, _bounded(count), *histograms[at_ms, queue, task, outcome])
-        for (at_ms, queue, task, outcome), count in sorted(jobs.items())
-    ]
+    return [Past(key[0], span_ms, *key[1:], _bounded(count), *histograms[key]) for key, count in sorted(jobs.items())]
 
 
 def _bounded(jobs: int) -> int:

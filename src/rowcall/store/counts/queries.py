@@ -20,7 +20,7 @@ from rowcall.base.histogram import Histogram, from_json
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
-from rowcall.store.statement import Change, Int, Json, Ms, Now, Query, Row, Text, number_from_row, row_as
+from rowcall.store.statement import Change, Ids, Int, Json, Ms, Now, Query, Row, Text, number_from_row, row_as
 
 MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
 MOST_SUMMED = 2**53
@@ -81,6 +81,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
     queue: str
     type: str
     outcome: str
+    error_code: str
     jobs: int
     waits: Histogram
     runs: Histogram
@@ -118,6 +119,15 @@ class ErrorSpan(NamedTuple):
     sample: str | None
 
 
+class WaitingError(NamedTuple):
+    """Jobs of one type that wait after an attempt with one error code; `newest_id` is the highest id."""
+
+    error_code: str
+    type: str
+    jobs: int
+    newest_id: int
+
+
 class StoreHealth(NamedTuple):
     """What the database reports about itself; None or 0 where it has no such figure."""
 
@@ -152,10 +162,10 @@ def attempts_from_row(row: Row) -> tuple[str, int, int]:
 
 
 def past_from_row(row: Row) -> Past:
-    at, span, queue, task, outcome, jobs, waits, runs = cast(
-        "tuple[int, int, str, str, str, int, str | None, str | None]", row
+    at, span, queue, task, outcome, code, jobs, waits, runs = cast(
+        "tuple[int, int, str, str, str, str, int, str | None, str | None]", row
     )
-    return Past(at, span, queue, task, outcome, int(jobs), from_json(waits), from_json(runs))
+    return Past(at, span, queue, task, outcome, code, int(jobs), from_json(waits), from_json(runs))
 
 
 def tally_from_row(row: Row) -> WrittenTally:
@@ -230,12 +240,28 @@ _ARRIVALS = """
     from <job> where id >= <bigint:1> group by queue, type"""
 ARRIVALS = Query("arrivals", (Int, Ms, Ms), row_as(Arrived), text=_ARRIVALS)
 _PAST = f"""
-    select <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs from <history>
+    select <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs from <history>
     where at between (select <time:1>) and (select <time:2>)
     union all
-    select <ms:at>, {MINUTE_MS}, queue, type, outcome, jobs, waits, runs from <tally>
+    select <ms:at>, {MINUTE_MS}, queue, type, outcome, error_code, jobs, waits, runs from <tally>
     where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
 PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
+# jobs that wait after an attempt with an error; the orders are those of the index, which has all that is counted
+_WAITING_ERROR = """
+    select * from (select error_code, type, id from <job> <indexed:job_error>
+                   where status = <{0}> and error_code is not null order by error_code, id) as {0}"""
+_WAITING_ERRORS = f"""
+    select error_code, type, count(*), max(id) from (
+      {_WAITING_ERROR.format("pending")} union all {_WAITING_ERROR.format("scheduled")}) as waiting
+    group by error_code, type"""
+WAITING_ERRORS = Query(
+    "waiting_errors",
+    (),
+    lambda row: WaitingError(text(row[0]) or "", *cast("tuple[str, int, int]", row[1:])),
+    text=_WAITING_ERRORS,
+)
+_DETAILS = "select id, error_detail from <job> where id <in_ids:1>"
+DETAILS = Query("details", (Ids,), lambda row: (cast("int", row[0]), text(row[1])), text=_DETAILS)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
 LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
 RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
@@ -246,7 +272,7 @@ _FIRST_PAST = """
     delete from <history> where id <in_rows>
       select id from <history> where {} order by at limit <int:2> <for_update> <skip_locked> <end_rows>"""
 _REMOVE_MINUTES = f"""{_FIRST_PAST.format(f"span_ms = {MINUTE_MS} and at < <time:1>")}
-    returning <ms:at>, span_ms, queue, type, outcome, jobs, waits, runs"""
+    returning <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs"""
 REMOVE_MINUTES = Query("remove_minutes", (Ms, Int), past_from_row, text=_REMOVE_MINUTES)
 # in one order, so that no two transactions wait for each other
 _ADD_TOTALS = f"""
@@ -257,8 +283,8 @@ _ADD_TOTALS = f"""
 ADD_TOTALS = Query("add_totals", (Json,), text=_ADD_TOTALS)
 DROP_EMPTY_TOTALS = Query("drop_empty_totals")
 _ADD_PAST = """
-    insert into <history> (at, span_ms, queue, type, outcome, jobs, waits, runs)
-    select <fields:time bigint text text text bigint text text> from <rows:1>"""
+    insert into <history> (at, span_ms, queue, type, outcome, error_code, jobs, waits, runs)
+    select <fields:time bigint text text text text bigint text text> from <rows:1>"""
 ADD_PAST = Query("add_past", (Json,), text=_ADD_PAST)
 PRUNE_PAST = Change("prune_past", (Ms, Int), text=_FIRST_PAST.format("at < <time:1>"))
 PRUNE_FUTURE = Change("prune_future", (Ms, Int), text=_FIRST_PAST.format("at > <time:1>"))

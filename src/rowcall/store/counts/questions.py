@@ -9,7 +9,18 @@ import msgspec
 
 from rowcall.base.histogram import Histogram, merge, percentile_ms
 from rowcall.base.times import time_or_none
-from rowcall.domain.job import ErrorGroup, InProgress, Kept, Pace, Percentiles, RetentionReport, Retries, Stats, Status
+from rowcall.domain.job import (
+    ErrorGroup,
+    Failing,
+    InProgress,
+    Kept,
+    Pace,
+    Percentiles,
+    RetentionReport,
+    Retries,
+    Stats,
+    Status,
+)
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts import queries
@@ -21,6 +32,7 @@ MOST_ARRIVALS_COUNTED = 50_000
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
 DUE = (Status.PENDING, Status.SCHEDULED)
 _DONE = ("succeeded", "failed")
+_UNSUCCESSFUL = ("failed", "retried", "lost")
 
 
 def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
@@ -36,9 +48,7 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         # what is scheduled and overdue waits too: for a worker to notice
         if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
             oldest[waiting.queue] = min(waiting.oldest_ms, oldest.get(waiting.queue, waiting.oldest_ms))
-    # older history has whole hours only
-    span_ms = MINUTE_MS if window_ms <= MINUTES_KEPT_MS - HOUR_MS else HOUR_MS
-    since_ms = (at_ms - window_ms) // span_ms * span_ms
+    since_ms = _since(at_ms, window_ms)
     past = yield from dialect.ask(queries.PAST, since_ms, at_ms)
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
@@ -59,6 +69,12 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
         paused=(yield from dialect.ask(PAUSED)),
     )
+
+
+def _since(at_ms: int, window_ms: int) -> int:
+    """Return when a window begins: at a full minute. Older history has whole hours only."""
+    span_ms = MINUTE_MS if window_ms <= MINUTES_KEPT_MS - HOUR_MS else HOUR_MS
+    return (at_ms - window_ms) // span_ms * span_ms
 
 
 def _counts() -> dict[str, int]:
@@ -160,10 +176,11 @@ def retries(dialect: Dialect) -> Plan[Retries]:
     )
 
 
-def top_errors(dialect: Dialect, limit: int) -> Plan[list[ErrorGroup]]:
+def top_errors(dialect: Dialect, limit: int, fits: Callable[[str, str], bool]) -> Plan[list[ErrorGroup]]:
+    """Return failed jobs by error code. `fits` takes a task and a code."""
     types: dict[str, Counter[str]] = defaultdict(Counter)
     for total in (yield from dialect.ask(queries.TOTALS)):
-        if total.status == Status.FAILED:
+        if total.status == Status.FAILED and fits(total.type, total.error_code):
             types[total.error_code][total.type] += total.jobs
     codes = sorted(types, key=lambda code: (-types[code].total(), code))[:limit]
     ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
@@ -175,6 +192,40 @@ def top_errors(dialect: Dialect, limit: int) -> Plan[list[ErrorGroup]]:
             first_at=time_or_none(ends[code].first_ms),
             last_at=time_or_none(ends[code].last_ms),
             sample=ends[code].sample,
+        )
+        for code in codes
+    ]
+
+
+def failing(
+    dialect: Dialect, window_ms: int, now_ms: int | None, limit: int, fits: Callable[[str, str], bool]
+) -> Plan[list[Failing]]:
+    """Return what fails now, by error code. `fits` takes a task and a code."""
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    attempts: dict[str, Counter[str]] = defaultdict(Counter)
+    failed: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    newest: dict[str, int] = {}
+    for past in (yield from dialect.ask(queries.PAST, _since(at_ms, window_ms), at_ms)):
+        if past.outcome in _UNSUCCESSFUL and fits(past.type, past.error_code):
+            attempts[past.error_code][past.type] += past.jobs
+            failed[past.error_code] += past.jobs if past.outcome == "failed" else 0
+    for found in (yield from dialect.ask(queries.WAITING_ERRORS)):
+        if fits(found.type, found.error_code):
+            attempts[found.error_code][found.type] += 0
+            waiting[found.error_code] += found.jobs
+            newest[found.error_code] = max(found.newest_id, newest.get(found.error_code, 0))
+    codes = sorted(attempts, key=lambda code: (-attempts[code].total(), -waiting[code], code))[:limit]
+    details = dict((yield from dialect.ask(queries.DETAILS, [newest[code] for code in codes if code in newest])))
+    ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
+    return [
+        Failing(
+            error_code=code,
+            attempts=attempts[code].total(),
+            failed=failed[code],
+            waiting=waiting[code],
+            types=dict(attempts[code].most_common()),
+            sample=details.get(newest.get(code, 0)) or ends[code].sample,
         )
         for code in codes
     ]

@@ -59,7 +59,7 @@ class Tallies:
             type=task,
             outcome=OUTCOMES[transition.move],
             status=transition.status if final else None,
-            error_code=(transition.error_code or "") if final else "",
+            error_code=transition.error_code or "",
             attempt=min(attempt, MOST_ATTEMPTS_COUNTED),
             waits={},
             runs={},

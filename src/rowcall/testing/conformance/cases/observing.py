@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import timedelta
 
 import pytest
 
-from rowcall import Job, Rowcall, Status
+from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
@@ -268,6 +269,44 @@ class TestQuestions:
             assert seldom.sample == "A:B of post"
             assert [group.error_code for group in jobs.top_errors(limit=1)] == ["C:D"]
             fold(jobs)
+            assert [(group.error_code, group.count) for group in jobs.top_errors(type="post")] == [("A:B", 1)]
+            assert [group.error_code for group in jobs.top_errors(error_code="C:*")] == ["C:D"]
         for job in jobs.list(status="failed").jobs:
             jobs.retry(job.id)
         assert jobs.top_errors() == []
+
+    def test_what_fails_now_counts_attempts_and_jobs_that_wait_for_a_retry(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        for kind, attempts in (("send", 5), ("send", 5), ("post", 1)):
+            jobs.enqueue(kind, max_attempts=attempts)
+        for job in jobs.claim("hand", limit=3):
+            jobs.fail(job, "API:DOWN", f"of {job.id}")
+        for _ in range(2):
+            (down,) = jobs.failing()
+            assert (down.error_code, down.attempts, down.failed, down.waiting) == ("API:DOWN", 3, 1, 2)
+            assert (down.types, down.sample) == ({"send": 2, "post": 1}, "of 2")
+            assert [(one.attempts, one.waiting) for one in jobs.failing(type="post")] == [(1, 0)]
+            assert jobs.failing(type="other") == jobs.failing(error_code="API:UP") == []
+            assert jobs.failing(error_code="API:*") == asyncio.run(jobs.afailing(window=3600)) == [down]
+            fold(jobs)
+        assert [group.count for group in jobs.top_errors()] == [1]
+        clock.advance(3600)
+        (waiting,) = jobs.failing()
+        assert (waiting.attempts, waiting.waiting, waiting.types) == (0, 2, {"send": 0})
+        for job in jobs.claim("hand", limit=3):
+            jobs.complete(job)
+        assert jobs.failing() == []
+        assert [one.attempts for one in jobs.failing(window=7200)] == [3]
+
+    def test_wrong_questions_about_errors_are_refused(self, jobs: Rowcall) -> None:
+        for wrong in (
+            {"window": 0},
+            {"window": 10**9},
+            {"limit": 0},
+            {"type": ""},
+            {"error_code": ""},
+            {"error_code": 7},
+        ):
+            with pytest.raises(InvalidOption, match=next(iter(wrong))):
+                jobs.failing(**wrong)
