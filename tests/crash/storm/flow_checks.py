@@ -143,7 +143,9 @@ def _is_in_the_way(other: Change, new: Change) -> bool:
     if new.type in terms.ONE_ACTIVE:
         return other.status not in FINISHED
     if new.type in terms.ONE_WAITING:
-        # what put it back after an attempt may not have been committed when the new job was checked
+        # A running job is not replaced, so a second one is written. The attempt of the first may end, and put it back,
+        # between the check of the new job and its INSERT: on PostgreSQL a settlement does not wait for the lock of the
+        # key. Only the change that puts it back is excused. A job that has waited longer must have been replaced.
         was_running = "running" in (other.status, other.old_status)
         return new.op == "insert" and other.status not in FINISHED and not was_running
     if new.type in terms.ONE_KEPT:

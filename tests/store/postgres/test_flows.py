@@ -80,6 +80,7 @@ CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
     "lock blockers": lambda size: ask(LOCK_BLOCKERS, ids(size)),
     "trust edges": lambda size: ask(TRUST_EDGES, [UnsureEdge(job, 0, job + 7, "fail") for job in ids(size)]),
     "key holders": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "active", None),
+    "key holders that wait": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "waiting", None),
     "key holders of any": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "any", 1000),
     "replace waiting": lambda size: ask(
         REPLACE_WAITING, None, {job: Replacement(job, "{}", None, 0, None, None, None) for job in ids(size)}

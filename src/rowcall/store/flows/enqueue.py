@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
-from rowcall.domain.job import FINISHED, WAITING, Job
+from rowcall.domain.job import FINISHED, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Dialect
@@ -216,8 +216,8 @@ def _reserve_keys(
             _refuse_hidden(task, unique, hidden)
         if unique.on_duplicate == "raise":
             _refuse_duplicates(task, by_key, {key: holder.job_id for key, holder in held.items()})
-        replaceable = {key: holder.job_id for key, holder in held.items() if holder.status in WAITING}
         if unique.on_duplicate == "replace":
+            replaceable = {key: holder.job_id for key, holder in held.items()}
             given = {replaceable[key]: _replacement(replaceable[key], related[by_key[key][-1]]) for key in replaceable}
             replaced = (yield from _replace(dialect, given, now_ms)) if given else set()
             yield from _record_replaced(dialect, related, by_key, replaceable, replaced, now_ms)
@@ -236,7 +236,9 @@ def _reserve_keys(
 def _key_holders(
     dialect: Dialect, task: str, keys: Iterable[str], unique: Unique, now_ms: int | None
 ) -> Plan[list[Holder]]:
-    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, task, sorted(keys), unique.scope, unique.window_ms))[0]
+    # an older job may wait again, after a failed attempt, while the newest one runs: that one can be replaced
+    scope = "waiting" if unique.on_duplicate == "replace" else unique.scope
+    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, task, sorted(keys), scope, unique.window_ms))[0]
 
 
 def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:

@@ -107,7 +107,6 @@ class Holder(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     key: str
     job_id: int
-    status: str
 
 
 class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):

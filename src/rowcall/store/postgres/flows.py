@@ -211,11 +211,11 @@ lock_keys = """
       select distinct hashtextextended(value, hashtextextended($1::text, 6)) as hash
       from jsonb_array_elements_text($2::text::jsonb) order by 1) as hashes"""
 key_holders = _array_of(
-    "given.key, holder.id, holder.status",
+    "given.key, holder.id",
     """jsonb_array_elements_text($3::text::jsonb) as given (key) cross join lateral (
-      select id, status from <job>
+      select id from <job>
       where key is not null and type = $2::text and key = given.key
-        and ($4::text = 'any' or status = <running> or status in <waiting>)
+        and ($4::text = 'any' or status in <waiting> or ($4::text = 'active' and status = <running>))
         and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
       order by type desc, key desc, id desc limit 1) as holder""",
 )

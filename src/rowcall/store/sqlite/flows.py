@@ -104,12 +104,12 @@ reopen_edges = f"""
       select 1 from <job> as head where head.id = blocker_id and {_BLOCKER_STATUS.format("of_chain")} <> <succeeded>)"""
 
 key_holders = """
-    select json_group_array(json_array(key, id, status)) from (
-      select given.value as key, job.id, job.status
+    select json_group_array(json_array(key, id)) from (
+      select given.value as key, job.id
       from json_each($3) as given cross join <job> as job
         on job.id = (select max(id) from <job> as held indexed by <prefix>job_key
                      where held.key is not null and held.type = $2 and held.key = given.value
-                       and ($4 = 'any' or held.status = <running> or held.status in <waiting>)
+                       and ($4 = 'any' or held.status in <waiting> or ($4 = 'active' and held.status = <running>))
                        and ($5 is null or held.created_at > <now> - $5)))"""
 replace_waiting = f"""
     update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits,

@@ -145,6 +145,19 @@ class TestKeys:
         assert jobs.get(second.id).payload == {"to": "c"}
         assert jobs_written(store) == 2
 
+    def test_replace_finds_an_older_job_that_waits_again_while_the_newest_runs(
+        self, jobs: Rowcall, store: Store
+    ) -> None:
+        first = jobs.enqueue("send", {"to": "a"}, key="k")
+        (running,) = jobs.claim("hand")
+        second = jobs.enqueue("send", {"to": "b"}, key="k", on_duplicate="replace")
+        (running_too,) = jobs.claim("hand")
+        jobs.release(running)
+        third = jobs.enqueue("send", {"to": "c"}, key="k", on_duplicate="replace")
+        assert (running_too.id, third.id, third.duplicate) == (second.id, first.id, True)
+        assert jobs.get(first.id).payload == {"to": "c"}
+        assert jobs_written(store) == 2
+
     def test_replace_of_one_that_will_be_tried_again_replaces_that(self, jobs: Rowcall, clock: FakeClock) -> None:
         first = jobs.enqueue("send", {"to": "a"}, key="k", max_attempts=3)
         end(jobs, "failed")

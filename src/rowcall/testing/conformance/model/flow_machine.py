@@ -135,7 +135,7 @@ class FlowMachine(QueueMachine):
             assert refused.value.job_id == holder.id
             return
         job = self.jobs.enqueue("work", **options)
-        if holder is None or (unique.on_duplicate == "replace" and not holder.waits):
+        if holder is None:
             assert not job.duplicate
             self._written(job.id, order, key=unique.key)
             return

@@ -130,6 +130,7 @@ class ModelFlowQueue(ModelQueue):
             if ties.key == unique.key
             and (unique.scope == "any" or not self.jobs[job_id].finished)
             and (earliest is None or ties.created_at > earliest)
+            and (unique.on_duplicate != "replace" or self.jobs[job_id].waits)
         ]
         return max(holders, key=lambda job: job.id, default=None)
 
