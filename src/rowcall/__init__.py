@@ -8,6 +8,7 @@ from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptio
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
+from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import (
     BlobDamaged,
     BlobMissing,
@@ -154,6 +155,7 @@ __all__ = [
     "SystemClock",
     "Task",
     "TaskDecorator",
+    "TaskDefaults",
     "TaskOptions",
     "TooLarge",
     "Transaction",

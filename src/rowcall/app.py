@@ -118,6 +118,7 @@ class Rowcall:
         busy_timeout: how many seconds to wait for a lock or for a free connection; default 5.
         listen_url: PostgreSQL only: a URL that leads past a pooler such as PgBouncer, for LISTEN.
         pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
+        defaults: a `TaskDefaults`: `max_attempts`, `retry` and `timeout` of tasks that do not give them.
         retention: a `Retention`: how long finished jobs are kept.
         scrub: a function from str to str that removes secrets from errors before they are stored.
         traceback_limit: how many characters of a traceback are stored; 0 stores none.
@@ -172,6 +173,8 @@ class Rowcall:
         queue.tracing = tracing
         queue.options = config
         queue.failures.configure(config.scrub, config.traceback_limit)
+        for declared in queue.tasks.values():
+            declared.defaults = config.defaults
 
     def _config(self, *, checked_only: bool = False) -> Config:
         given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}
@@ -221,6 +224,7 @@ class Rowcall:
         queue.tasks.update(dict.fromkeys(names, declared))
         queue.aliases.update(dict.fromkeys(aliases, declared.name))
         declared.failures, declared.queue = queue.failures, queue
+        declared.defaults = queue.options.defaults
         if declared.options.isolated:
             remember(declared)
         return task_of(queue, declared)

@@ -46,7 +46,7 @@ class Enqueuer(Generic[P, R]):
         job = self._new_job
         if job is None:
             queue, declared, given = self._queue, self._declared, self._given
-            job = new_job(declared.name, declared.options, given, queue.options.default_queue)
+            job = new_job(declared.name, declared.options, given, queue.options)
             job = limited(job, declared.limits_for(given.limits, queue.limits))
             if queue.is_open:
                 self._new_job = job

@@ -14,6 +14,7 @@ from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
+from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.limits import Limit, TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, parameters_of, takes_context
@@ -32,6 +33,8 @@ class Declaration:
 
     failures = Failures()  # replaced by the queue's
     queue: object = None
+    defaults: TaskDefaults | None = None
+    """What applies where its options say nothing, if the app has defaults."""
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name

@@ -11,6 +11,8 @@ import msgspec
 from rowcall.declare import option_checks as check
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
+from rowcall.domain.config import Config
+from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, moment_ms, unknown_option
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
@@ -205,8 +207,9 @@ def option_hint(name: str) -> str:
     return f"; options go into using({name}=…)" if name in ENQUEUE_OPTIONS else ""
 
 
-def new_job(task: str, declared: Options, given: Options, default_queue: str) -> NewJob:
+def new_job(task: str, declared: Options, given: Options, config: Config) -> NewJob:
     """Return what is written of a job: options given, else those of its task, else the defaults."""
+    queue = _first(given.queue, declared.queue, config.default_queue)
     run_at_given = given.run_at_ms is not None
     expiry_given = given.expires_at_ms is not None
     tags = [*dict.fromkeys([*(declared.tags or ()), *(given.tags or ())])]
@@ -214,9 +217,9 @@ def new_job(task: str, declared: Options, given: Options, default_queue: str) ->
     key = _given(given.key, declared.key)
     return NewJob(
         type=task,
-        queue=_first(given.queue, declared.queue, default_queue),
+        queue=queue,
         priority=_first(given.priority, declared.priority, 0),
-        max_attempts=_first(given.max_attempts, declared.max_attempts, DEFAULT_MAX_ATTEMPTS),
+        max_attempts=_first(given.max_attempts, declared.max_attempts, attempts_of(config.defaults, queue)),
         run_at_ms=given.run_at_ms,
         delay_ms=0 if run_at_given else _first(given.delay_ms, declared.delay_ms, 0),
         expires_at_ms=given.expires_at_ms,
@@ -230,6 +233,10 @@ def new_job(task: str, declared: Options, given: Options, default_queue: str) ->
         after=given.after,
         on_blocker_failure=_first(given.on_blocker_failure, declared.on_blocker_failure, "fail"),
     )
+
+
+def attempts_of(defaults: TaskDefaults | None, queue: str) -> int:
+    return (defaults.of(queue).max_attempts if defaults is not None else None) or DEFAULT_MAX_ATTEMPTS
 
 
 def _unique(declared: Options, given: Options) -> Unique | None:

@@ -1,4 +1,4 @@
-"""The retry policy of an attempt: from the row, else from the task, else the default."""
+"""The retry policy of an attempt: from the row, else from the task, else the default of its queue or of the app."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
 from rowcall.domain.backoff import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
+from rowcall.domain.defaults import TaskDefaults
 
 
-def policy_of(task: Declaration | None, row: str | None) -> RetryPolicy:
+def policy_of(
+    task: Declaration | None, row: str | None, queue: str = "", defaults: TaskDefaults | None = None
+) -> RetryPolicy:
     if row is not None:
         try:
             return backoff_from_text(row)
         except Exception as error:
             logger.warning("ignored the retry policy in a job's row: %s", error)
-    if task is None or task.options.retry is None:
-        return DEFAULT_BACKOFF
-    declared = task.options.retry
-    return guarded(declared, task.failures) if callable(declared) else declared
+    declared = task.options.retry if task is not None else None
+    chosen = declared or (defaults.of(queue).retry if defaults is not None else None) or DEFAULT_BACKOFF
+    return guarded(chosen, task.failures if task is not None else Failures()) if callable(chosen) else chosen
 
 
 def guarded(policy: RetryCallable, failures: Failures) -> RetryCallable:

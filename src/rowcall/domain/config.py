@@ -18,6 +18,7 @@ from rowcall.base.urls import looks_secret
 from rowcall.base.urls import shown as shown
 from rowcall.domain import checks
 from rowcall.domain.blobs import BlobStore
+from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.domain.retention import Retention
@@ -67,6 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     blob_threshold: int = DEFAULT_BLOB_THRESHOLD
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
     mismatch_grace_seconds: float = DEFAULT_MISMATCH_GRACE_SECONDS
+    defaults: TaskDefaults | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -90,6 +92,7 @@ class QueueOptions(TypedDict, total=False):
     blob_threshold: int
     payload_limit: int
     mismatch_grace: float | timedelta
+    defaults: TaskDefaults | None
     clock: Clock | None
     tracing: bool
 
@@ -176,6 +179,12 @@ def _blob_store(option: str, value: object) -> object:
     return value
 
 
+def _defaults(option: str, value: object) -> TaskDefaults | None:
+    if value is not None and not isinstance(value, TaskDefaults):
+        raise InvalidOption(option, f"must be a TaskDefaults, got {value!r}")
+    return value
+
+
 _CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
 _BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
 _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of `Config` if that has another name
@@ -190,6 +199,7 @@ _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of
     "blobs": (_blob_store, ""),
     "blob_threshold": (_BYTES, ""),
     "payload_limit": (_BYTES, ""),
+    "defaults": (_defaults, ""),
     "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
 }
 

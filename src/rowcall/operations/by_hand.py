@@ -180,7 +180,7 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
 def _settle(
     queue: Queue, job: Job, outcome: Outcome, connection: object = None, then: Then | None = None
 ) -> Operation[None]:
-    policy = policy_of(queue.tasks.get(_owned(job).type), job.retry)
+    policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)

@@ -12,10 +12,10 @@ from rowcall.base.text import CODE_LENGTH, one_line
 from rowcall.context import logger
 from rowcall.declare.limits import with_limits
 from rowcall.declare.option_table import (
-    DEFAULT_MAX_ATTEMPTS,
     ENQUEUE_OPTIONS,
     EditOptions,
     Options,
+    attempts_of,
     checked,
     checked_edit,
 )
@@ -183,7 +183,8 @@ def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[
 
 def _attempts_of(queue: Queue, task: str) -> int:
     declared = queue.tasks.get(task)
-    return (declared.options.max_attempts if declared is not None else None) or DEFAULT_MAX_ATTEMPTS
+    given = declared.options if declared is not None else Options()
+    return given.max_attempts or attempts_of(queue.options.defaults, given.queue or queue.options.default_queue)
 
 
 def _with_codes(dialect: Dialect, wanted: Wanted) -> Plan[Wanted]:

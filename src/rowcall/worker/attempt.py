@@ -99,6 +99,8 @@ class Attempt:
         self.task = task
         self.claim = claim
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
+        if task.defaults is not None and self.timeout_seconds is None:
+            self.timeout_seconds = task.defaults.timeout_seconds(ready.queue)
         self.marked = not buffered  # whether the row says that it was started
 
     @property
@@ -350,7 +352,8 @@ class Attempt:
 
     def _decide(self, outcome: Outcome) -> Transition:
         budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
-        return decide(budget, outcome, policy_of(self.task, self.ready.retry), chance=self.claim.clock.chance())
+        policy = policy_of(self.task, self.ready.retry, self.ready.queue, self.task.defaults)
+        return decide(budget, outcome, policy, chance=self.claim.clock.chance())
 
 
 def clear_started(attempts: list[Attempt]) -> None:
