@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
 from rowcall.base.clock import SystemClock
@@ -52,7 +52,8 @@ from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.observe.optional_libraries import tracing_of
 from rowcall.operations import by_hand, control, enqueue, flows, inspect, results, retention, schedules, stats
-from rowcall.operations.control import CancelFilter, RetryFilter
+from rowcall.operations.arguments import JobFilter
+from rowcall.operations.control import BulkFilter, RetryFilter
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.flows import Flow
 from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
@@ -443,37 +444,33 @@ class Rowcall:
     def list(
         self,
         *,
-        status: str | None = None,
-        queue: str | None = None,
-        type: str | None = None,
-        tag: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
         limit: int = 50,
         cursor: str | None = None,
         connection: object = None,
+        **chosen: Unpack[JobFilter],
     ) -> Page:
-        """Return one page of jobs, newest first. Pass its `next_cursor` as `cursor` to get the next page.
+        """Return one page of the jobs that fit. Pass its `next_cursor` as `cursor` to get the next page.
 
-        A large payload or result is a reference in it; `get` returns the value.
+        Jobs are in the order in which they were enqueued; with `finished_after` or `finished_before`, in the order of
+        their ends. A large payload or result is a reference in it; `get` returns the value.
 
-        >>> page = jobs.list(status="failed", limit=100)  # doctest: +SKIP
+        >>> page = jobs.list(status=["failed", "cancelled"], queue="mail", limit=100)  # doctest: +SKIP
+        >>> page = jobs.list(type="charge", payload={"customer": 7}, order="oldest")  # doctest: +SKIP
         """
-        return self._queue.run(inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor, connection))
+        return self._queue.run(inspect.list_jobs(self._queue, order, limit, cursor, connection, chosen))
 
     async def alist(
         self,
         *,
-        status: str | None = None,
-        queue: str | None = None,
-        type: str | None = None,
-        tag: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
         limit: int = 50,
         cursor: str | None = None,
         connection: object = None,
+        **chosen: Unpack[JobFilter],
     ) -> Page:
         """`list`, for async code."""
-        return await self._queue.arun(
-            inspect.list_jobs(self._queue, status, queue, type, tag, limit, cursor, connection)
-        )
+        return await self._queue.arun(inspect.list_jobs(self._queue, order, limit, cursor, connection, chosen))
 
     def attempts(self, job: Job | int) -> builtins.list[Attempt]:
         """Return every attempt at the job, first to last."""
@@ -700,7 +697,7 @@ class Rowcall:
         reason: str | None = None,
         actor: str | None = None,
         connection: object = None,
-        **chosen: Unpack[CancelFilter],
+        **chosen: Unpack[BulkFilter],
     ) -> int: ...
 
     def cancel(
@@ -710,14 +707,15 @@ class Rowcall:
         *,
         actor: str | None = None,
         connection: object = None,
-        **chosen: Unpack[CancelFilter],
+        **chosen: Unpack[BulkFilter],
     ) -> Job | int:
         """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
 
         An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it still succeeds, its
         job is then cancelled. `WrongState` if the job has finished.
 
-        Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end.
+        Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end. `all=True` is required
+        where every job may match.
 
             jobs.cancel(status="pending", queue="mail", reason="wrong list")
 
@@ -742,7 +740,7 @@ class Rowcall:
         reason: str | None = None,
         actor: str | None = None,
         connection: object = None,
-        **chosen: Unpack[CancelFilter],
+        **chosen: Unpack[BulkFilter],
     ) -> int: ...
 
     async def acancel(
@@ -752,34 +750,103 @@ class Rowcall:
         *,
         actor: str | None = None,
         connection: object = None,
-        **chosen: Unpack[CancelFilter],
+        **chosen: Unpack[BulkFilter],
     ) -> Job | int:
         """`cancel`, for async code."""
         return await self._queue.arun(control.cancel(self._queue, job, reason, actor, connection, chosen))
 
+    @overload
     def reschedule(
         self,
-        job: Job[Returned] | int,
+        job: Job[R],
         *,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
         connection: object = None,
-    ) -> Job[Returned]:
-        """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait."""
-        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor, connection))
+    ) -> Job[R]: ...
+    @overload
+    def reschedule(
+        self,
+        job: int,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> Job: ...
+    @overload
+    def reschedule(
+        self,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[BulkFilter],
+    ) -> int: ...
+
+    def reschedule(
+        self,
+        job: Job | int | None = None,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[BulkFilter],
+    ) -> Job | int:
+        """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait.
+
+        Or change it for all jobs that fit a filter, and return how many.
+
+            jobs.reschedule(status="scheduled", error_code="*", delay=0)  # run all retries now
+        """
+        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
+
+    @overload
+    async def areschedule(
+        self,
+        job: Job[R],
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> Job[R]: ...
+    @overload
+    async def areschedule(
+        self,
+        job: int,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+    ) -> Job: ...
+    @overload
+    async def areschedule(
+        self,
+        *,
+        run_at: datetime | None = None,
+        delay: float | timedelta | None = None,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[BulkFilter],
+    ) -> int: ...
 
     async def areschedule(
         self,
-        job: Job[Returned] | int,
+        job: Job | int | None = None,
         *,
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         actor: str | None = None,
         connection: object = None,
-    ) -> Job[Returned]:
+        **chosen: Unpack[BulkFilter],
+    ) -> Job | int:
         """`reschedule`, for async code."""
-        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection))
+        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
 
     def edit(
         self,
@@ -811,25 +878,86 @@ class Rowcall:
         """`edit`, for async code."""
         return await self._queue.arun(control.edit(self._queue, job, arguments, actor, connection, options))
 
+    @overload
     def set_priority(
-        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None, connection: object = None
-    ) -> Job[Returned]:
-        """Change the priority within its queue; higher runs first. A running job has it from the next attempt on."""
-        return self._queue.run(control.set_priority(self._queue, job, priority, actor, connection))
+        self, job: Job[R], priority: int, *, actor: str | None = None, connection: object = None
+    ) -> Job[R]: ...
+    @overload
+    def set_priority(self, job: int, priority: int, *, actor: str | None = None, connection: object = None) -> Job: ...
+    @overload
+    def set_priority(
+        self, *, priority: int, actor: str | None = None, connection: object = None, **chosen: Unpack[BulkFilter]
+    ) -> int: ...
+
+    def set_priority(
+        self,
+        job: Job | int | None = None,
+        priority: int | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[BulkFilter],
+    ) -> Job | int:
+        """Change the priority within its queue; higher runs first. A running job has it from the next attempt on.
+
+        Or change it for all jobs that fit a filter, and return how many have another priority now.
+
+            jobs.set_priority(priority=10, queue="mail", tag="vip")
+        """
+        return self._queue.run(control.set_priority(self._queue, job, priority, actor, connection, chosen))
+
+    @overload
+    async def aset_priority(
+        self, job: Job[R], priority: int, *, actor: str | None = None, connection: object = None
+    ) -> Job[R]: ...
+    @overload
+    async def aset_priority(
+        self, job: int, priority: int, *, actor: str | None = None, connection: object = None
+    ) -> Job: ...
+    @overload
+    async def aset_priority(
+        self, *, priority: int, actor: str | None = None, connection: object = None, **chosen: Unpack[BulkFilter]
+    ) -> int: ...
 
     async def aset_priority(
-        self, job: Job[Returned] | int, priority: int, *, actor: str | None = None, connection: object = None
-    ) -> Job[Returned]:
+        self,
+        job: Job | int | None = None,
+        priority: int | None = None,
+        *,
+        actor: str | None = None,
+        connection: object = None,
+        **chosen: Unpack[BulkFilter],
+    ) -> Job | int:
         """`set_priority`, for async code."""
-        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor, connection))
+        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor, connection, chosen))
 
-    def delete(self, job: Job | int, *, connection: object = None) -> None:
-        """Delete a job that is not running, with its history."""
-        self._queue.run(control.delete(self._queue, job, connection))
+    @overload
+    def delete(self, job: Job | int, *, connection: object = None) -> None: ...
+    @overload
+    def delete(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
 
-    async def adelete(self, job: Job | int, *, connection: object = None) -> None:
+    def delete(
+        self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
+    ) -> int | None:
+        """Delete a job that is not running, with its history.
+
+        Or delete all jobs that fit a filter, and return how many. Running jobs, and jobs that others wait for, are left
+        out.
+
+            jobs.delete(status=["succeeded", "cancelled"], type="import_row")
+        """
+        return self._queue.run(control.delete(self._queue, job, connection, chosen))
+
+    @overload
+    async def adelete(self, job: Job | int, *, connection: object = None) -> None: ...
+    @overload
+    async def adelete(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
+
+    async def adelete(
+        self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
+    ) -> int | None:
         """`delete`, for async code."""
-        await self._queue.arun(control.delete(self._queue, job, connection))
+        return await self._queue.arun(control.delete(self._queue, job, connection, chosen))
 
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.

@@ -9,9 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rowcall import Status
-from rowcall.store.dialect import Filter
-from rowcall.store.jobs.pages import SOURCES
+from rowcall.store.jobs.pages import BY_CHAIN, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, HOPPED
 from rowcall.store.postgres.dialect import catalogue as postgres_catalogue
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.sqlite import jobs
@@ -19,8 +17,10 @@ from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.words import render
 from tests.store.databases import migrated, parameters_of
+from tests.store.filters import ALONE, FILTERS, ORDERS, span_of
 from tests.store.postgres.databases import migrated as migrated_server
 
+SOURCES = (*HOPPED, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, BY_CHAIN)
 PREFIXES = ("rowcall_", "q", "my_app_2_", "x" * 40)
 # what psycopg, asyncpg and any other driver can send without being taught
 PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
@@ -31,22 +31,27 @@ def on_sqlite(prefix: str) -> Iterator[tuple[str, str]]:
     for types in (1, 2, 4, 8, 64, 100, 128):
         yield f"ready jobs of {types} types", render(jobs.ready_jobs(types), prefix)
     pages = SqlitePages(prefix)
-    for name in ("by_ids", "newest", "running", "tagged", "tagged_and_status"):
-        yield f"page {name}", getattr(pages, name)
     for source, groups in pages.groups.items():
         yield f"groups of {source.index_name}", groups
-    for source, count in itertools.product(SOURCES, (1, 2, 3, MOST_GROUPS_MERGED)):
-        yield f"ids of {count} groups of {source.index_name}", pages.first_ids(source, count)
+    for source, count, order in itertools.product(SOURCES, (1, 2, 3, MOST_GROUPS_MERGED), ORDERS):
+        yield f"places of {count} groups of {source.index_name}", pages.first_places(source, count, order)
+    for order in ORDERS:
+        yield "running", pages.running(order)
+    for wanted in FILTERS:
+        yield f"jobs of {wanted}", next(pages.matching(wanted, [1])).sql
 
 
 def on_postgres(prefix: str) -> Iterator[tuple[str, str]]:
     for name, sql in postgres_catalogue(prefix).texts().items():
         if name not in ("lock_tallies", "lock_ready"):  # PREPARE does not take it; recounting is tested
             yield name, sql
-    statuses: list[Status | None] = [None, *Status]
-    for status, queue, kind, tag in itertools.product(statuses, (None, "queue"), (None, "type"), (None, "tag")):
-        wanted = Filter(status=status, queue=queue, type=kind, tag=tag)
-        yield f"page {status} {queue} {kind} {tag}", next(PostgresPages(prefix).page(wanted)).sql
+    pages = PostgresPages(prefix)
+    yield "payload index", next(pages.has_payload_index()).sql
+    for wanted in FILTERS:
+        yield f"jobs of {wanted}", next(pages.matching(wanted, [1])).sql
+        for order in ORDERS if wanted in ALONE else ORDERS[:1]:
+            places = pages.places(wanted, order, span_of(order), 10, by_payload=wanted.payload is not None)
+            yield f"places of {wanted} {order}", next(places).sql
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

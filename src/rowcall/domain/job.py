@@ -104,10 +104,14 @@ class Event(Value, frozen=True, kw_only=True):
 
 
 class Page(Value, frozen=True, kw_only=True):
-    """A page of jobs, newest first; `next_cursor` is None on the last page."""
+    """A page of jobs; `next_cursor` is None on the last page.
+
+    A `partial` page ended because 100,000 jobs were looked at: more may fit, and `next_cursor` continues there.
+    """
 
     jobs: list[Job]
     next_cursor: str | None = None
+    partial: bool = False
 
 
 class BlockedBy(Value, frozen=True, kw_only=True):

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import getpass
+import math
 import reprlib
 import socket
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
+from typing import TypedDict, TypeGuard, cast
+
+import msgspec
 
 from rowcall.base.text import CODE_LENGTH, storable
+from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain import checks
+from rowcall.domain.errors import InvalidOption, moment_ms, refuse_unknown
 from rowcall.domain.job import Chain, Job, Status
+from rowcall.store.dialect import HIGHEST, LOWEST, Filter
 from rowcall.store.jobs import inspect
+
+KEY_LENGTH = 512
 
 
 def checked_id(job: object) -> int:
@@ -68,6 +79,106 @@ def checked_error_code(code: object) -> str | None:
 def id_before(cursor: str | None) -> int | None:
     """Return the id that a page ends before."""
     return None if cursor is None else inspect.id_of_cursor(cursor)
+
+
+class JobFilter(TypedDict, total=False):
+    """Which jobs are meant; None and what is left out mean all.
+
+    `status` is one state or several. `key` needs `type`. An `error_code` that ends with `*` matches all codes that
+    begin so. A time `…_after` is included, `…_before` is not. `payload` are values of arguments: `{"customer": 7}`.
+    """
+
+    status: str | Collection[str] | None
+    queue: str | None
+    type: str | None
+    tag: str | None
+    key: str | None
+    chain: Chain | Job | int | None
+    worker: str | None
+    error_code: str | None
+    created_after: datetime | None
+    created_before: datetime | None
+    finished_after: datetime | None
+    finished_before: datetime | None
+    payload: Mapping[str, object] | None
+
+
+_NAMES = ("queue", "type", "tag", "worker")
+_TIMES = ("created_after", "created_before", "finished_after", "finished_before")
+
+
+def checked_filter(given: Mapping[str, object]) -> Filter:
+    given = {name: value for name, value in given.items() if value is not None}
+    refuse_unknown(given, set(JobFilter.__annotations__), "filter")
+    chosen: dict[str, object] = {name: checks.name(name, given[name]) for name in _NAMES if name in given}
+    chosen |= {f"{name}_ms": _moment(name, given[name]) for name in _TIMES if name in given}
+    key, code = given.get("key"), given.get("error_code")
+    if key is not None and not _is_text(key, KEY_LENGTH):
+        raise InvalidOption("key", f"must be a text of 1 to {KEY_LENGTH} characters, got {key!r}")
+    if key is not None and "type" not in given:
+        raise InvalidOption("key", "belongs to a task: pass type=… with it")
+    if code is not None and not _is_text(code, CODE_LENGTH + 1):
+        raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
+    return Filter(
+        statuses=_statuses(given.get("status")),
+        key=key,
+        error_code=code,
+        chain_id=checked_chain_id(given["chain"]) if "chain" in given else None,
+        payload=_payload(given["payload"]) if "payload" in given else None,
+        **chosen,  # type: ignore[arg-type]
+    )
+
+
+def _statuses(given: object) -> tuple[Status, ...] | None:
+    if given is None:
+        return None
+    several = [given] if isinstance(given, str) or not isinstance(given, Collection) else list(given)
+    for status in several or [given]:
+        if status not in list(Status):
+            raise InvalidOption("status", f"must be one of {', '.join(Status)}, got {status!r}")
+    return tuple(status for status in Status if status in several)
+
+
+def _moment(option: str, value: object) -> int:
+    """Return the first whole millisecond that is not before it."""
+    milliseconds = moment_ms(option, value)
+    return milliseconds + (time_of(milliseconds) < cast("datetime", value))
+
+
+def _payload(given: object) -> str:
+    if not isinstance(given, Mapping) or not given:
+        raise InvalidOption("payload", f"must be an object such as {{'customer': 7}}, got {reprlib.repr(given)}")
+    for value in _values_of(given):
+        if not _is_searchable(value):
+            expected = "must have only texts, numbers, true, false, null and objects of these"
+            raise InvalidOption("payload", f"{expected}, got {reprlib.repr(value)}")
+    return msgspec.json.encode(given).decode()
+
+
+def _is_searchable(value: object) -> bool:
+    if isinstance(value, str):
+        return _is_storable(value)
+    if isinstance(value, int):
+        return LOWEST <= value <= HIGHEST
+    return value is None or (isinstance(value, float) and math.isfinite(value))
+
+
+def _values_of(given: Mapping[object, object]) -> Iterator[object]:
+    for name, value in given.items():
+        if not isinstance(name, str) or not _is_storable(name) or '"' in name or "\\" in name:
+            raise InvalidOption("payload", f"must have names without quotes and backslashes, got {reprlib.repr(name)}")
+        if isinstance(value, Mapping):
+            yield from _values_of(value)
+        else:
+            yield value
+
+
+def _is_text(value: object, longest: int) -> TypeGuard[str]:
+    return isinstance(value, str) and 1 <= len(value) <= longest and _is_storable(value)
+
+
+def _is_storable(text: str) -> bool:
+    return storable(text, len(text)) == text
 
 
 def _text(option: str, value: object) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import NamedTuple
 
 import msgspec
 
-from rowcall.base.text import CODE_LENGTH, one_line
+from rowcall.base.text import one_line
 from rowcall.context import logger
 from rowcall.declare.limits import with_limits
 from rowcall.declare.option_table import (
@@ -23,46 +23,43 @@ from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.errors import InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
+from rowcall.domain.lifecycle import Move, sources
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_actor, checked_id, checked_reason
+from rowcall.operations.arguments import JobFilter, checked_actor, checked_filter, checked_id, checked_reason
 from rowcall.operations.enqueue import bind_by_name
 from rowcall.operations.inspect import get_row
-from rowcall.operations.steps import Read, Write, read, write
+from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
+from rowcall.operations.steps import Read, Sleep, Write, read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
-from rowcall.store.control.bulk_actions import Walk, Wanted, cancel_some, error_codes_like, retry_some
+from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
-from rowcall.store.dialect import Dialect
+from rowcall.store.counts.queries import NOW
+from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs import inspect
+from rowcall.store.jobs.pages import find
+from rowcall.store.jobs.queries import WORKERS
 from rowcall.store.statement import Plan
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600
-KEY_LENGTH = 512
+UNFINISHED = (*WAITING, Status.RUNNING)
 _EDITED_AS_GIVEN = (
     *("queue", "priority", "max_attempts", "timeout_seconds"),
     *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
 )
 
 
-class JobFilter(TypedDict, total=False):
-    status: str | None
-    queue: str | None
-    type: str | None
-    tag: str | None
+class BulkFilter(JobFilter, total=False):
+    """The jobs to change: at most `limit` of them; `all=True` if every job may match."""
+
     limit: int | None
+    all: bool | None
 
 
-class CancelFilter(JobFilter, total=False):
-    """The jobs to cancel. A `key` needs a `type`; `limit` is the highest number of jobs."""
-
-    key: str | None
-
-
-class RetryFilter(JobFilter, total=False):
+class RetryFilter(BulkFilter, total=False):
     """The jobs to retry, and how many of them become due per second (`rate`)."""
 
-    error_code: str | None
     rate: float | None
 
 
@@ -73,55 +70,53 @@ def retry(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
-    wanted = yield from read(queue, connection, _with_codes, _jobs_to_retry(chosen))
-    rate = chosen.get("rate")
-    return (
-        yield from _walk(
-            queue,
-            connection,
-            lambda dialect, walk: retry_some(
-                dialect, wanted, walk, lambda task: _attempts_of(queue, task), rate, who, queue.now_ms()
-            ),
+    rate = _checked_rate(chosen.get("rate"))
+    bulk = _checked_bulk("retry", FINISHED, chosen, (Status.FAILED,))
+    (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
+
+    def retry_some(batch: Batch, changed: int) -> Plan[int]:
+        return batch.retry(
+            lambda task: _attempts_of(queue, task),
+            lambda number: None if rate is None else began_ms + int((changed + number) * 1000 / rate),
+            who,
+            queue.now_ms(),
         )
-    )
+
+    return (yield from _act_on_all(queue, connection, bulk, retry_some))
 
 
 def cancel(
-    queue: Queue,
-    job: Job | int | None,
-    reason: str | None,
-    actor: str | None,
-    connection: object,
-    chosen: CancelFilter,
+    queue: Queue, job: Job | int | None, reason: str | None, actor: str | None, connection: object, chosen: BulkFilter
 ) -> Operation[Job | int]:
     why, who = checked_reason(reason, queue.failures), checked_actor(actor)
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    wanted = _jobs_to_cancel(chosen)
-    return (
-        yield from _walk(
-            queue,
-            connection,
-            lambda dialect, walk: cancel_some(dialect, wanted, walk, why, who, queue.now_ms()),
-        )
-    )
+    bulk = _checked_bulk("cancel", UNFINISHED, chosen)
+    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
 
 
 def reschedule(
     queue: Queue,
-    job: Job | int,
+    job: Job | int | None,
     run_at: datetime | None,
     delay: float | timedelta | None,
     actor: str | None,
     connection: object,
-) -> Operation[Job]:
+    chosen: BulkFilter,
+) -> Operation[Job | int]:
     if run_at is None and delay is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
     given = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
     times = given.run_at_ms, given.delay_ms or 0
     who = checked_actor(actor)
-    return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
+    if job is not None:
+        _refuse_filter(chosen)
+        return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
+    bulk = _checked_bulk("reschedule", sources(Move.RESCHEDULE), chosen)
+    return (
+        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
+    )
 
 
 def edit(
@@ -155,24 +150,85 @@ def edit(
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
 
 
-def set_priority(queue: Queue, job: Job | int, priority: int, actor: str | None, connection: object) -> Operation[Job]:
+def set_priority(
+    queue: Queue, job: Job | int | None, priority: int | None, actor: str | None, connection: object, chosen: BulkFilter
+) -> Operation[Job | int]:
     given = checked({"priority": priority}, ENQUEUE_OPTIONS).priority
     if given is None:
         raise InvalidOption("priority", "must be a whole number, got None")
     who = checked_actor(actor)
-    return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
+    if job is not None:
+        _refuse_filter(chosen)
+        return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
+    bulk = _checked_bulk("set_priority", UNFINISHED, chosen)
+    return (
+        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
+    )
 
 
-def delete(queue: Queue, job: Job | int, connection: object) -> Operation[None]:
-    yield from write(queue, connection, actions.delete, checked_id(job))
+def delete(queue: Queue, job: Job | int | None, connection: object, chosen: BulkFilter) -> Operation[int | None]:
+    if job is not None:
+        _refuse_filter(chosen)
+        yield from write(queue, connection, actions.delete, checked_id(job))
+        return None
+    bulk = _checked_bulk("delete", sources(Move.DELETE), chosen)
+    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
 
 
-def _walk(queue: Queue, connection: object, step: Callable[[Dialect, Walk], Plan[Walk]]) -> Operation[int]:
+def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Batch, int], Plan[int]]) -> Operation[int]:
     """Change all jobs that fit a filter, some in each transaction, or all in the caller's; return how many."""
-    walk = Walk()
-    while not walk.over:
-        walk = yield from write(queue, connection, step, walk)
-    return walk.changed
+
+    def act_on_some(dialect: Dialect, jobs: Sequence[Job], changed: int) -> Plan[int]:
+        most = None if bulk.limit is None else bulk.limit - changed
+        return act(Batch(dialect, bulk.wanted, jobs, most), changed)
+
+    changed, place = 0, None
+    pause = PAUSE_BESIDE_OTHERS if queue.dialect.one_writer else PAUSE_ON_A_SERVER
+    pauses = connection is None and bool((yield from Read(queue.dialect.ask(WORKERS))))
+    while True:
+        found = yield from read(queue, connection, find, bulk.wanted, bulk.order, place, AT_ONCE)
+        if found.jobs:
+            began = queue.clock.timer()
+            changed += yield from write(queue, connection, act_on_some, found.jobs, changed)
+            if pauses:
+                yield from Sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * pause)
+        place = found.place
+        if place is None or changed == bulk.limit:
+            return changed
+
+
+class Bulk(NamedTuple):
+    """The jobs to change, in which order, and how many at most."""
+
+    wanted: Filter
+    order: Order
+    limit: int | None
+
+
+def _checked_bulk(
+    verb: str, possible: Sequence[Status], given: Mapping[str, object], usual: Sequence[Status] | None = None
+) -> Bulk:
+    """Without a status, `usual` ones are meant, or all that are possible."""
+    own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
+    refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
+    wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
+    impossible = [status for status in wanted.statuses or () if status not in possible]
+    if impossible:
+        raise InvalidOption("status", f"must be one of {', '.join(possible)}, got {impossible[0].value!r}")
+    limit, everything = given.get("limit"), given.get("all")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InvalidOption("limit", f"must be a whole number above 0, got {limit!r}")
+    if everything is not None and not isinstance(everything, bool):
+        raise InvalidOption("all", f"must be True or False, got {everything!r}")
+    covers = wanted.statuses is None or set(wanted.statuses) >= set(possible)
+    if covers and not everything and msgspec.structs.replace(wanted, statuses=None) == Filter():
+        raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
+    by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
+    # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
+    is_listed = wanted.tag or wanted.key or wanted.chain_id
+    first_ended = verb == "retry" and wanted.error_code is not None and not is_listed
+    chosen = msgspec.structs.replace(wanted, statuses=wanted.statuses or tuple(usual or possible))
+    return Bulk(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 
 def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[Job]:
@@ -185,13 +241,6 @@ def _attempts_of(queue: Queue, task: str) -> int:
     declared = queue.tasks.get(task)
     given = declared.options if declared is not None else Options()
     return given.max_attempts or attempts_of(queue.options.defaults, given.queue or queue.options.default_queue)
-
-
-def _with_codes(dialect: Dialect, wanted: Wanted) -> Plan[Wanted]:
-    if wanted.error_code is None or wanted.statuses != (Status.FAILED,):
-        return wanted
-    codes = yield from error_codes_like(dialect, wanted.error_code)
-    return msgspec.structs.replace(wanted, error_codes=codes)
 
 
 def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
@@ -226,53 +275,15 @@ def _checked_pause(queue: object, task: object) -> tuple[str, str]:
     return kind, checks.name(kind, name)
 
 
-def _jobs_to_cancel(given: Mapping[str, object]) -> Wanted:
-    _check("cancel", given, {*CancelFilter.__annotations__, *JobFilter.__annotations__})
-    key = given.get("key")
-    if key is not None and given.get("type") is None:
-        raise InvalidOption("key", "belongs to a task: pass type=… with it")
-    if key is not None and (not isinstance(key, str) or not 1 <= len(key) <= KEY_LENGTH):
-        raise InvalidOption("key", f"must be a text of 1 to {KEY_LENGTH} characters, got {key!r}")
-    return _wanted(given, (*WAITING, Status.RUNNING), None)
-
-
-def _jobs_to_retry(given: Mapping[str, object]) -> Wanted:
-    _check("retry", given, {*RetryFilter.__annotations__, *JobFilter.__annotations__})
-    code = given.get("error_code")
-    if code is not None and (not isinstance(code, str) or not 1 <= len(code) <= CODE_LENGTH + 1):
-        raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
-    rate = given.get("rate")
-    if rate is not None and not _is_rate(rate):
-        raise InvalidOption("rate", f"must be a number of jobs per second, up to {HIGHEST_RATE:g}, got {rate!r}")
-    return _wanted(given, FINISHED, Status.FAILED)
-
-
 def _refuse_filter(given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value is not None:
             raise InvalidOption(option, "is a filter, and cannot be combined with a job")
 
 
-def _check(verb: str, given: Mapping[str, object], allowed: set[str]) -> None:
-    refuse_unknown(given, allowed, "filter")
-    for option in ("queue", "type", "tag"):
-        name = given.get(option)
-        if name is not None:
-            checks.name(option, name)
-    limit = given.get("limit")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InvalidOption("limit", f"must be a whole number above 0, got {limit!r}")
-    if all(value is None for option, value in given.items() if option not in ("limit", "rate")):
-        raise InvalidOption(verb, "this matches every job; add a filter such as status=… or queue=…")
-
-
-def _wanted(given: Mapping[str, object], possible: tuple[Status, ...], usual: Status | None) -> Wanted:
-    status = given.get("status") or usual
-    if status is not None and status not in possible:
-        raise InvalidOption("status", f"must be one of {', '.join(possible)}, got {status!r}")
-    chosen = {name: given.get(name) for name in ("queue", "type", "tag", "key", "error_code", "limit")}
-    return Wanted(statuses=possible if status is None else (Status(str(status)),), **chosen)  # type: ignore[arg-type]
-
-
-def _is_rate(rate: object) -> bool:
-    return isinstance(rate, int | float) and not isinstance(rate, bool) and LOWEST_RATE <= rate <= HIGHEST_RATE
+def _checked_rate(rate: object) -> float | None:
+    if rate is None:
+        return None
+    if not isinstance(rate, int | float) or isinstance(rate, bool) or not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise InvalidOption("rate", f"must be a number of jobs per second, up to {HIGHEST_RATE:g}, got {rate!r}")
+    return rate

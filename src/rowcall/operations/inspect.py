@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_chain_id, checked_id, checked_limit, checked_status, id_before
+from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit
 from rowcall.operations.steps import Read, read
 from rowcall.queue import Operation, Queue
-from rowcall.store.dialect import Filter
+from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import WORKERS
 
@@ -26,27 +28,14 @@ def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operatio
 
 
 def list_jobs(
-    queue: Queue,
-    status: str | None,
-    queue_name: str | None,
-    task: str | None,
-    tag: str | None,
-    limit: int,
-    cursor: str | None,
-    connection: object = None,
+    queue: Queue, order: str, limit: int, cursor: str | None, connection: object, chosen: Mapping[str, object]
 ) -> Operation[Page]:
-    for option, name in (("queue", queue_name), ("type", task), ("tag", tag)):
-        if name is not None:
-            checks.name(option, name)
-    wanted = Filter(
-        status=checked_status(status),
-        queue=queue_name,
-        type=task,
-        tag=tag,
-        before_id=id_before(cursor),
-        limit=checked_limit(limit, inspect.LONGEST_PAGE),
-    )
-    return (yield from read(queue, connection, inspect.list_jobs, wanted))
+    wanted = checked_filter(chosen)
+    by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
+    placed = Order(checks.one_of("newest", "oldest")("order", order) == "newest", by_end)
+    after = None if cursor is None else inspect.place_of_cursor(cursor, wanted, placed)
+    shown = checked_limit(limit, inspect.LONGEST_PAGE)
+    return (yield from read(queue, connection, inspect.list_jobs, wanted, placed, after, shown))
 
 
 def attempts(queue: Queue, job: Job | int) -> Operation[list[Attempt]]:

@@ -12,8 +12,8 @@ from rowcall.operations.arguments import checked_error_code, checked_limit
 from rowcall.operations.retention import rules_of
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
-from rowcall.store.control.bulk_actions import is_like
 from rowcall.store.counts import questions
+from rowcall.store.jobs.pages import is_like
 from rowcall.store.statement import Plan
 
 DEFAULT_WINDOW_SECONDS = 300.0

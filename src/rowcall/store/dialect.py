@@ -27,13 +27,52 @@ from rowcall.store.statement import Change, Plan, Query, Row, Statement
 R = TypeVar("R")
 
 
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+Place = tuple[int, ...]
+"""Where a job is in an order: its id; or the time of its end, in units of the database, and its id."""
+
+
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    status: Status | None = None
+    """Which jobs fit. An `error_code` that ends with `*` is the beginning of codes; `payload` is JSON."""
+
+    statuses: tuple[Status, ...] | None = None
     queue: str | None = None
     type: str | None = None
     tag: str | None = None
-    before_id: int | None = None
-    limit: int = 50
+    key: str | None = None
+    chain_id: int | None = None
+    worker: str | None = None
+    error_code: str | None = None
+    created_after_ms: int | None = None
+    created_before_ms: int | None = None
+    finished_after_ms: int | None = None
+    finished_before_ms: int | None = None
+    payload: str | None = None
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return the columns that must equal a text, with the text."""
+        given = (("queue", self.queue), ("type", self.type), ("key", self.key), ("worker", self.worker))
+        return [(column, value) for column, value in given if value is not None]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """By id, or by the time of the end; and from which side."""
+
+    newest_first: bool = True
+    by_end: bool = False
+
+
+class Span(NamedTuple):
+    """The places between two others."""
+
+    low: Place
+    high: Place
+
+    def behind(self, place: Place, order: Order) -> Span:
+        """Return what is left of it behind a place in the order."""
+        if order.newest_first:
+            return Span(self.low, min(self.high, place))
+        return Span(max(self.low, place), self.high)
 
 
 RESTORE_ADVICE = (
@@ -159,5 +198,19 @@ class Dialect(Protocol):
         """Return a statement whose row identifies the database of a connection; None where that is known."""
 
     # inspect
-    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
-        """Return the newest jobs that fit, in time that does not depend on how many jobs there are."""
+    @property
+    def units_per_ms(self) -> int:
+        """Return how many units of the times in a place are one millisecond."""
+
+    def places(self, wanted: Filter, order: Order, span: Span, limit: int, *, by_payload: bool) -> Plan[list[Place]]:
+        """Return the first places in a span, in order, of all jobs that fit, and of few that do not.
+
+        They are read from indexes, up to the limit: the time does not depend on how many jobs there are. `by_payload`:
+        by the index of payloads.
+        """
+
+    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        """Return those of some jobs that fit."""
+
+    def has_payload_index(self) -> Plan[bool]:
+        """Return whether there is an index that finds jobs by values of their payloads."""

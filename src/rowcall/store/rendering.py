@@ -26,6 +26,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<fence>` | ends a subquery that must be run as it is written |
 | `<by_id:column>` | a column in a condition on ids; on SQLite, no partial index replaces the ids |
 | `<text_of:column>` | a JSON column as text |
+| `<is_time:column>` | whether it is a time that Python has, in a column that is not checked |
+| `<payload_holds:2>` | whether the payload of `job` has the values in parameter 2 |
 | `<same:a, b>` | whether both are equal, or both null |
 | `<indexed:job_due>` | the index to use, where a database needs that |
 | `<for_update>`, `<skip_locked>` | lock the rows; skip rows that another transaction has locked |

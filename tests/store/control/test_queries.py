@@ -14,8 +14,6 @@ from tests.store.databases import migrated, query_plan
     ("name", "step"),
     [
         ("interrupted", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"),
-        ("failed_with", "SEARCH job USING INDEX rowcall_job_failed (<expr>=? AND finished_at>?)"),
-        ("unfinished_with_key", "SEARCH job USING INDEX rowcall_job_key (type=? AND key=?)"),
         ("lock_attempts", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"),
         ("cancel_requests", "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"),
         ("obstacles", "SEARCH other USING INDEX rowcall_job_key (type=? AND key=?)"),

@@ -17,7 +17,7 @@ Node = dict[str, Any]
 Mode = Literal["custom", "generic"]
 
 _COLUMN = re.compile(
-    r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b"
+    r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id|error_code|key)\b"
 )
 
 
@@ -121,7 +121,7 @@ def shown(access: Access) -> str:
         return "by row"
     assert access.kind in ("Index Scan", "Index Only Scan"), access
     columns = re.findall(
-        r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id)\b",
+        r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id|error_code|key)\b",
         access.condition,
     )
     return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"

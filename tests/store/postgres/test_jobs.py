@@ -183,7 +183,7 @@ CASES = {
     ),
     "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
     "get": Case(lambda size: statements_of(DIALECT.ask(GET, LAST_ID)), [BY_ID], writes=False),
-    "delete": Case(lambda size: statements_of(DIALECT.ask(DELETE, LAST_ID)), [BY_ID]),
+    "delete": Case(lambda size: statements_of(DIALECT.ask(DELETE, [LAST_ID])), [BY_ID]),
 }
 
 

@@ -9,17 +9,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from rowcall.store.jobs.pages import SOURCES, Source
+from rowcall.store.dialect import Filter, Order
+from rowcall.store.jobs.pages import BY_CHAIN, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, HOPPED, Source
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from tests.store.databases import fill, migrated, query_plan, read_from
+from tests.store.filters import ALONE
 
+NEWEST, OLDEST = Order(), Order(newest_first=False)
 PAGES = SqlitePages("rowcall_")
 SQL = SimpleNamespace(**catalogue("rowcall_").texts())
-BY_ID = "USING INTEGER PRIMARY KEY (rowid=?)"
+BY_ROWID = "USING INTEGER PRIMARY KEY (rowid=?)"
 CLAIMED_TOGETHER = "SEARCH job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
-SOURCE_NAMES = {source.index_name or source.table: source for source in SOURCES}
+SOURCE_NAMES = {source.index_name or source.table: source for source in HOPPED}
 
 
 @pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
@@ -64,7 +67,7 @@ def test_groups_are_found_by_hopping_along_their_index(database: sqlite3.Connect
     source = SOURCE_NAMES[name]
     assert reads(database, PAGES.groups[source]) == [
         f"{way(source)} ({source.columns[0]}>?)",  # its first entry
-        f"SEARCH next {BY_ID}",
+        f"SEARCH next {BY_ROWID}",
         *hops(source),
     ]
     assert sorts(database, PAGES.groups[source]) == []
@@ -74,49 +77,59 @@ def test_groups_of_finished_jobs_are_found_like_those_of_pages(database: sqlite3
     assert reads(database, SQL.finished_groups) == reads(database, PAGES.groups[SOURCE_NAMES["job_finished"]])
 
 
-@pytest.mark.parametrize("groups", [1, 2, 7, MOST_GROUPS_MERGED])
+@pytest.mark.parametrize("order", [NEWEST, OLDEST])
+@pytest.mark.parametrize("groups", [1, 2, MOST_GROUPS_MERGED])
 @pytest.mark.parametrize("name", SOURCE_NAMES)
-def test_a_page_merges_its_groups_from_their_ends(database: sqlite3.Connection, name: str, groups: int) -> None:
+def test_a_page_merges_its_groups_from_their_ends(
+    database: sqlite3.Connection, name: str, groups: int, order: Order
+) -> None:
     source = SOURCE_NAMES[name]
-    equal = " AND ".join(f"{column}=?" for column in source.columns)
-    sql = PAGES.first_ids(source, groups)
-    assert reads(database, sql) == [f"{way(source)} ({equal} AND {source.ordered}<?)"] * groups
+    ends = " AND ".join([*(f"{column}=?" for column in source.columns), f"{source.place[0]}>?", f"{source.place[0]}<?"])
+    sql = PAGES.first_places(source, groups, order)
+    assert [line.replace("rowid", "id") for line in reads(database, sql)] == [f"{way(source)} ({ends})"] * groups
     assert sorts(database, sql) == []
     # the id is not a column of an index; nothing is read from the table
     assert set(read_from(database, sql)) <= {"rowcall_ready", f"rowcall_{source.index_name}"}
 
 
-def test_a_page_of_all_jobs_goes_back_by_id(database: sqlite3.Connection) -> None:
-    assert query_plan(database, PAGES.newest) == [
-        "SEARCH job USING INTEGER PRIMARY KEY (rowid<?)",
-        "SCAN claim LEFT-JOIN",  # few: claims that no job's own row has yet
-    ]
+@pytest.mark.parametrize("order", [NEWEST, OLDEST])
+@pytest.mark.parametrize(
+    ("source", "step"),
+    [
+        (BY_ID, "SEARCH rowcall_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
+        (BY_KEY, "SEARCH rowcall_job USING INDEX rowcall_job_key (type=? AND key=? AND id>? AND id<?)"),
+        (BY_TAG, "SEARCH rowcall_job_tag USING PRIMARY KEY (tag=? AND job_id>? AND job_id<?)"),
+        (
+            BY_TAG_AND_STATUS,
+            "SEARCH rowcall_job_tag USING INDEX rowcall_job_tag_status (tag=? AND status=? AND job_id>? AND job_id<?)",
+        ),
+    ],
+)
+def test_a_page_of_a_known_group_goes_along_its_index(
+    database: sqlite3.Connection, source: Source, step: str, order: Order
+) -> None:
+    assert query_plan(database, PAGES.first_places(source, 1, order)) == [step]
 
 
-def test_a_page_of_a_tag_goes_back_along_the_tag(database: sqlite3.Connection) -> None:
-    assert query_plan(database, PAGES.tagged) == [
-        "SEARCH tagged USING PRIMARY KEY (tag=? AND job_id<?)",
-        f"SEARCH job {BY_ID}",
-    ]
-
-
-def test_a_page_of_a_tag_and_a_status_goes_back_along_both(database: sqlite3.Connection) -> None:
-    assert query_plan(database, PAGES.tagged_and_status) == [
-        "SEARCH tagged USING INDEX rowcall_job_tag_status (tag=? AND status=? AND job_id<?)",
-        f"SEARCH job {BY_ID}",
+def test_the_steps_of_a_chain_are_read_as_a_whole(database: sqlite3.Connection) -> None:
+    assert reads(database, PAGES.first_places(BY_CHAIN, 1, NEWEST)) == [
+        "SEARCH rowcall_job USING INDEX rowcall_job_chain (chain_id=?)"
     ]
 
 
 def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
-    page, stuck = reads(database, PAGES.running), reads(database, SQL.running)
+    page, stuck = reads(database, PAGES.running(NEWEST)), reads(database, SQL.running)
     assert "INDEX rowcall_job_owned" in page[0]
     assert page[1:] == [CLAIMED_TOGETHER]
     assert "INDEX rowcall_job_owned" in stuck[0]
-    assert sorted(stuck[1:]) == sorted([CLAIMED_TOGETHER, *[f"SEARCH job {BY_ID}"] * (len(stuck) - 2)])
+    assert sorted(stuck[1:]) == sorted([CLAIMED_TOGETHER, *[f"SEARCH job {BY_ROWID}"] * (len(stuck) - 2)])
 
 
-def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
-    assert reads(database, PAGES.by_ids) == [f"SEARCH job {BY_ID}"]
+@pytest.mark.parametrize("wanted", ALONE)
+def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection, wanted: Filter) -> None:
+    (tags, *jobs) = ["SEARCH tagged USING PRIMARY KEY (tag=? AND job_id=?)", f"SEARCH job {BY_ROWID}"]
+    sql = next(PAGES.matching(wanted, [1])).sql
+    assert sorted(reads(database, sql)) == sorted([*jobs, *([tags] if wanted.tag else [])])
 
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])
@@ -151,7 +164,7 @@ def test_arrivals_are_sought_by_id(database: sqlite3.Connection) -> None:
 
 def test_pruning_begins_with_the_oldest_of_a_group(database: sqlite3.Connection) -> None:
     assert reads(database, SQL.prune) == [
-        f"SEARCH rowcall_job {BY_ID}",
+        f"SEARCH rowcall_job {BY_ROWID}",
         f"SEARCH rowcall_job USING INDEX rowcall_job_aged ({OF_GROUP} AND finished_at>? AND finished_at<?)",
     ]
     assert sorts(database, SQL.prune) == []

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
@@ -180,12 +181,21 @@ def reschedule(
     dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
 ) -> Plan[Job]:
     before = yield from _allowed(dialect, job_id, Move.RESCHEDULE, "reschedule")
-    yield from dialect.ask(queries.RESCHEDULE, now_ms, job_id, run_at_ms, delay_ms)
-    yield from retag(dialect, [job_id])
-    job = yield from get(dialect, job_id)
-    detail = f"from {_written(before.run_at)} to {_written(job.run_at)}"
-    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "RESCHEDULED", actor, detail)
-    return job
+    yield from reschedule_locked(dialect, [before], run_at_ms, delay_ms, actor, now_ms)
+    return (yield from get(dialect, job_id))
+
+
+def reschedule_locked(
+    dialect: Dialect, jobs: Sequence[Job], run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
+) -> Plan[None]:
+    """Change the time of locked jobs that wait."""
+    before = {job.id: job for job in jobs}
+    moved = yield from dialect.ask(queries.RESCHEDULE, now_ms, list(before), run_at_ms, delay_ms)
+    yield from retag(dialect, list(before))
+    details = [
+        (job_id, f"from {_written(before[job_id].run_at)} to {_written(time_of(at_ms))}") for job_id, at_ms in moved
+    ]
+    yield from dialect.ask(queries.RECORD_DETAILS, now_ms, details, "RESCHEDULED", actor)
 
 
 class Edited(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +242,7 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
     )
     yield from refer_to(dialect, [edited.payload], [job_id])
     if edited.run_at_ms is not None or edited.delay_ms is not None:
-        yield from dialect.ask(queries.RESCHEDULE, now_ms, job_id, edited.run_at_ms, edited.delay_ms or 0)
+        yield from dialect.ask(queries.RESCHEDULE, now_ms, [job_id], edited.run_at_ms, edited.delay_ms or 0)
     if edited.tags is not None:
         yield from dialect.ask(queries.DROP_TAGS, job_id)
         yield from dialect.ask(queries.ADD_TAGS, job_id, edited.tags)
@@ -246,22 +256,48 @@ def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None
     before = yield from lock(dialect, job_id)
     if before.status not in _UNFINISHED:
         raise WrongState(job_id, before.status, "set the priority of", [str(status) for status in _UNFINISHED])
-    yield from dialect.ask(queries.SET_PRIORITY, job_id, priority)
-    detail = f"from {before.priority} to {priority}"
-    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "PRIORITY_CHANGED", actor, detail)
+    yield from prioritize_locked(dialect, [before], priority, actor, now_ms)
     return (yield from get(dialect, job_id))
+
+
+def prioritize_locked(
+    dialect: Dialect, jobs: Sequence[Job], priority: int, actor: str | None, now_ms: int | None
+) -> Plan[None]:
+    """Change the priority of locked jobs that have not finished."""
+    yield from dialect.ask(queries.SET_PRIORITY, [job.id for job in jobs], priority)
+    details = [(job.id, f"from {job.priority} to {priority}") for job in jobs]
+    yield from dialect.ask(queries.RECORD_DETAILS, now_ms, details, "PRIORITY_CHANGED", actor)
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
     job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
-    waiting = {other.id for other in (yield from dialect.ask(DEPENDANTS, [job_id]))}
+    for waiting in (yield from delete_locked(dialect, [job])).values():
+        raise StillNeeded(job_id, waiting)
+
+
+def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
+    """Delete locked jobs that do not run. Keep jobs that others wait for, and return them with those others."""
+    needed: dict[int, list[int]] = {}
+    awaited = {job.id for job in jobs} | {job.chain_id for job in jobs if job.chain_id is not None}
+    if not (yield from dialect.ask(DEPENDANTS, sorted(awaited))):
+        yield from dialect.ask(DELETE, [job.id for job in jobs])
+    else:
+        for job in jobs:
+            waiting = yield from _waiting_for(dialect, job)
+            if waiting:
+                needed[job.id] = waiting
+            else:
+                yield from dialect.ask(DELETE, [job.id])
+    yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
+    return needed
+
+
+def _waiting_for(dialect: Dialect, job: Job) -> Plan[list[int]]:
+    waiting = {other.id for other in (yield from dialect.ask(DEPENDANTS, [job.id]))}
     if job.chain_id is not None:  # a job that waits for the chain waits for its last step, whichever that will be
         steps = {step.id for step in (yield from dialect.ask(CHAIN_STEPS, job.chain_id))}
         waiting |= {other.id for other in (yield from dialect.ask(DEPENDANTS, [job.chain_id]))} - steps
-    if waiting:
-        raise StillNeeded(job_id, sorted(waiting))
-    yield from dialect.ask(DELETE, job_id)
-    yield from notify_waiters(dialect, [job_id])
+    return sorted(waiting)
 
 
 def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 from rowcall.base.times import time_of
-from rowcall.domain.job import Job, Paused
+from rowcall.domain.job import Paused
 from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
@@ -69,11 +69,11 @@ class Obstacle(NamedTuple):
     other_id: int
 
 
-class FailedAt(NamedTuple):
-    """A failed job, and its position among those with its code: by the time of its end, then by its id."""
+class Moved(NamedTuple):
+    """A job, and when it runs now."""
 
-    moment: int
-    job: Job
+    id: int
+    run_at_ms: int
 
 
 def interrupted_from_row(row: Row) -> Interrupted:
@@ -84,10 +84,6 @@ def interrupted_from_row(row: Row) -> Interrupted:
 def locked_attempt_from_row(row: Row) -> tuple[int, bool]:
     job_id, has_request = cast("tuple[int, int]", row)
     return job_id, bool(has_request)
-
-
-def failed_from_row(row: Row) -> FailedAt:
-    return FailedAt(cast("int", row[0]), job_from_row(row[1:]))
 
 
 def paused_from_row(row: Row) -> Paused:
@@ -120,14 +116,6 @@ _CANCEL_WAITING = """
       error_code = <text:3>, error_detail = <text:4>
     where id <in_ids:2>"""
 CANCEL_WAITING = Query("cancel_waiting", (Now, Ids, Text, Text), text=_CANCEL_WAITING)
-# newest first
-_UNFINISHED_WITH_KEY = """
-    select <job_columns> from <job> as job <indexed:job_key>
-    where key is not null and type = <text:1> and key = <text:2> and status in <unfinished>
-      and (<bigint:3> is null or id < <bigint:3>)
-    order by type desc, key desc, id desc limit <int:4>"""
-UNFINISHED_WITH_KEY = Query("unfinished_with_key", (Text, Text, Int, Int), job_from_row, text=_UNFINISHED_WITH_KEY)
-FAILED_WITH = Query("failed_with", (Text, Int, Int, Text, Text, Int), failed_from_row)  # oldest failure first
 
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event
 _RECORD_LAST_ATTEMPTS = f"""
@@ -155,15 +143,20 @@ _RECORD_EVENTS = """
     insert into <event> (job_id, at, event, actor, detail)
     select given.id, <now>, <text:3>, <text:4>, <text:5> from <ids:2> returning id"""
 RECORD_EVENTS = Query("record_events", (Now, Ids, Text, Text, Text), text=_RECORD_EVENTS)
+# ids and details
+_RECORD_DETAILS = """
+    insert into <event> (job_id, detail, at, event, actor)
+    select <fields:bigint text>, <now>, <text:3>, <text:4> from <rows:2>"""
+RECORD_DETAILS = Query("record_details", (Now, Json, Text, Text), text=_RECORD_DETAILS)
 _RESCHEDULE = """
-    update <job> as job set run_at = chosen.run_at, held = null, held_until = null,
+    update <job> as job set run_at = chosen.due, held = null, held_until = null,
       status = case when job.status = <blocked> then job.status
-                    when chosen.run_at > chosen.now then <to:reschedule> else <to:stage> end
-    from (select now, coalesce(<time:3>, now + <interval:4>) as run_at
+                    when chosen.due > chosen.now then <to:reschedule> else <to:stage> end
+    from (select now, coalesce(<time:3>, now + <interval:4>) as due
           from (select <now> as now) as clock) as chosen
-    where job.id = <bigint:2>"""
-RESCHEDULE = Query("reschedule", (Now, Int, Ms, Int), notifies=always_notify, text=_RESCHEDULE)
-SET_PRIORITY = Query("set_priority", (Int, Int), text="update <job> set priority = <int:2> where id = <bigint:1>")
+    where job.id <in_ids:2> returning id, <ms:run_at>"""
+RESCHEDULE = Query("reschedule", (Now, Ids, Ms, Int), row_as(Moved), notifies=always_notify, text=_RESCHEDULE)
+SET_PRIORITY = Query("set_priority", (Ids, Int), text="update <job> set priority = <int:2> where id <in_ids:1>")
 
 # job, payload, limits, queue, priority, attempts, timeout, retry, whether the tags change, tags, expiry; null keeps
 _EDIT = """

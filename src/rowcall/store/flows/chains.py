@@ -98,7 +98,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
             allowed = [*map(str, WAITING), *map(str, FINISHED)]
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
     for job_id in sorted(doomed, reverse=True):
-        yield from dialect.ask(DELETE, job_id)
+        yield from dialect.ask(DELETE, [job_id])
     yield from notify_waiters(dialect, list(doomed))
     return len(doomed)
 

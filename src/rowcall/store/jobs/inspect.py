@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 
 import msgspec
 
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
 from rowcall.store.control.queries import LOCK_JOBS
-from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
 from rowcall.store.flows.queries import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
 from rowcall.store.jobs.claim_rows import write_claims_of
+from rowcall.store.jobs.pages import find as find_page
 from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
-_CURSOR = re.compile(r"before-(\d{1,19})")
+_CURSOR = re.compile(r"(before|after)-((?:-?\d{1,19}\.)?\d{1,19})(?:-([0-9a-f]{8}))?", re.ASCII)
+_WORDS = {True: "before", False: "after"}
 
 
 def find(dialect: Dialect, job_id: int, *, lock: bool = False) -> Plan[Job | None]:
@@ -48,19 +51,34 @@ def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
     return (yield from dialect.ask(LOCK_JOBS, job_ids))
 
 
-def list_jobs(dialect: Dialect, wanted: Filter) -> Plan[Page]:
-    """Return one page. A cursor names the last id seen: jobs that are enqueued or finish meanwhile do not move it."""
-    jobs = yield from dialect.list_jobs(msgspec.structs.replace(wanted, limit=wanted.limit + 1))
-    more = len(jobs) > wanted.limit
-    shown = jobs[: wanted.limit]
-    return Page(jobs=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
+def list_jobs(dialect: Dialect, wanted: Filter, order: Order, after: Place | None, limit: int) -> Plan[Page]:
+    """Return one page. A cursor names the last place seen: jobs that come or finish meanwhile do not move it."""
+    found = yield from find_page(dialect, wanted, order, after, limit)
+    next_cursor = None if found.place is None else _cursor_of(found.place, wanted, order)
+    return Page(jobs=found.jobs, next_cursor=next_cursor, partial=found.is_partial)
+
+
+def _cursor_of(place: Place, wanted: Filter, order: Order) -> str:
+    return "-".join([_WORDS[order.newest_first], ".".join(map(str, place)), *_digest_of(wanted)])
+
+
+def _digest_of(wanted: Filter) -> list[str]:
+    return [] if wanted == Filter() else [blake2b(msgspec.json.encode(wanted), digest_size=4).hexdigest()]
+
+
+def place_of_cursor(cursor: object, wanted: Filter, order: Order) -> Place:
+    match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+    place = () if match is None else tuple(map(int, match[2].split(".")))
+    if match is None or not all(LOWEST < number < HIGHEST for number in place):
+        raise InvalidOption("cursor", f"must be the next_cursor of an earlier page, got {cursor!r}")
+    if (match[1], [match[3]] if match[3] else []) != (_WORDS[order.newest_first], _digest_of(wanted)):
+        raise InvalidOption("cursor", f"belongs to another filter or order: pass those of its page too, got {cursor!r}")
+    return place
 
 
 def id_of_cursor(cursor: str) -> int:
-    match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
-    if match is None or int(match[1]) >= 2**63:
-        raise InvalidOption("cursor", f"must be the next_cursor of an earlier page, got {cursor!r}")
-    return int(match[1])
+    """Return the id that a page of chains ends before."""
+    return place_of_cursor(cursor, Filter(), Order())[-1]
 
 
 def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:

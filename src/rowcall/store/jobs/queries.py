@@ -557,6 +557,9 @@ IDENTITY = Query("identity", only=_SERVER)
 
 # inspect
 GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id = <bigint:1>")
+# the first job from an id on, and when it was created
+_FIRST_FROM = "select id, <ms:created_at> from <job> where id >= <bigint:1> order by id limit 1"
+FIRST_FROM = Query("first_from", (Int,), lambda row: cast("tuple[int, int]", row), text=_FIRST_FROM)
 _ATTEMPTS = """
     select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
            worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
@@ -593,4 +596,4 @@ _AHEAD = """
       limit <int:6>) as ahead
     group by rank order by rank"""
 AHEAD = Query("ahead", (Text, Json, Int, Int, Int, Int), lambda row: cast("tuple[int, int]", row), text=_AHEAD)
-DELETE = Query("delete", (Int,), text="delete from <job> where id = <bigint:1>")
+DELETE = Query("delete", (Ids,), text="delete from <job> where id <in_ids:1>")

@@ -27,12 +27,6 @@ interrupted = f"""
       select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
       on job.status = <running> and job.lease = given.lease or job.status = <pending> and job.lease = given.lease - 1
     where job.id is null or job.cancel_lease = job.lease"""
-failed_with = """
-    select round(date_part('epoch', job.finished_at) * 1000000)::bigint, <job_columns> from <job> as job
-    where status = <failed> and coalesce(error_code, '') = $1::text
-      and (finished_at, id) > (to_timestamp($2::bigint / 1000000.0), $3::bigint) and isfinite(finished_at)
-      and ($4::text is null or queue = $4::text) and ($5::text is null or type = $5::text)
-    order by coalesce(error_code, ''), finished_at, id limit $6::int"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,

@@ -14,7 +14,7 @@ from typing import cast
 
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
-from rowcall.store.dialect import Dialect, Filter, Version
+from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.queries import Claimed, Ready, Success, inserted_from_row
@@ -229,8 +229,16 @@ class PostgresDialect:
 
     # inspect
 
-    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
-        return self._pages.page(wanted)
+    units_per_ms = 1000
+
+    def places(self, wanted: Filter, order: Order, span: Span, limit: int, *, by_payload: bool) -> Plan[list[Place]]:
+        return self._pages.places(wanted, order, span, limit, by_payload=by_payload)
+
+    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        return self._pages.matching(wanted, ids)
+
+    def has_payload_index(self) -> Plan[bool]:
+        return self._pages.has_payload_index()
 
 
 def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:

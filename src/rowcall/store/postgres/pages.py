@@ -1,114 +1,176 @@
-"""Pages of jobs, newest first, in time that does not depend on how many there are.
+"""Places of jobs in an order, in time that does not depend on how many there are.
 
-Within one group (of a queue, a type, and what else an index begins with) the ids are in order: the first of each group
-are merged. Which groups there are is learned by hopping from one to the next.
+Within one group (of a queue, a type, and what else an index begins with) the places are in order: the first of each
+group are merged. Which groups there are is learned by hopping from one to the next.
 """
 
 from __future__ import annotations
 
-from rowcall.domain.job import Job, Status
-from rowcall.store.columns import job_from_row
-from rowcall.store.dialect import Filter
-from rowcall.store.jobs.pages import FINISHED_SOURCE, IS_FINISHED, Source, sources_of
-from rowcall.store.postgres.words import render
-from rowcall.store.statement import Parameter, Plan, Statement, fetch
+from collections.abc import Sequence
+from typing import cast
 
-HIGHEST_ID = 2**63 - 1
+from rowcall.domain.job import Job
+from rowcall.store.columns import job_from_row
+from rowcall.store.dialect import HIGHEST, LOWEST, Filter, Order, Place, Span
+from rowcall.store.jobs.pages import (
+    BY_CHAIN,
+    FINISHED_SOURCE,
+    IS_FINISHED,
+    Group,
+    Source,
+    conditions_of,
+    error_condition,
+    sources_of,
+)
+from rowcall.store.postgres.words import array, render
+from rowcall.store.statement import Parameter, Plan, Statement, fetch, plain
+
+_MATCHING = """
+    select <job_columns> from <ids:1>
+      cross join lateral (select * from <prefix>jobs where id = given.id offset 0) as job
+    where """
+# `offset 0` is a fence: no planner hopes to meet the running, or the steps of a chain, soon among all others
+_RUNNING = """
+    select id from (
+      (select id from <job> where status = <running> offset 0)
+      union all
+      (select id from <prefix>claimed)) as job where true"""
+_OF_CHAIN = "select id from (select id from <job> where chain_id = {} offset 0) as job where true"
+_WITH_PAYLOAD = """
+    with job as materialized (select id, finished_at from <job> where payload @> {}::jsonb)
+    select {} from job where true"""
+_HAS_PAYLOAD_INDEX = """
+    select 1 from pg_index join pg_class as class on class.oid = pg_index.indexrelid
+      join pg_am as method on method.oid = class.relam
+      join pg_attribute as part on part.attrelid = indrelid and part.attnum = indkey[0]
+    where indrelid = to_regclass('<job>') and indisvalid and indpred is null
+      and method.amname = 'gin' and part.attname = 'payload' limit 1"""
+# what is shown of a place, for the columns of an index that order it
+_SHOWN = {
+    "finished_at": "round(date_part('epoch', finished_at) * 1000000)::bigint as moment",
+    **{name: f"{name} as id" for name in ("id", "turn", "job_id")},
+}
 
 
 class PostgresPages:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    def page(self, wanted: Filter) -> Plan[list[Job]]:
-        before = HIGHEST_ID if wanted.before_id is None else wanted.before_id
-        given: tuple[Parameter, ...] = (wanted.limit, before, wanted.queue, wanted.type, wanted.status, wanted.tag)
-        sql, used = _renumbered(self.statement(wanted))
-        return fetch(Statement(sql, tuple(given[number - 1] for number in used), job_from_row))
+    def places(
+        self, wanted: Filter, order: Order, span: Span, limit: int, *, by_payload: bool = False
+    ) -> Plan[list[Place]]:
+        texts = _Texts(wanted, order, span, limit)
+        sources = sources_of(wanted, order)
+        if by_payload:
+            arms = [texts.of_payload(str(wanted.payload))]
+        else:
+            arms = [
+                *(texts.of_hopped(source) for source in sources.hopped),
+                *(texts.of_known(source, group) for source, group in sources.known),
+                *([texts.within(_RUNNING, ("id",))] if sources.running else []),
+            ]
+        sql = arms[0] if len(arms) == 1 else texts.merged(" union all ".join(f"({arm})" for arm in arms))
+        statement = plain(render(sql, self._prefix), *texts.values)
+        return cast("list[Place]", (yield from fetch(statement)))
 
-    def statement(self, wanted: Filter) -> str:
-        """Parameters, as far as they are used: limit, the id to continue from, queue, type, status, tag."""
-        if wanted.tag is not None:
-            return render(_TAGGED if wanted.status is None else _TAGGED_WITH_STATUS, self._prefix)
-        if wanted.status is wanted.queue is wanted.type is None:
-            return render(_NEWEST, self._prefix)
-        arms = [_first_ids(source, wanted) for source in sources_of(wanted)]
-        if wanted.status in (None, Status.RUNNING):
-            arms.append(_RUNNING.replace("<asked>", _asked(wanted)))
-        return render(
+    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        condition, values = conditions_of(wanted)
+        return fetch(Statement(render(_MATCHING + condition, self._prefix), (array(ids), *values), job_from_row))
+
+    def has_payload_index(self) -> Plan[bool]:
+        return bool((yield plain(render(_HAS_PAYLOAD_INDEX, self._prefix))))
+
+
+class _Texts:
+    """The arms of one statement, and its parameters."""
+
+    def __init__(self, wanted: Filter, order: Order, span: Span, limit: int) -> None:
+        self.values: list[Parameter] = []
+        self._wanted = wanted
+        self._direction = "desc" if order.newest_first else "asc"
+        self._limit = f"limit {self._given(limit)}::int"
+        self._low, self._high = (self._end(place) for place in span)
+        self._place = ("moment", "id") if order.by_end else ("id",)
+
+    def of_known(self, source: Source, group: Group) -> str:
+        """Use an order that no other index has, so that the planner uses this one."""
+        given = [f"{self._given(value)}::{'bigint' if isinstance(value, int) else 'text'}" for value in group]
+        if source is BY_CHAIN:
+            return self.within(_OF_CHAIN.format(*given), source.place)
+        equal = "".join(f" and {name} = {value}" for name, value in zip(source.columns[:-1], given, strict=False))
+        rows = f"select {_SHOWN[source.place[0]]} from <{source.table}> as job where {source.proof}{equal}"
+        return self.within(rows, (*source.columns[-1:], *source.place), given[-1:])
+
+    def of_payload(self, payload: str) -> str:
+        columns = ("finished_at", "id") if len(self._place) == 2 else ("id",)
+        rows = _WITH_PAYLOAD.format(f"{self._given(payload)}::text", ", ".join(_SHOWN[name] for name in columns))
+        return self.within(rows, columns)
+
+    def of_hopped(self, source: Source) -> str:
+        """Return the first places of an index's groups that fit."""
+        shown = ", ".join(source.columns)
+        found = ", ".join(f"found.{name}" for name in source.columns)
+        rows = f"<{source.table}> as job where {source.proof}"
+        # `= any (array[…])` is not a constant to the planner, so only this index has the order below. With `=`, the
+        # planner may read by id instead, and expect to find the jobs soon.
+        first, *others = source.columns
+        equal = " and ".join(
+            [f"job.{first} = any (array[found.{first}::text])", *(f"job.{name} = found.{name}" for name in others)]
+        )
+        places = ", ".join(_SHOWN[name] for name in source.place)
+        heads = f"select {places} from {rows} {source.fitting} and {equal} and {self._bounds(source.place)}"
+        return self.merged(
             f"""
-            select <job_columns> from (
-              select id from ({" union all ".join(f"({arm})" for arm in arms)}) as first order by id desc limit $1::int
-            ) as page cross join lateral (select * from <prefix>jobs where id = page.id offset 0) as job
-            order by page.id desc""",
-            self._prefix,
+            with recursive found ({shown}) as (
+              (select {shown} from {rows} order by {shown} limit 1)
+              union all
+              select {", ".join(f"next.{name}" for name in source.columns)} from found cross join lateral (
+                select {shown} from {rows} and ({shown}) > ({found}) order by {shown} limit 1) as next
+            )
+            select {", ".join(f"head.{name}" for name in self._place)} from found cross join lateral (
+              {heads} order by {self._ordered((*source.columns, *source.place))} {self._limit}) as head
+            where true {self._of_groups(source)}"""
         )
 
+    def merged(self, rows: str) -> str:
+        shown = ", ".join(self._place)
+        return f"select {shown} from ({rows}) as first order by {self._ordered(self._place)} {self._limit}"
 
-_NEWEST = "select <job_columns> from <prefix>jobs as job where job.id < $2::bigint order by job.id desc limit $1::int"
-# Both say it so that no planner hopes to meet the running, or the tagged, soon among all others: `offset 0` is a fence,
-# and the order of pairs is that of one index alone.
-_RUNNING = """
-    select id from (
-      (select id from <job> where status = <running> <asked> offset 0)
-      union all
-      (select id from <prefix>claimed where true <asked>)) as running
-    where id < $2::bigint order by id desc limit $1::int"""
+    def within(self, rows: str, columns: Sequence[str], group: Sequence[str] = ()) -> str:
+        return f"{rows} and {self._bounds(columns, group)} order by {self._ordered(columns)} {self._limit}"
 
+    def _of_groups(self, source: Source) -> str:
+        wanted = self._wanted
+        conditions = [
+            f"and found.{name} = {self._given(value)}::text" for name, value in wanted.names() if name in source.columns
+        ]
+        if "status" in source.columns and wanted.statuses is not None:
+            given = ", ".join(f"{self._given(status.value)}::text" for status in wanted.statuses)
+            conditions.append(f"and found.status in ({given})")
+        elif source is FINISHED_SOURCE:
+            conditions.append(f"and found.{IS_FINISHED}")
+        if "error_code" in source.columns and wanted.error_code is not None:
+            condition, value = error_condition("found.error_code", wanted.error_code)
+            conditions.append(f"and {condition.replace('<text:#>', f'{self._given(value)}::text')}")
+        return " ".join(conditions)
 
-def _tagged(*columns: tuple[str, str]) -> str:
-    names = ", ".join(f"tagged.{name}" for name, _ in columns)
-    values = ", ".join(f"{parameter}::text" for _, parameter in columns)
-    order = ", ".join(f"tagged.{name} desc" for name, _ in columns)
-    return f"""
-    select <job_columns> from <job_tag> as tagged
-      cross join lateral (select * from <job> where id = tagged.job_id offset 0) as job
-    where ({names}, tagged.job_id) < ({values}, $2::bigint)
-      and ({names}, tagged.job_id) >= ({values}, '-9223372036854775808'::bigint)
-      and ($3::text is null or job.queue = $3::text) and ($4::text is null or job.type = $4::text)
-    order by {order}, tagged.job_id desc limit $1::int"""
+    def _bounds(self, columns: Sequence[str], group: Sequence[str] = ()) -> str:
+        shown = ", ".join(columns)
+        low, high = (", ".join((*group, *end)) for end in (self._low, self._high))
+        return f"({shown}) > ({low}) and ({shown}) < ({high})"
 
+    def _ordered(self, columns: Sequence[str]) -> str:
+        return ", ".join(f"{name} {self._direction}" for name in columns)
 
-_TAGGED = _tagged(("tag", "$6"))
-_TAGGED_WITH_STATUS = _tagged(("tag", "$6"), ("status", "$5"))
+    def _end(self, place: Place) -> list[str]:
+        *moments, job_id = place
+        return [*map(self._moment, moments), f"{self._given(job_id)}::bigint"]
 
+    def _moment(self, moment: int) -> str:
+        if moment in (LOWEST, HIGHEST):
+            return f"'{'-' if moment == LOWEST else ''}infinity'::timestamptz"
+        return f"'epoch'::timestamptz + {self._given(moment)}::bigint * interval '1 microsecond'"
 
-def _asked(wanted: Filter, of: str = "") -> str:
-    given = (("queue", "$3", wanted.queue), ("type", "$4", wanted.type))
-    return " ".join(f"and {of}{name} = {parameter}::text" for name, parameter, value in given if value is not None)
-
-
-def _first_ids(source: Source, wanted: Filter) -> str:
-    """The highest ids of an index's groups that fit."""
-    shown = ", ".join(source.columns)
-    found = ", ".join(f"found.{name}" for name in source.columns)
-    rows = f"<{source.table}> as job where {source.proof}"
-    of_status = ""
-    if source is FINISHED_SOURCE:
-        of_status = f"and found.{IS_FINISHED}" if wanted.status is None else "and found.status = $5::text"
-    # `= any (array[…])` is not a constant to the planner, so only this index has the order below. With `=`, the planner
-    # may read by id instead, and expect to find the jobs soon.
-    first, *others = source.columns
-    equal = " and ".join(
-        [f"job.{first} = any (array[found.{first}::text])", *(f"job.{name} = found.{name}" for name in others)]
-    )
-    backwards = ", ".join(f"{name} desc" for name in (*source.columns, source.ordered))
-    return f"""
-        with recursive found ({shown}) as (
-          (select {shown} from {rows} order by {shown} limit 1)
-          union all
-          select {", ".join(f"next.{name}" for name in source.columns)} from found cross join lateral (
-            select {shown} from {rows} and ({shown}) > ({found}) order by {shown} limit 1) as next
-        )
-        select head.id from found cross join lateral (
-          select id from {rows} {source.fitting} and {equal} and {source.ordered} < $2::bigint
-          order by {backwards} limit $1::int) as head
-        where true {of_status} {_asked(wanted, "found.")}"""
-
-
-def _renumbered(sql: str) -> tuple[str, list[int]]:
-    """The statement with parameters that leave out no number, and which of them it has."""
-    used = [number for number in range(1, 7) if f"${number}::" in sql]
-    for index, number in enumerate(used, start=1):
-        sql = sql.replace(f"${number}::", f"${index}::")
-    return sql, used
+    def _given(self, value: Parameter) -> str:
+        self.values.append(value)
+        return f"${len(self.values)}"

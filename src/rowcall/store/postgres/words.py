@@ -63,6 +63,8 @@ def words(prefix: str, schema: str = "") -> Words:
         "fields": _fields,
         "shown": lambda time: f"to_char({time} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC'",
         "rounded": lambda number: f"round({number})",
+        "is_time": lambda column: f"isfinite({column})",
+        "payload_holds": lambda number: f"job.payload @> ${number}::text::jsonb",
         "covering": lambda columns: f") include ({columns}",
         "least": lambda values: f"least({values})",
         "greatest": lambda values: f"greatest({values})",

@@ -17,11 +17,6 @@ interrupted = f"""
       and (+job.status = <running> and job.lease = given.lease
            or +job.status = <pending> and job.lease = given.lease - 1)
     where job.id is null or job.cancel_lease = job.lease"""
-failed_with = """
-    select job.finished_at, <job_columns> from <job> as job indexed by <prefix>job_failed
-    where status = <failed> and coalesce(error_code, '') = $1 and (finished_at, id) > ($2, $3)
-      and typeof(finished_at) = 'integer' and ($4 is null or queue = $4) and ($5 is null or type = $5)
-    order by finished_at, id limit $6"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,

@@ -15,7 +15,7 @@ import msgspec
 
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
-from rowcall.store.dialect import Dialect, Filter, Version
+from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
@@ -244,8 +244,17 @@ class SqliteDialect:
 
     # inspect
 
-    def list_jobs(self, wanted: Filter) -> Plan[list[Job]]:
-        return self._pages.page(wanted)
+    units_per_ms = 1
+
+    def places(self, wanted: Filter, order: Order, span: Span, limit: int, *, by_payload: bool) -> Plan[list[Place]]:
+        return self._pages.places(wanted, order, span, limit)
+
+    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        return self._pages.matching(wanted, ids)
+
+    def has_payload_index(self) -> Plan[bool]:
+        yield from ()
+        return False
 
 
 def _packed(settled: Sequence[Success]) -> tuple[dict[int, list[int]], list[Success]]:

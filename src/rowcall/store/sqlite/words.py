@@ -18,6 +18,15 @@ CLOCK = "cast(round((julianday('now') - 2440587.5) * 86400000) as integer)"
 LARGEST = 2**62  # far from where adding one would make a float of it
 LARGEST_SUMMED = 2**53
 
+# every object and value of the given one, at the same path
+_PAYLOAD_HOLDS = """case when json_valid(job.payload) then not exists (
+      select 1 from json_tree(${0}) as given where not coalesce(
+        case when given.type = 'object' then json_type(job.payload, given.fullkey) = 'object'
+             when given.type in ('integer', 'real') then json_extract(job.payload, given.fullkey) = given.atom
+               and json_type(job.payload, given.fullkey) in ('integer', 'real')
+             else json_type(job.payload, given.fullkey) = given.type
+               and json_extract(job.payload, given.fullkey) is given.atom end, 0)) end"""
+
 
 @cache
 def words(prefix: str) -> Words:
@@ -48,6 +57,8 @@ def words(prefix: str) -> Words:
         "fields": _fields,
         "shown": lambda time: f"strftime('%Y-%m-%d %H:%M:%f', {time} / 1000.0, 'unixepoch') || ' UTC'",
         "rounded": lambda number: f"cast(round({number}) as integer)",
+        "is_time": lambda column: f"typeof({column}) = 'integer'",
+        "payload_holds": lambda number: _PAYLOAD_HOLDS.format(number),
         "covering": lambda columns: f", {columns}",
         "least": lambda values: f"min({values})",
         "greatest": lambda values: f"max({values})",

@@ -50,7 +50,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestRateLimits,
 )
 from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
-from rowcall.testing.conformance.cases.listing import TestListing  # noqa: E402
+from rowcall.testing.conformance.cases.listing import TestActOnAll, TestListing  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -94,6 +94,7 @@ from rowcall.testing.conformance.fixtures import (  # noqa: E402
 )
 
 __all__ = [
+    "TestActOnAll",
     "TestAliases",
     "TestAsyncTwins",
     "TestBatches",
