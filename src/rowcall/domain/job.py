@@ -180,6 +180,8 @@ class WorkerInfo(Value, frozen=True, kw_only=True):
     lease_seconds: float
     lock_path: str | None
     running: int
+    buffered: int = 0
+    """Jobs that it has claimed, and starts when slots come free."""
     tasks: list[str] | None = None
     """The names of the tasks that it knows; None if it may know any."""
 

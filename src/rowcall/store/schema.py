@@ -344,7 +344,8 @@ LEAVE_CLAIM = """
 # each database has its own way to read the jobs by their ids alone
 CLAIMED = """
 create view <prefix>claimed as
-select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker from <claim> as claim cross join"""
+select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker, claim.started
+from <claim> as claim cross join"""
 
 # The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 # `~` is the one way to turn an order round that no number is too large for

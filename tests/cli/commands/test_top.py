@@ -50,7 +50,9 @@ def test_once_in_json(run: Run, busy: Rowcall) -> None:
         assert shown[key] == (alone if inner is None else alone[inner])
     assert [job["id"] for job in shown["stuck"]] == [2]
     assert shown["stats"]["total"] == 3
-    assert shown["workers"] == {"alive": 0, "gone": 0, "silent": 0, "stopped": 0}
+    assert shown["workers"] == {"alive": 0, "gone": 0, "silent": 0, "stopped": 0} | dict.fromkeys(
+        ("running", "concurrency", "buffered"), 0
+    )
 
 
 def test_on_a_terminal_it_runs_until_it_is_interrupted(busy: Rowcall) -> None:

@@ -28,7 +28,8 @@ def test_workers_are_listed(run: Run, queue: Rowcall) -> None:
         assert (shown["name"], shown["concurrency"], shown["queues"]) == (worker.name, 3, "mail=2")
         assert (shown["state"], shown["lease_seconds"]) == ("alive", 15.0)
         [_, _, row] = run("workers", "app:jobs").stdout.splitlines()
-        assert row.split()[:4] == [worker.name, str(os.getpid()), "alive", "mail=2"]
+        assert row.split()[:7] == [worker.name, str(os.getpid()), "alive", "mail=2", "0", "3", "0"]
+        assert "1 worker, running 0 of 3" in run("top", "app:jobs", "--once").stdout
 
 
 def test_no_workers_is_said_with_the_command_that_starts_one(run: Run, queue: Rowcall) -> None:

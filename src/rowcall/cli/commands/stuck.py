@@ -9,7 +9,7 @@ from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import Table, table_of, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import InProgress
+from rowcall.domain.job import InProgress, WorkerInfo
 from rowcall.overview.formats import duration
 from rowcall.overview.jobs import progress, running_seconds
 from rowcall.overview.liveness import Liveness, database_time, liveness_of
@@ -40,10 +40,11 @@ def in_progress(target: Target, limit: int) -> list[InProgress]:
     return [scrubbed(target.queue.failures, job) for job in target.jobs.stuck(limit=limit)]
 
 
-def worker_states(target: Target) -> dict[str, Liveness]:
+def worker_states(target: Target, workers: Sequence[WorkerInfo] | None = None) -> dict[str, Liveness]:
     """Return whether each registered worker is alive."""
     now = database_time(target.queue)
-    return {worker.name: liveness_of(worker, now) for worker in target.jobs.workers()}
+    found = target.jobs.workers() if workers is None else workers
+    return {worker.name: liveness_of(worker, now) for worker in found}
 
 
 def in_progress_as_json(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> list[dict[str, object]]:

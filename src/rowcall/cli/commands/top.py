@@ -34,7 +34,7 @@ from rowcall.cli.present.tables import bar_width, text
 from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, WorkerInfo
 from rowcall.overview.formats import counted, duration, moment
 from rowcall.overview.liveness import Liveness, database_time
 
@@ -59,7 +59,8 @@ def top_command(target: Target, window: float, once: bool) -> Answer:
     names what a short terminal has no room for.
 
     With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "failing": [{…}, …],
-    "retention": {…}, "workers": {"alive", "gone", "silent", "stopped"}}, each as the command of that name prints it.
+    "retention": {…}, "workers": {"alive", "gone", "silent", "stopped", "running", "concurrency", "buffered"}}, each as
+    the command of that name prints it.
     """
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()
@@ -76,9 +77,17 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     failing: list[Failing]
     retention: RetentionReport
     workers: dict[str, Liveness]
+    registered: list[WorkerInfo]
+
+    @property
+    def busy(self) -> dict[str, int]:
+        """How many jobs the workers that are alive run, of how many at most, and how many they have buffered."""
+        alive = [worker for worker in self.registered if self.workers[worker.name] == Liveness.ALIVE]
+        return {name: sum(getattr(worker, name) for worker in alive) for name in ("running", "concurrency", "buffered")}
 
 
 def _snapshot(target: Target, window: float) -> Snapshot:
+    workers = target.jobs.workers()
     return Snapshot(
         name=target.queue.database.name,
         now=database_time(target.queue),
@@ -88,7 +97,8 @@ def _snapshot(target: Target, window: float) -> Snapshot:
         errors=error_groups(target, SHOWN),
         failing=failing(target, window, SHOWN),
         retention=target.jobs.retention(),
-        workers=worker_states(target),
+        workers=worker_states(target, workers),
+        registered=workers,
     )
 
 
@@ -118,7 +128,7 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "errors": snapshot.errors,
         "failing": snapshot.failing,
         "retention": snapshot.retention,
-        "workers": {state.value: states.count(state) for state in Liveness},
+        "workers": {**{state.value: states.count(state) for state in Liveness}, **snapshot.busy},
     }
 
 
@@ -186,6 +196,11 @@ def head(snapshot: Snapshot) -> Text:
     for state in (Liveness.SILENT, Liveness.GONE):
         if states.count(state):
             said.append_text(text(f", {states.count(state)} {state}", "bold red"))
+    if alive:
+        busy = snapshot.busy
+        said.append_text(text(f", running {busy['running']:,} of {busy['concurrency']:,}", "bold"))
+        if busy["buffered"]:
+            said.append_text(text(f", {busy['buffered']:,} buffered", "bold"))
     return said
 
 

@@ -21,8 +21,8 @@ def workers_command(target: Target) -> Answer:
     listed while handlers that it abandoned keep slots under limits.
 
     With --json: {"workers": [{"name", "host", "pid", "queues", "concurrency", "version", "started_at", "heartbeats",
-    "heartbeat_at", "lease_seconds", "lock_path", "running", "tasks", "state": "alive" | "gone" | "silent" | "stopped"},
-    …]}.
+    "heartbeat_at", "lease_seconds", "lock_path", "running", "buffered", "tasks",
+    "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
     """
     workers, now = target.jobs.workers(), database_time(target.queue)
     data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}
@@ -42,7 +42,8 @@ def _show(workers: list[WorkerInfo], now: datetime) -> None:
         "queues": lambda worker: worker.queues,
         "running": lambda worker: worker.running,
         "of": lambda worker: worker.concurrency,
+        "buffered": lambda worker: worker.buffered,
         "started": lambda worker: ago(worker.started_at, now),
         "last heartbeat": lambda worker: ago(worker.heartbeat_at, now),
     }
-    show(table_of(workers, columns, right=("pid", "running", "of")))
+    show(table_of(workers, columns, right=("pid", "running", "of", "buffered")))

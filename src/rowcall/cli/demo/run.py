@@ -64,10 +64,10 @@ def _watch(jobs: Rowcall, enqueued: Mapping[str, int], started_at: float, show: 
         seconds = CLOCK.monotonic() - started_at
         if killed_pid is None and done["slow"] >= enqueued["slow"] * 0.4 and len(workers) >= PROCESSES:
             known = {worker.name for worker in workers}
-            victim = max(workers, key=lambda worker: worker.running)
+            victim = max(workers, key=lambda worker: worker.running + worker.buffered)
             killed_pid = victim.pid
             os.kill(killed_pid, signal.SIGKILL)
-            held = f"while it held {victim.running} jobs"
+            held = f"while it held {victim.running + victim.buffered} jobs"
             events.append(f"{seconds:5.1f} s  killed worker process {killed_pid} (SIGKILL) {held}")
         if known and (new := [worker.pid for worker in workers if worker.name not in known]):
             known = set()

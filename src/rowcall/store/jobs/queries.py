@@ -292,7 +292,15 @@ _worker = {
     "tasks": lambda names: None if names is None else decoded(_names, names, None),
 }
 attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
-worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
+_worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
+
+
+def worker_from_row(row: Row) -> WorkerInfo:
+    """A worker starts what it has slots for. The rows of short attempts do not say that they came out of the buffer."""
+    *fields, claimed, started, tasks = row
+    concurrency = cast("int", row[4])
+    running = min(cast("int", claimed), max(cast("int", started), concurrency))
+    return _worker_from_row((*fields, running, cast("int", claimed) - running, tasks))
 
 
 def event_from_row(row: Row) -> Event:
@@ -569,13 +577,14 @@ _TIMELINE = """
     select <ms_or_null:at>, event, actor, detail
     from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank"""
 TIMELINE = Query("timeline", (Int,), event_from_row, text=_TIMELINE)
-_WORKERS = """
+# its claimed jobs, and how many of them have started as far as rows say
+_OWNED = """(select count(*) from <job> <indexed:job_owned>
+            where status = <running> and lease_until is null and worker = name{})
+           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name{})"""
+_WORKERS = f"""
     select name, host, pid, queues, concurrency, version, <ms:started_at>, heartbeats, <ms:heartbeat_at>, lease_ms,
-           lock_path,
-           (select count(*) from <job> <indexed:job_owned>
-            where status = <running> and lease_until is null and worker = name)
-           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name),
-           tasks
+           lock_path, {_OWNED.format("", "")},
+           {_OWNED.format(" and <job>.started_at is not null", " and claimed.started <> 0")}, tasks
     from <worker> order by started_at, name"""
 WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
 # the tasks of the ready jobs of a queue; it hops from one to the next

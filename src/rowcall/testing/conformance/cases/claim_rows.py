@@ -50,6 +50,19 @@ class TestClaimRows:
         assert [event.event for event in jobs.timeline(first)] == ["ENQUEUED", "CLAIMED", "STARTED"]
         assert [(one.attempt, one.status) for one in jobs.attempts(first)] == [(1, "running")]
 
+    def test_a_worker_tells_running_jobs_from_buffered_ones(self, jobs: Rowcall, store: Store) -> None:
+        worker = StoreWorker(jobs, "busy")  # with 10 slots
+        for number in range(25):
+            jobs.enqueue("send", priority=-(number % 2))
+        for together in (True, False):
+            worker.claim(slots=3, buffer=0, together=together)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(6, 0)]
+        claim = worker.claim(slots=4, buffer=9)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(10, 9)]
+        for ready in claim.buffered:  # a batch takes one slot
+            worker.mark_started(ready)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(19, 0)]
+
     def test_lists_and_counts_agree_with_it(self, jobs: Rowcall, claimed: list[Ready]) -> None:
         jobs.enqueue("send", queue="other")
         ids = [job.id for job in claimed]
