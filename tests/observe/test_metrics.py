@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sqlite3
 import threading
 from contextlib import closing
@@ -12,7 +11,7 @@ import pytest
 from prometheus_client import Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from rowcall import Cancel, Context, InvalidOption, Rowcall, Snooze
+from rowcall import Cancel, Context, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.observe.meter import MOST_PAIRS
 from rowcall.testing.postgres import PostgresServer
@@ -161,31 +160,6 @@ def test_a_server_out_of_reach_is_reported_and_fails_no_scrape(private_postgres:
             assert not [sample for sample in samples(text) if sample.name == "rowcall_jobs"]
             private_postgres.start()
             eventually(lambda: value(scrape(port), "rowcall_up") == 1)
-
-
-def test_a_port_that_is_taken_is_said_before_the_worker_starts(jobs: Rowcall) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        worker = jobs.worker(metrics_port=port)
-        with pytest.raises(InvalidOption, match=f"metrics_port cannot listen at 127.0.0.1:{port}: Address"):
-            worker.start()
-    assert jobs.workers() == []
-    with jobs.worker(metrics_port=port):
-        assert is_served(port)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"metrics_port": 0}, "metrics_port must be a port from 1 to 65535, got 0"),
-        ({"metrics_port": True}, "metrics_port must be a port"),
-        ({"metrics_port": "9464"}, "metrics_port must be a port"),
-        ({"metrics_port": 9464, "metrics_host": ""}, "metrics_host must be a name"),
-    ],
-)
-def test_wrong_options_are_refused(jobs: Rowcall, options: dict[str, object], problem: str) -> None:
-    with pytest.raises(InvalidOption, match=problem):
-        jobs.worker(**options)  # type: ignore[arg-type]
 
 
 def test_what_is_served_is_well_formed(jobs: Rowcall) -> None:

@@ -13,7 +13,7 @@ from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import folding
-from rowcall.store.counts.prune import prune_group
+from rowcall.store.counts.folding import prune_group
 from rowcall.store.counts.queries import (
     DROP_SETTING,
     FINISHED_GROUPS,
