@@ -353,6 +353,7 @@ steering("acancel", "cancelled")
 steering("adelete")
 steering("areschedule", "scheduled", delay=60)
 steering("aset_priority", priority=7)
+steering("aedit", arguments={"to": "b"})
 
 
 @case("Rowcall.acancel")

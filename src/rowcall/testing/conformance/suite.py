@@ -62,7 +62,7 @@ from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
 from rowcall.testing.conformance.cases.retention import TestRetention  # noqa: E402
-from rowcall.testing.conformance.cases.retrying import TestRetryByFilter  # noqa: E402
+from rowcall.testing.conformance.cases.retrying import TestRetryByFilter, TestTimesAndErrors  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,
     TestScheduleRaces,
@@ -169,6 +169,7 @@ __all__ = [
     "TestStopping",
     "TestStorm",
     "TestThreads",
+    "TestTimesAndErrors",
     "TestTraceContext",
     "TestTransaction",
     "TestTransactionCrash",
