@@ -1035,13 +1035,17 @@ class Rowcall:
         entry = schedules.new_schedule(self._queue, name, self._name_of(task), arguments, queue, priority, timing)
         return await self._queue.arun(schedules.add_schedule(self._queue, entry))
 
-    def schedules(self) -> builtins.list[Schedule]:
-        """Return all schedules, by name."""
-        return self._queue.run(schedules.list_schedules(self._queue))
+    def schedules(self, *, unwritten: bool = False) -> builtins.list[Schedule]:
+        """Return all schedules, by name; if `unwritten`, also those of this process that no worker has written yet.
 
-    async def aschedules(self) -> builtins.list[Schedule]:
+        >>> [schedule.name for schedule in jobs.schedules() if schedule.declaration == "gone"]  # doctest: +SKIP
+        ['nightly']
+        """
+        return self._queue.run(schedules.list_schedules(self._queue, unwritten=unwritten))
+
+    async def aschedules(self, *, unwritten: bool = False) -> builtins.list[Schedule]:
         """`schedules`, for async code."""
-        return await self._queue.arun(schedules.list_schedules(self._queue))
+        return await self._queue.arun(schedules.list_schedules(self._queue, unwritten=unwritten))
 
     def remove_schedule(self, name: str) -> None:
         """Delete a schedule; its jobs stay. `ScheduleNotFound` if there is none with this name."""

@@ -189,7 +189,9 @@ class WorkerInfo(Value, frozen=True, kw_only=True):
 class Schedule(Value, frozen=True, kw_only=True):
     """A schedule as it was when it was read. It ticks by a `cron` line in the time zone `tz`, or with a period `every`.
 
-    `next_run_at` is None while it is paused, or if a `problem` prevents it from ticking.
+    `next_run_at` is None while it is paused, or if a `problem` prevents it from ticking. `declaration` is None if
+    `add_schedule` wrote it. Of one that an app's code declares, it is "current"; "new" until a worker has written it;
+    "gone" if this process declares tasks, but no longer this schedule; "unknown" in a process that declares no tasks.
     """
 
     name: str
@@ -205,6 +207,7 @@ class Schedule(Value, frozen=True, kw_only=True):
     last_run_at: datetime | None = None
     last_job_id: int | None = None
     problem: str | None = None
+    declaration: str | None = None
 
 
 class Percentiles(Value, frozen=True):

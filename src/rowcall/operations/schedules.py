@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -38,11 +39,14 @@ def publish_schedules(queue: Queue) -> None:
 
 
 def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
-    return _schedule((yield from Write(plans.put, queue.dialect, entry, queue.now_ms())))
+    return _schedule(queue, (yield from Write(plans.put, queue.dialect, entry, queue.now_ms())))
 
 
-def list_schedules(queue: Queue) -> Operation[list[Schedule]]:
-    return [_schedule(row) for row in (yield from Read(plans.schedules(queue.dialect)))]
+def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]]:
+    found = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
+    for name, entry in queue.declared_schedules.items() if unwritten else ():
+        found.setdefault(name, _described(entry, declaration="new"))
+    return [found[name] for name in sorted(found)]
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:
@@ -55,12 +59,12 @@ def run_schedule_now(queue: Queue, name: str, actor: str | None) -> Operation[Jo
 
 def pause_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
-    return _schedule((yield from Write(plans.pause, queue.dialect, *arguments)))
+    return _schedule(queue, (yield from Write(plans.pause, queue.dialect, *arguments)))
 
 
 def resume_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
-    return _schedule((yield from Write(plans.resume, queue.dialect, *arguments)))
+    return _schedule(queue, (yield from Write(plans.resume, queue.dialect, *arguments)))
 
 
 def _run_now(queue: Queue, name: str, actor: str) -> Plan[Job]:
@@ -106,20 +110,31 @@ def _options(job: NewJob) -> str:
     return msgspec.json.encode({option: given[option] for option in given if given[option] != plain[option]}).decode()
 
 
-def _schedule(row: ScheduleRow) -> Schedule:
-    timing = row.timing
-    return Schedule(
-        name=row.name,
-        task=row.task,
-        arguments=payload_from_row(row.payload),
-        cron=timing.cron,
-        every=None if timing.every_ms is None else timedelta(milliseconds=timing.every_ms),
-        tz=timing.zone,
-        catch_up=timing.catch_up,
+def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
+    declaration = None
+    if row.declared:
+        declaration = "current" if row.name in queue.declared_schedules else "gone" if queue.tasks else "unknown"
+    return _described(
+        row,
         paused=row.paused,
         paused_by=row.actor if row.paused else None,
         next_run_at=None if row.paused else time_or_none(row.next_run_at_ms),
         last_run_at=time_or_none(row.last_run_at_ms),
         last_job_id=row.last_job_id,
         problem=row.problem,
+        declaration=declaration,
+    )
+
+
+def _described(entry: DeclaredSchedule, **known: Any) -> Schedule:
+    timing = entry.timing
+    return Schedule(
+        name=entry.name,
+        task=entry.task,
+        arguments=payload_from_row(entry.payload),
+        cron=timing.cron,
+        every=None if timing.every_ms is None else timedelta(milliseconds=timing.every_ms),
+        tz=timing.zone,
+        catch_up=timing.catch_up,
+        **known,
     )

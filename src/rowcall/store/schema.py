@@ -252,6 +252,7 @@ TABLES = {
   zone text not null default 'UTC'
   catch_up text not null default 'one'
   paused flag not null default 0
+  declared flag not null default 0
   actor text
   next_run_at moment
   last_run_at moment

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import sys
 import time
 from contextlib import closing
 from datetime import timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from tests.cli.conftest import Run
+from tests.cli.conftest import APP, Run
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_as_json(run: Run, scheduled: Rowcall) -> None:
     assert (shown[1]["every"], shown[1]["arguments"], shown[1]["last_job_id"]) == (5400.0, {"name": "ann"}, None)
     assert shown[0].keys() == {
         *("name", "task", "arguments", "cron", "every", "tz", "catch_up", "paused", "paused_by", "next_run_at"),
-        *("last_run_at", "last_job_id", "problem"),
+        *("last_run_at", "last_job_id", "problem", "declaration"),
     }
 
 
@@ -49,6 +50,27 @@ def test_one_that_no_worker_has_run_is_due(run: Run, queue: Rowcall, folder: Pat
     with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
         raw.execute("update rowcall_schedule set next_run_at = ?", (time.time_ns() // 1_000_000 - 600_000,))
     assert re.search(r" due 10 min ago", run("schedules", "app:jobs").stdout)
+
+
+def test_declared_ones_before_and_after_their_declaration(run: Run, queue: Rowcall, app: Path) -> None:
+    declared = APP.replace("@jobs.task\ndef hello", '@jobs.schedule("0 3 * * *")\n@jobs.task\ndef hello')
+    declared = declared.replace("name: str)", 'name: str = "Ann")')
+    app.write_text(declared)
+    assert re.search(r"hello +hello +0 3 \* \* \* .* after a worker has started", run("schedules", "app:jobs").stdout)
+    [shown] = json.loads(run("schedules", "app:jobs", "--json").stdout)["schedules"]
+    assert (shown["declaration"], shown["next_run_at"]) == ("new", None)
+    assert "no longer" not in run("doctor", "app:jobs").stdout
+    task = queue.task(name="hello")(lambda: None)
+    queue.schedule("0 3 * * *")(task)
+    queue.drain()
+    sys.modules.pop("app")
+    app.write_text(APP)
+    assert run("schedules", "app:jobs").stdout.endswith(
+        "\nno longer declared here: hello; remove it with: rowcall schedules app:jobs --remove hello\n"
+    )
+    assert "app:jobs no longer declares schedule hello, which still enqueues hello" in run("doctor", "app:jobs").stdout
+    for words in (("schedules", "--url", "sqlite:///queue.db"), ("doctor", "--url", "sqlite:///queue.db")):
+        assert "no longer" not in run(*words).stdout
 
 
 def test_none(run: Run, queue: Rowcall) -> None:

@@ -27,22 +27,23 @@ from rowcall.overview.scrub import scrubbed
     "--remove", metavar="NAME", help="Remove this schedule. A starting worker that declares it adds it again."
 )
 def schedules_command(target: Target, **options: str | None) -> Answer:
-    """List the schedules in the database, by name.
+    """List the schedules in the database, by name, and those of APP that no worker has written yet.
 
     With --json: {"schedules": [{"name", "task", "arguments", "cron", "every", "tz", "catch_up", "paused", "paused_by",
-    "next_run_at", "last_run_at", "last_job_id", "problem"}, …]}, with "every" in seconds. With --pause and --resume:
-    {"schedule": {…}}; with --run-now: {"job": {…}}; with --remove: {"removed": "NAME"}. Exit code 1 if there is no such
-    schedule.
+    "next_run_at", "last_run_at", "last_job_id", "problem", "declaration": "current" | "new" | "gone" | "unknown" |
+    null}, …]}, with "every" in seconds. The declaration is "gone" if APP no longer declares the schedule. With --pause
+    and --resume: {"schedule": {…}}; with --run-now: {"job": {…}}; with --remove: {"removed": "NAME"}. Exit code 1 if
+    there is no such schedule.
     """
     given = {option: name for option, name in options.items() if name is not None}
     if len(given) > 1:
         raise click.UsageError(f"give only one of {' and '.join(map(typed_option, given))}")
     for option, name in given.items():
         return _change(target, option, name)
-    schedules = [scrubbed(target.queue.failures, schedule) for schedule in target.jobs.schedules()]
+    schedules = [scrubbed(target.queue.failures, schedule) for schedule in target.jobs.schedules(unwritten=True)]
     data = {"schedules": [_as_json(schedule) for schedule in schedules]}
     now = database_time(target.queue)
-    return Answer(data, lambda: _show(schedules, now) if schedules else show("no schedules"))
+    return Answer(data, lambda: _show(target, schedules, now) if schedules else show("no schedules"))
 
 
 def _change(target: Target, option: str, name: str) -> Answer:
@@ -58,7 +59,7 @@ def _change(target: Target, option: str, name: str) -> Answer:
     return Answer({"schedule": _as_json(schedule)}, lambda: show(f"{said} {told}"))
 
 
-def _show(schedules: list[Schedule], now: datetime) -> None:
+def _show(target: Target, schedules: list[Schedule], now: datetime) -> None:
     def upcoming(schedule: Schedule) -> object:
         return text(_next(schedule, now), "yellow" if schedule.paused or schedule.problem is not None else "")
 
@@ -73,6 +74,11 @@ def _show(schedules: list[Schedule], now: datetime) -> None:
         "last job": lambda schedule: None if schedule.last_job_id is None else str(schedule.last_job_id),
     }
     show(table_of(schedules, columns, right=("last job",), whole=("schedule", "task", "when", "zone")))
+    for schedule in schedules:
+        if schedule.declaration == "gone":
+            remove = target.command("schedules", "--remove", schedule.name)
+            show("")
+            show(text(f"no longer declared here: {schedule.name}; remove it with: {remove}", "yellow"))
 
 
 def _next(schedule: Schedule, now: datetime) -> str:
@@ -80,6 +86,8 @@ def _next(schedule: Schedule, now: datetime) -> str:
         return schedule.problem
     if schedule.paused:
         return f"paused by {schedule.paused_by}"
+    if schedule.declaration == "new":
+        return "after a worker has started"
     if schedule.next_run_at is None:
         return "never"
     said = ago(schedule.next_run_at, now)

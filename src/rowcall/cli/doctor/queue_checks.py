@@ -46,6 +46,7 @@ def check_queue(rows: Rows, target: Target) -> Iterator[Finding]:
     yield from _limits(rows)
     yield from _queues(rows(BY_QUEUE), alive)
     yield from _tasks(rows, target)
+    yield from _schedules(rows, target)
     yield from _versions(rows)
     yield _future(rows)
 
@@ -141,6 +142,14 @@ def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
         yield warn("tasks", what, "Declare the tasks or delete the jobs, unless workers of another app run them")
 
 
+def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
+    gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared_schedules]
+    for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.tasks else ():
+        what = f"{target.app} no longer declares schedule {name}, which still enqueues {task}"
+        remove = target.command("schedules", "--remove", name)
+        yield warn("schedules", what, f"Remove it, unless another app declares it: {remove}")
+
+
 def _versions(rows: Rows) -> Iterator[Finding]:
     [(mismatched,)] = rows(MISMATCHED_COUNT)
     for job_id, name, worker, detail in rows(MISMATCHED):
@@ -185,6 +194,7 @@ BY_TYPE = f"""
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(<greatest:run_at, created_at>)>, 0)
 from <job> {_READY} group by type order by type
 """
+DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
 _MISMATCHED = "where status = <pending> and held = 'mismatch'"
 MISMATCHED_COUNT = f"select count(*) from <job> {_MISMATCHED}"
 MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> {_MISMATCHED} order by id limit 1"

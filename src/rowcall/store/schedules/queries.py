@@ -32,6 +32,8 @@ class ScheduleRow(DeclaredSchedule, frozen=True, kw_only=True):
     """A schedule as it is kept. `actor` is who paused it; one with a `problem` does not tick."""
 
     paused: bool
+    declared: bool
+    """Whether an app wrote it because its code declares it."""
     actor: str | None
     next_run_at_ms: int | None
     last_run_at_ms: int | None
@@ -40,20 +42,21 @@ class ScheduleRow(DeclaredSchedule, frozen=True, kw_only=True):
 
 
 _FIELDS = (
-    "name task payload options cron every_ms zone catch_up paused actor next_run_at_ms last_run_at_ms last_job_id"
-    " problem"
+    "name task payload options cron every_ms zone catch_up paused declared actor next_run_at_ms last_run_at_ms"
+    " last_job_id problem"
 )
 
 
 def schedule_from_row(row: Row) -> ScheduleRow:
     fields: dict[str, Any] = dict(zip(_FIELDS.split(), row, strict=True))
     timing = Timing(**{name: fields.pop(name) for name in Timing.__struct_fields__})
-    return ScheduleRow(timing=timing, paused=bool(fields.pop("paused")), **fields)
+    paused, declared = bool(fields.pop("paused")), bool(fields.pop("declared"))
+    return ScheduleRow(timing=timing, paused=paused, declared=declared, **fields)
 
 
 _SELECT = """
-    select name, task, <text_of:payload>, <text_of:options>, cron, every_ms, zone, catch_up, paused, actor,
-           <ms_or_null:next_run_at>, <ms:last_run_at>, last_job_id, problem
+    select name, task, <text_of:payload>, <text_of:options>, cron, every_ms, zone, catch_up, paused, declared,
+           actor, <ms_or_null:next_run_at>, <ms:last_run_at>, last_job_id, problem
     from <schedule>"""
 
 SCHEDULES = Query("schedules", (), schedule_from_row, text=f"{_SELECT} order by name")
@@ -74,14 +77,14 @@ STOP_SCHEDULE = Query("stop_schedule", (Text, Text), text=_STOP_SCHEDULE)
 # waiting workers may have to wake sooner than they planned
 PUT_SCHEDULE = Query(
     "put_schedule",
-    (Text, Text, Text, Text, Text, Int, Text, Text, Ms),
+    (Text, Text, Text, Text, Text, Int, Text, Text, Int, Ms),
     text="""
     insert into <schedule> as schedule
-      (name, task, payload, options, cron, every_ms, zone, catch_up, next_run_at)
-    values (<text:1>, <text:2>, <json:3>, <json:4>, <text:5>, <bigint:6>, <text:7>, <text:8>, <time:9>)
+      (name, task, payload, options, cron, every_ms, zone, catch_up, declared, next_run_at)
+    values (<text:1>, <text:2>, <json:3>, <json:4>, <text:5>, <bigint:6>, <text:7>, <text:8>, <int:9>, <time:10>)
     on conflict (name) do update set task = excluded.task, payload = excluded.payload, options = excluded.options,
       cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up,
-      problem = null,
+      declared = excluded.declared, problem = null,
       next_run_at = case
         when <same:schedule.cron, excluded.cron> and <same:schedule.every_ms, excluded.every_ms>
           and schedule.zone = excluded.zone

@@ -109,15 +109,15 @@ def put_all(dialect: Dialect, declared: Iterable[DeclaredSchedule], now_ms: int 
     kept = {row.name: row for row in (yield from schedules(dialect))}
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
-        if row is None or row.problem is not None or not alike(row, declaration):
-            yield from _put(dialect, declaration, now_ms)
+        if row is None or not row.declared or row.problem is not None or not alike(row, declaration):
+            yield from _put(dialect, declaration, now_ms, declared=True)
 
 
-def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int) -> Plan[None]:
+def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declared: bool) -> Plan[None]:
     one, timing = declaration, declaration.timing
     first_ms = next_tick(timing, now_ms)
     given = (one.name, one.task, one.payload, one.options, timing.cron, timing.every_ms, timing.zone, timing.catch_up)
-    yield from dialect.ask(queries.PUT_SCHEDULE, *given, first_ms)
+    yield from dialect.ask(queries.PUT_SCHEDULE, *given, int(declared), first_ms)
 
 
 def alike(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
@@ -131,7 +131,7 @@ def alike(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
 
 def put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int | None) -> Plan[ScheduleRow]:
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
-    yield from _put(dialect, declaration, now_ms)
+    yield from _put(dialect, declaration, now_ms, declared=False)
     return (yield from _locked(dialect, declaration.name))
 
 

@@ -180,8 +180,12 @@ class TestDeclaredSchedules:
             ran.append("digest")
 
         assert jobs.schedules() == []
+        (unwritten,) = jobs.schedules(unwritten=True)
+        assert (unwritten.name, unwritten.cron, unwritten.declaration) == ("digest", "0 6 * * *", "new")
+        assert unwritten.next_run_at is None
         assert jobs.drain().total == 0
         assert [schedule.name for schedule in jobs.schedules()] == ["digest"]
+        assert jobs.schedules() == jobs.schedules(unwritten=True)
         clock.advance(3 * DAY)
         assert jobs.drain().succeeded == 3
         assert ran == ["digest"] * 3
@@ -207,6 +211,13 @@ class TestDeclaredSchedules:
         clock.advance(DAY)
         undeclared = start(None)
         assert len(ticks(undeclared)) == 4  # it stays until it is removed
+        assert [one.declaration for one in undeclared.schedules()] == ["gone"]
+        assert [one.declaration for one in changed.schedules()] == ["current"]
+        assert [one.declaration for one in open_queue(clock=clock).schedules()] == ["unknown"]
+        changed.add_schedule("digest", "digest", cron="0 18 * * *", catch_up="all")
+        assert [one.declaration for one in undeclared.schedules()] == [None]
+        changed.drain()
+        assert [one.declaration for one in changed.schedules()] == ["current"]
         undeclared.remove_schedule("digest")
         clock.advance(DAY)
         assert len(ticks(undeclared)) == 4
