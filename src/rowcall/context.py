@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
-from typing import Protocol, TypeVar, overload
+from typing import ParamSpec, Protocol, TypeVar, overload
 
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.errors import InvalidArguments, InvalidOption
@@ -14,6 +14,7 @@ from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 logger = logging.getLogger("rowcall")
 
@@ -38,11 +39,10 @@ class Attempted(Protocol):
     async def acomplete(self, result: object, connection: object) -> None: ...
 
 
-class Bindable(Protocol):
+class Bindable(Protocol[P]):
     """A task, or a task with options."""
 
-    @property
-    def bind(self) -> Callable[..., object]: ...
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> object: ...
 
 
 NOT_READ = object()
@@ -94,7 +94,12 @@ class Context:
             raise InvalidOption("share", f"must be a number from 0 to 1, got {share!r}")
         self._attempt.report(float(share), None if message is None else storable(str(message), DETAIL_LENGTH))
 
-    def continue_with(self, task: Bindable | str, *args: object, **arguments: object) -> None:
+    @overload
+    def continue_with(self, task: str, /, **arguments: object) -> None: ...
+    @overload
+    def continue_with(self, task: Bindable[P], /, *args: P.args, **arguments: P.kwargs) -> None: ...
+
+    def continue_with(self, task: object, /, *args: object, **arguments: object) -> None:
         """Enqueue another job when this one succeeds, in the same transaction.
 
             ctx.continue_with(ship, order_id=order_id)

@@ -13,8 +13,8 @@ from rowcall.declare.limits import limited
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
-from rowcall.operations.enqueue import Bound, enqueue, enqueue_many
-from rowcall.queue import Queue
+from rowcall.operations.enqueue import Bound, enqueue, enqueue_each, enqueue_many
+from rowcall.queue import Operation, Queue
 from rowcall.store.new_job import NewJob
 
 P = ParamSpec("P")
@@ -76,16 +76,29 @@ class Enqueuer(Generic[P, R]):
             raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
         return Bound(self._job, self._declared.arguments.to_json(args, kwargs))
 
-    def enqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
-        """Write one job for each dict of arguments, all in one transaction.
+    def enqueue_many(self, rows: Iterable[Mapping[str, object] | Bound]) -> list[Job[R]]:
+        """Write one job for each dict of arguments, all in one transaction. A bound call brings its options.
 
         >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
+        >>> send_email.enqueue_many([send_email.using(priority=9).bind("b@example.com", "hi")])  # doctest: +SKIP
         """
-        return self._queue.run(enqueue_many(self._queue, self._job(), self._payloads(rows), self._connection))
+        return self._queue.run(self._write_many(list(rows)))
 
-    async def aenqueue_many(self, rows: Iterable[Mapping[str, object]]) -> list[Job[R]]:
+    async def aenqueue_many(self, rows: Iterable[Mapping[str, object] | Bound]) -> list[Job[R]]:
         """Do what `enqueue_many` does in async code."""
-        return await self._queue.arun(enqueue_many(self._queue, self._job(), self._payloads(rows), self._connection))
+        return await self._queue.arun(self._write_many(list(rows)))
+
+    def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
+        plain = [row for row in rows if not isinstance(row, Bound)]
+        payloads = self._payloads(plain)
+        if len(plain) == len(rows):
+            return enqueue_many(self._queue, self._job(), payloads, self._connection)
+        others = iter(payloads)
+        calls = [row if isinstance(row, Bound) else Bound(self._job, next(others)) for row in rows]
+        for call in calls:
+            if call.job.type != self._declared.name:
+                raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {call!r}")
+        return enqueue_each(self._queue, calls, self._connection)
 
     def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
         to_json = self._declared.arguments.to_json

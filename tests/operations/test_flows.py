@@ -269,17 +269,17 @@ class TestGoingOn:
                 with pytest.raises(InvalidOption):
                     ctx.continue_with(wrong)
             with pytest.raises(InvalidArguments):
-                ctx.continue_with(send)
+                ctx.continue_with(send)  # type: ignore[call-overload]
             with pytest.raises(InvalidArguments):
-                ctx.continue_with(send, 5)
+                ctx.continue_with(send, 5)  # type: ignore[call-overload]
             with pytest.raises(InvalidOption, match="by name"):
-                ctx.continue_with("send", "a")
+                ctx.continue_with("send", "a")  # type: ignore[call-overload]
             with pytest.raises(InvalidOption, match="cannot have a key"):
                 ctx.continue_with(send.using(key="k"), "a")
             with pytest.raises(InvalidOption, match="cannot wait for other jobs"):
                 ctx.continue_with(send.using(after=blocker), "a")
             with pytest.raises(InvalidOption, match="bound to its arguments already"):
-                ctx.continue_with(send.bind("a"), "b")  # type: ignore[arg-type]
+                ctx.continue_with(send.bind("a"), "b")  # type: ignore[call-overload]
 
         self.run(file, body)
         assert [job.type for job in file.list().jobs] == ["begin", "blocker"]

@@ -50,7 +50,15 @@ def index(ctx: Context, items: list[dict[str, int]]) -> list[int]:
 def render(pages: int) -> None: ...
 
 
+@jobs.task
+def order(ctx: Context, number: int) -> None:
+    ctx.continue_with(send_email, "a@example.com", subject="hi")
+    ctx.continue_with(thumbnail.using(delay=60), Path("a.png"), size=64)
+    ctx.continue_with("by_name", anything=1)
+
+
 # right: no error below
+send_email.enqueue_many([{"to": "a"}, send_email.using(priority=1).bind("b")])
 digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
 send_email.enqueue("a@example.com", subject="Order confirmed")
@@ -138,11 +146,15 @@ asyncio.run(send_email.aenqueue(42))  # arg-type
 jobs.enqueue("send_email", {"to": "a"}, nonsense=1)  # call-arg
 jobs.cancel("mail")  # call-overload
 jobs.cancel(1, queue="mail")  # call-overload
-jobs.retry(key="x")  # call-overload
+jobs.retry(kye="x")  # call-overload
 
 
 def pass_context(ctx: Context) -> None:
     thumbnail.enqueue(ctx, Path("a.png"))  # arg-type
+    ctx.continue_with(send_email, 42)  # call-overload
+    ctx.continue_with(thumbnail.using(delay=1))  # call-overload
+    ctx.continue_with(send_email, "a", cc="b")  # call-arg
+    ctx.continue_with("by_name", 1)  # call-overload
 """
 
 REVEALED = [
@@ -195,7 +207,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 26
+    assert len(findings.errors) == 30
     assert findings.revealed == REVEALED
 
 

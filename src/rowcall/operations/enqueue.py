@@ -185,6 +185,19 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     return _jobs(job, payloads, inserted)
 
 
+def enqueue_each(queue: Queue, calls: Sequence[Bound], connection: object = None) -> Operation[list[Job]]:
+    """Write calls, each with its options, all in one transaction."""
+    context = queue.tracing.carried() if queue.tracing is not None else None
+    related = [
+        RelatedJob(
+            job=call.job if context is None else msgspec.structs.replace(call.job, trace_context=context),
+            payload=call.payload,
+        )
+        for call in calls
+    ]
+    return (yield from enqueue_related(queue, related, connection))
+
+
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
     if not inserted:
         return []

@@ -13,6 +13,27 @@ from rowcall.testing.conformance.fixtures import OpenQueue
 
 
 class TestEnqueue:
+    def test_rows_with_options_of_their_own(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def greet(name: str) -> None: ...
+
+        @jobs.task
+        def other() -> None: ...
+
+        bob, cem = greet.using(priority=9, key="b").bind("Bob"), greet.using(delay=60).bind("Cem")
+        made = greet.using(tags=["all"]).enqueue_many([{"name": "Ann"}, bob, cem])
+        assert [job.payload["name"] for job in made] == ["Ann", "Bob", "Cem"]
+        assert [(job.priority, job.tags, str(job.status)) for job in made] == [
+            (0, ("all",), "pending"),
+            (9, (), "pending"),
+            (0, (), "scheduled"),
+        ]
+        assert [jobs.get(job) for job in made] == made
+        with pytest.raises(InvalidOption, match="rows must be calls of 'greet'"):
+            greet.enqueue_many([{"name": "Dan"}, other.bind()])
+        assert greet.enqueue_many([greet.using(key="b").bind("Eve")])[0].duplicate
+        assert len(jobs.list().jobs) == 3
+
     def test_what_is_returned_is_what_is_stored(self, jobs: Rowcall) -> None:
         given = jobs.enqueue(
             "send",
