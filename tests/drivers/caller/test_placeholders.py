@@ -10,6 +10,7 @@ from rowcall.drivers.caller.placeholders import counted
     [
         ("select $1, $2", "select %s, %s", (0, 1)),
         ("select ?2 + ?1 + ?2", "select %s + %s + %s", (1, 0, 1)),
+        ("select $1::bigint", "select (%s)::bigint", (0,)),
         ("select 'a%' where x = $1", "select 'a%%' where x = %s", (0,)),
         ('select $1 from "tenant$1".job', 'select %s from "tenant$1".job', (0,)),
         ("select $1 from tenant$1.job", "select %s from tenant$1.job", (0,)),

@@ -33,4 +33,7 @@ def counted(sql: str) -> Counted:
 
 
 def _placeholder(found: re.Match[str]) -> str:
-    return "%s" if found[1] else found[0]
+    if not found[1]:
+        return found[0]
+    # psycopg2 writes values into the text, and `-9223372036854775808::bigint` casts before it negates: out of range
+    return "(%s)" if found.string.startswith("::", found.end()) else "%s"
