@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import struct
 import time
@@ -21,6 +22,7 @@ class App(NamedTuple):
     jobs: Rowcall
     noop_async: AsyncTask[[int, str], None]
     noop_sync: Task[[int, str], None]
+    slow_async: AsyncTask[[int, str], None]
     stamp_async: AsyncTask[[int], None]
     stamp_sync: Task[[int], None]
 
@@ -47,6 +49,10 @@ def open_app(url: str, stamps: Path | None = None) -> App:
         pass
 
     @jobs.task
+    async def slow_async(n: int, to: str) -> None:
+        await asyncio.sleep(0.005)
+
+    @jobs.task
     async def stamp_async(number: int) -> None:
         os.write(descriptor, STAMP.pack(number, time.monotonic_ns(), time.time_ns()))
 
@@ -54,7 +60,7 @@ def open_app(url: str, stamps: Path | None = None) -> App:
     def stamp_sync(number: int) -> None:
         os.write(descriptor, STAMP.pack(number, time.monotonic_ns(), time.time_ns()))
 
-    return App(jobs, noop_async, noop_sync, stamp_async, stamp_sync)
+    return App(jobs, noop_async, noop_sync, slow_async, stamp_async, stamp_sync)
 
 
 def read_stamps(path: Path) -> list[Stamp]:

@@ -13,12 +13,20 @@ from benchmarks.observer import Observer
 from benchmarks.workers import worker_processes
 
 
-def drain_rate(site: Site, ids: range, *, processes: int = 1, settled_down: bool = True, flows: bool = False) -> float:
+def drain_rate(
+    site: Site,
+    ids: range,
+    *,
+    processes: int = 1,
+    concurrency: int | None = None,
+    settled_down: bool = True,
+    flows: bool = False,
+) -> float:
     """Jobs per second of so many worker processes for these jobs, which are in the table already, or come of those."""
     with closing(Observer(site.url)) as observer:
         if settled_down:
             observer.settle_down()
-        with worker_processes(site, processes, flows=flows) as workers:
+        with worker_processes(site, processes, concurrency=concurrency, flows=flows) as workers:
             observer.wait_until_written(ids[-1], workers[0])
             ended = observer.wait_until_settled(ids, workers[0])
         observer.check_all_succeeded(ids)

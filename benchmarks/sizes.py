@@ -19,7 +19,7 @@ class Sizes:
     caller_statements: int = 5_000
     finished_jobs: int = 1_000_000
     future_jobs: int = 1_000_000
-    waiting_jobs: int = 200_000
+    waiting_jobs: int = 1_000_000
     unknown_jobs: int = 200_000
     pick_ups: int = 300
     delayed_jobs: int = 400
@@ -35,6 +35,7 @@ class Sizes:
     procrastinate_jobs: int = 4_000
     saq_jobs: int = 4_000
     churn_jobs: int = 2_000_000
+    snapshot_seconds: float = 60.0
     producing_seconds: float = 3.0
     busy_backlog: int = 150_000
     questions_finished: int = 9_500_000
@@ -75,6 +76,7 @@ QUICK = Sizes(
     procrastinate_jobs=100,
     saq_jobs=100,
     churn_jobs=12_000,
+    snapshot_seconds=1.0,
     producing_seconds=0.5,
     busy_backlog=20_000,
     questions_finished=20_000,

@@ -68,11 +68,17 @@ class WorkerProcess:
 
 @contextmanager
 def worker_processes(
-    site: Site, count: int = 1, *, stamps: Path | None = None, queue: str | None = None, flows: bool = False
+    site: Site,
+    count: int = 1,
+    *,
+    stamps: Path | None = None,
+    queue: str | None = None,
+    concurrency: int | None = None,
+    flows: bool = False,
 ) -> Iterator[list[WorkerProcess]]:
     """Start many workers together, each in a separate process."""
     errors = site.folder / "worker-errors.txt"
-    options = {"--stamps": stamps, "--queue": queue}
+    options = {"--stamps": stamps, "--queue": queue, "--concurrency": concurrency}
     given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
     given += ["--flows"] if flows else []
     workers: list[WorkerProcess] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol, cast
 
-CONTESTANTS = ("bare", "pgqueuer", "procrastinate", "saq")
+CONTESTANTS = ("bare", "graphile", "pgqueuer", "procrastinate", "saq")
 
 Begin = Callable[[], object]
 """Waits until all processes of the contest are ready."""

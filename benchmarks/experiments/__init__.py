@@ -40,7 +40,11 @@ _SQLITE = (
 )
 
 _POSTGRES = (
-    Experiment("drain", "drains: the bare ceiling, Rowcall, PgQueuer, procrastinate, SAQ", drain.measure_postgres),
+    Experiment(
+        "drain",
+        "drains: the bare ceiling, Rowcall, graphile-worker, PgQueuer, procrastinate, SAQ",
+        drain.measure_postgres,
+    ),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
     Experiment("caller", "enqueueing on the caller's connections: psycopg, asyncpg, SQLAlchemy Core", caller.measure),
     Experiment("backlog", "drains from a large table", backlog.measure_full),

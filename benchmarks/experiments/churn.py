@@ -1,9 +1,15 @@
-"""Drains from a table after many jobs have gone through it, vacuumed only by autovacuum with Rowcall's settings."""
+"""Drains from a table after many jobs have gone through it, vacuumed only by autovacuum with Rowcall's settings.
+
+At the end once more beside a reader whose snapshot is old: nothing that was deleted since can be vacuumed.
+"""
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from statistics import median
+
+import psycopg
 
 from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures, Site
@@ -22,16 +28,30 @@ def measure(bench: Bench) -> Figures:
             if turn >= turns - ENDS:
                 beside.append(_drain_of_a_new_table(bench))
             rates.append(_drain(bench, site))
+        beside_reader = _beside_reader(bench, site)
         table_mb, indexes_mb = _megabytes(site)
     return {
         "first": median(rates[:ENDS]),
         "last": median(rates[-ENDS:]),
         "slowest": min(rates),
+        "beside_reader": beside_reader,
         "new_table": median(beside),
         "jobs": turns * bench.sizes.drain_jobs,
         "table_mb": table_mb,
         "indexes_mb": indexes_mb,
     }
+
+
+def _beside_reader(bench: Bench, site: Site) -> float:
+    """Drain for as long as a reader keeps its snapshot, and return the rate of the last drain."""
+    with psycopg.connect(site.url) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("select count(*) from rowcall_ready")
+        until = time.monotonic() + bench.sizes.snapshot_seconds
+        rate = _drain(bench, site)
+        while time.monotonic() < until:
+            rate = _drain(bench, site)
+        return rate
 
 
 def _drain_of_a_new_table(bench: Bench) -> float:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures
+from benchmarks.contestants import graphile
 from benchmarks.database import path_of
 from benchmarks.draining import drain_rate
 from benchmarks.workers import report_of
+
+SLOW_SLOTS, SLOW_SECONDS = 100, 0.005
 
 
 def measure_sqlite(bench: Bench) -> Figures:
@@ -15,6 +20,7 @@ def measure_sqlite(bench: Bench) -> Figures:
         "ceiling": _in_a_file(bench, "bare", sizes.drain_jobs),
         "async": _rowcall(bench, sizes.drain_jobs),
         "sync": _rowcall(bench, sizes.drain_jobs, use_async=False),
+        "slow_share": _slow_share(bench),
         "huey_default": _in_a_file(bench, "huey_drain", sizes.huey_jobs, "default"),
         "huey_fastest": _in_a_file(bench, "huey_drain", sizes.fastest_huey_jobs, "fastest"),
     }
@@ -30,6 +36,8 @@ def measure_postgres(bench: Bench) -> Figures:
         "ceiling_of_two": _contestant(bench, "bare", jobs, processes=2),
         "async_of_two": _rowcall(bench, jobs, processes=2),
         "pgqueuer_of_two": _contestant(bench, "pgqueuer", jobs, processes=2),
+        "slow_share": _slow_share(bench),
+        **_graphile(bench, jobs),
         "procrastinate": _contestant(bench, "procrastinate", sizes.procrastinate_jobs),
         "saq": _contestant(bench, "saq", sizes.saq_jobs),
     }
@@ -41,6 +49,25 @@ def _rowcall(bench: Bench, jobs: int, *, use_async: bool = True, processes: int 
         with app.jobs:
             ids = enqueue_jobs(app.noop_async if use_async else app.noop_sync, jobs)
         return drain_rate(site, ids, processes=processes)
+
+
+def _slow_share(bench: Bench) -> float:
+    """The rate of jobs that wait for 5 ms, as a share of what 100 slots allow."""
+    with bench.fresh_site() as site:
+        app = open_app(site.url)
+        with app.jobs:
+            ids = enqueue_jobs(app.slow_async, bench.sizes.drain_jobs)
+        return drain_rate(site, ids, concurrency=SLOW_SLOTS) * SLOW_SECONDS / SLOW_SLOTS
+
+
+def _graphile(bench: Bench, jobs: int) -> Figures:
+    if (problem := graphile.missing()) is not None:
+        print(problem, file=sys.stderr)
+        return {}
+    return {
+        "graphile": _contestant(bench, "graphile", jobs),
+        "graphile_of_two": _contestant(bench, "graphile", jobs, processes=2),
+    }
 
 
 def _contestant(bench: Bench, name: str, jobs: int, *, processes: int = 1) -> float:

@@ -1,4 +1,4 @@
-"""One worker process, as `jobs.work()` runs it: worker URL [--stamps FILE] [--queue NAME] [--flows].
+"""One worker process, as `jobs.work()` runs it: worker URL [--stamps FILE] [--queue NAME] [--concurrency N] [--flows].
 
 Says that it is ready, then waits for the end of its input, so that several begin together.
 """
@@ -18,12 +18,13 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--stamps", type=Path)
     parser.add_argument("--queue")
+    parser.add_argument("--concurrency", type=int, default=10)
     parser.add_argument("--flows", action="store_true")
     given = parser.parse_args()
     jobs = flow_jobs(given.url) if given.flows else open_app(given.url, given.stamps).jobs
     print("ready", flush=True)
     sys.stdin.read()
-    jobs.work(queues=[given.queue] if given.queue else None)
+    jobs.work(queues=[given.queue] if given.queue else None, concurrency=given.concurrency)
 
 
 def flow_jobs(url: str) -> Rowcall:

@@ -24,7 +24,7 @@ from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open
 
-MOST_SETTLED = 1000
+MOST_SETTLED = 2000
 MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
 ASK_AGAIN_SECONDS = 0.05
