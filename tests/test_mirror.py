@@ -59,13 +59,7 @@ MISSING = {
     "store/sqlite/words.py",
     "store/statement.py",
     "worker/completion.py",
-    "worker/isolation/import_guard.py",
     "worker/isolation/child.py",
-    "worker/isolation/child_attempt.py",
-    "worker/isolation/child_process.py",
-    "worker/isolation/messages.py",
-    "worker/lanes/thread_lane.py",
-    "worker/upkeep/heartbeat.py",
 }
 
 
