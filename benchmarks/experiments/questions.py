@@ -29,6 +29,7 @@ def measure(bench: Bench) -> Figures:
             "stuck": jobs.stuck,
             "retries": jobs.retries,
             "errors": jobs.top_errors,
+            "failing": jobs.failing,
             "retention": jobs.retention,
         }
         figures = {f"{name}_ms": _slowest_ms(ask) for name, ask in questions.items()}

@@ -26,6 +26,7 @@ _OBSERVING = {
     "questions.stuck_ms": "`stuck` of 10,000,000 rows, ms",
     "questions.retries_ms": "`retries` of 10,000,000 rows, ms",
     "questions.errors_ms": "`top_errors` of 10,000,000 rows, ms",
+    "questions.failing_ms": "`failing` of 10,000,000 rows, ms",
     "questions.retention_ms": "`retention` of 10,000,000 rows, ms",
     "questions.first_page_ms": "first page of `list`, slowest of all filters, ms",
     "questions.hundredth_page_ms": "hundredth page of `list`, slowest of all filters, ms",

@@ -282,7 +282,7 @@ INDEXES = (
     "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
     "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
     "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
-    "create index <prefix>job_error on <job> (status, error_code, id <covering:type>) where error_code is not null",
+    "create index <prefix>job_error on <job> (status, error_code, type, id) where error_code is not null",
     "create index <prefix>job_key on <job> (type, key, id) where key is not null",
     "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
     "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",

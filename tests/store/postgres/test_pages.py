@@ -22,6 +22,7 @@ from rowcall.store.counts.queries import (
     RUNNING,
     UNFINISHED,
     UNFINISHED_ATTEMPTS,
+    WAITING_ERRORS,
     Group,
 )
 from rowcall.store.dialect import Filter, Order, Span
@@ -185,6 +186,7 @@ CASES = {
     "newest id": (DIALECT.ask(NEWEST_ID), ["rowcall_job_pkey()"], False),
     "arrivals": (DIALECT.ask(ARRIVALS, FINISHED, 1, 2), [BY_ID], False),
     "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed(error_code)"] * 3, False),
+    "waiting errors": (DIALECT.ask(WAITING_ERRORS), ["rowcall_job_error(status)"] * 2, False),
     "prune": (
         DIALECT.change(PRUNE, *GROUP, LATER_MS, 100),
         # also of the jobs that wait for it, and of its chain

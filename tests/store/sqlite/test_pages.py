@@ -184,6 +184,12 @@ def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(databa
     assert sorts(database, SQL.error_spans) == []
 
 
+def test_jobs_that_wait_for_a_retry_are_counted_along_their_index(database: sqlite3.Connection) -> None:
+    way = "SEARCH rowcall_job USING INDEX rowcall_job_error (status=?"
+    assert [line[: len(way)] for line in reads(database, SQL.waiting_errors)] == [way] * 2
+    assert sorts(database, SQL.waiting_errors) == []
+
+
 def test_tallies_and_minutes_are_taken_in_their_order(database: sqlite3.Connection) -> None:
     assert "SCAN rowcall_tally" in query_plan(database, SQL.remove_tallies)  # by id, up to the limit
     for name in ("remove_minutes", "prune_past", "past"):

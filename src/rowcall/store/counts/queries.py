@@ -246,14 +246,12 @@ _PAST = f"""
     select <ms:at>, {MINUTE_MS}, queue, type, outcome, error_code, jobs, waits, runs from <tally>
     where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
 PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
-# jobs that wait after an attempt with an error; the orders are those of the index, which has all that is counted
-_WAITING_ERROR = """
-    select * from (select error_code, type, id from <job> <indexed:job_error>
-                   where status = <{0}> and error_code is not null order by error_code, id) as {0}"""
-_WAITING_ERRORS = f"""
-    select error_code, type, count(*), max(id) from (
-      {_WAITING_ERROR.format("pending")} union all {_WAITING_ERROR.format("scheduled")}) as waiting
-    group by error_code, type"""
+# jobs that wait after an attempt with an error, counted along the index
+_WAITING_ERRORS = " union all ".join(
+    f"""select error_code, type, count(*), max(id) from <job> <indexed:job_error>
+    where status = <{status}> and error_code is not null group by error_code, type"""
+    for status in ("pending", "scheduled")
+)
 WAITING_ERRORS = Query(
     "waiting_errors",
     (),

@@ -109,7 +109,7 @@ _SCHEDULED = Source("job_scheduled", "status = <scheduled>", ("queue", "type"))
 _BLOCKED = Source("job_blocked", "status = <blocked>", ("queue", "type"))
 FINISHED_SOURCE = Source("job_finished", "finished_at is not null", ("status", "queue", "type"))
 BY_END = Source("job_aged", "finished_at is not null", ("status", "queue", "type"), ("finished_at", "id"))
-BY_ERROR = Source("job_error", "error_code is not null", ("status", "error_code"))
+BY_ERROR = Source("job_error", "error_code is not null", ("status", "error_code", "type"))
 # of these the group is given; a chain is read as a whole
 BY_ID = Source("", "true", ())
 BY_KEY = Source("job_key", "key is not null", ("type", "key"))
