@@ -104,6 +104,7 @@ class Context:
 
             ctx.continue_with(ship, order_id=order_id)
             ctx.continue_with(ship.using(delay=60), order_id=order_id)
+            ctx.continue_with(ship.using(after=parts), order_id=order_id)  # when these jobs have succeeded, too
 
         Both become steps of one chain. `ctx.previous` of the next step is what this handler returns, and the result
         of the chain is the result of its last step.

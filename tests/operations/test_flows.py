@@ -261,8 +261,6 @@ class TestGoingOn:
         @file.task
         def send(to: str) -> None: ...
 
-        blocker = file.enqueue("blocker", delay=60)
-
         def body(ctx: Context) -> None:
             wrong: Any
             for wrong in (None, 5, print, ""):
@@ -276,13 +274,11 @@ class TestGoingOn:
                 ctx.continue_with("send", "a")  # type: ignore[call-overload]
             with pytest.raises(InvalidOption, match="cannot have a key"):
                 ctx.continue_with(send.using(key="k"), "a")
-            with pytest.raises(InvalidOption, match="cannot wait for other jobs"):
-                ctx.continue_with(send.using(after=blocker), "a")
             with pytest.raises(InvalidOption, match="bound to its arguments already"):
                 ctx.continue_with(send.bind("a"), "b")  # type: ignore[call-overload]
 
         self.run(file, body)
-        assert [job.type for job in file.list().jobs] == ["begin", "blocker"]
+        assert [job.type for job in file.list().jobs] == ["begin"]
 
 
 def execute(url: str, sql: str) -> None:

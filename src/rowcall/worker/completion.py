@@ -7,7 +7,6 @@ from collections.abc import Callable
 import msgspec
 
 from rowcall.declare.limits import with_limits
-from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
@@ -56,8 +55,6 @@ class Completion:
         """Return the next step of a chain, as it will be written."""
         bound = bind(self.queue, task, arguments, options)
         job = with_limits(step_job(bound), bound.payload)
-        if job.after:
-            raise InvalidOption("after", "a step that is added to a chain cannot wait for other jobs")
         if self.queue.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
         then = Then(with_limits(job, bound.payload), self.blobs.stored(job.type, bound.payload))

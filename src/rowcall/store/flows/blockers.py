@@ -142,7 +142,7 @@ def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
     for edge in edges:
         job_id = _blocker_of(edge, last)
         if job_id not in existing:
-            ended.append(_gone(edge))
+            ended.append(gone(edge))
         elif job_id in locked and (not edge.of_chain or same.get(edge.blocker_id) == last.get(edge.blocker_id)):
             found = EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, *locked[job_id])
             if found.status in FINISHED and _is_resolved_by(found):
@@ -170,7 +170,7 @@ def _blocker_of(edge: UnsureEdge, last_steps: dict[int, int]) -> int:
     return last_steps.get(edge.blocker_id, edge.blocker_id) if edge.of_chain else edge.blocker_id
 
 
-def _gone(edge: UnsureEdge) -> EndedEdge:
+def gone(edge: UnsureEdge) -> EndedEdge:
     """Return the end of an edge whose blocker was deleted: it can never be retried."""
     on_failure = "fail" if edge.on_failure == "wait" else edge.on_failure
     return EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, on_failure, Status.FAILED, GONE_CODE)

@@ -14,8 +14,18 @@ from rowcall.store.blobs.references import refer_to
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows import queries
-from rowcall.store.flows.blockers import resolve
-from rowcall.store.flows.queries import Blocker, Edge, Holder, Replacement, Standing, Unique, inserted_fields
+from rowcall.store.flows.blockers import gone, resolve
+from rowcall.store.flows.queries import (
+    Blocker,
+    Edge,
+    EndedEdge,
+    Holder,
+    Replacement,
+    Standing,
+    Unique,
+    UnsureEdge,
+    inserted_fields,
+)
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Awaited, Inserted, NewJob
@@ -166,6 +176,29 @@ def _wait(
     return {
         position: msgspec.structs.replace(row, status=str(written[row.id].status)) for position, row in inserted.items()
     }
+
+
+def wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_ms: int | None) -> Plan[None]:
+    """Write the edges of jobs that were just inserted as blocked. A blocker that is gone has failed."""
+    edges: list[Edge] = []
+    ended: list[EndedEdge] = []
+    over: list[tuple[int, int]] = []
+    awaited = {one.blocker for _, job in jobs for one in job.after}
+    if not awaited:
+        return
+    (standing,) = yield from dialect.ask(queries.STANDING, [(one.job_id, int(one.of_chain)) for one in awaited])
+    for job_id, job in jobs:
+        for number, (blocker, *_) in enumerate(job.after):
+            ends = (blocker.job_id, int(blocker.of_chain), job_id)
+            edges.append(Edge(*ends, number, job.on_blocker_failure, int(not dialect.one_writer)))
+            if blocker not in standing:
+                ended.append(gone(UnsureEdge(*ends, job.on_blocker_failure)))
+            elif standing[blocker].status in FINISHED:
+                over.append((blocker.job_id, job_id))
+    yield from dialect.ask(queries.INSERT_EDGES, edges)
+    if over:
+        ended += (yield from dialect.ask(queries.ENDS_OF, over))[0]
+    yield from resolve(dialect, ended, now_ms)
 
 
 def _mark_chains(dialect: Dialect, related: Sequence[RelatedJob], inserted: dict[int, Inserted]) -> Plan[None]:

@@ -17,7 +17,7 @@ from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Tallies, broken, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import resolve_ended
-from rowcall.store.flows.enqueue import insert_each
+from rowcall.store.flows.enqueue import insert_each, wait_for_others
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
@@ -47,7 +47,8 @@ class Then(msgspec.Struct, frozen=True):
         """Return it as the step after that job."""
         begins = chain_id is None
         place = (job_id, 1) if begins else (chain_id, (chain_index or 0) + 1)
-        job = msgspec.structs.replace(self.job, chain_id=place[0], chain_index=place[1])
+        blocked = bool(self.job.after)
+        job = msgspec.structs.replace(self.job, chain_id=place[0], chain_index=place[1], blocked=blocked)
         return Then(job, self.payload, begins)
 
 
@@ -196,6 +197,8 @@ def _write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int |
         return
     inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
+    written = [(row.id, then.job) for row, then in zip(inserted, steps.values(), strict=True)]
+    yield from wait_for_others(dialect, written, now_ms)
 
 
 def write_next_step(dialect: Dialect, job_id: int, then: Then, now_ms: int | None) -> Plan[None]:

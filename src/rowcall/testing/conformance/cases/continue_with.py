@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal
 
 import pytest
 
@@ -13,6 +14,53 @@ from rowcall.testing.conformance.store import Store
 
 
 class TestGoingOn:
+    def test_a_handler_fans_out_and_the_chain_waits_for_all(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def part(number: int) -> int:
+            return number * 10
+
+        @jobs.task
+        def split(ctx: Context) -> str:
+            done, *parts = [part.enqueue(number) for number in (1, 2, 3)]
+            jobs.complete(done.id, "already")
+            ctx.continue_with(join.using(after=[done, *parts]), "all")
+            return "split"
+
+        @jobs.task
+        def join(ctx: Context, what: str) -> object:
+            return [what, ctx.previous, ctx.blockers]
+
+        job = split.enqueue()
+        jobs.drain()
+        chain = jobs.chain(job.id)
+        assert (chain.status, chain.result) == ("succeeded", ["all", "split", ["already", 20, 30]])
+        assert [blocker.open for blocker in jobs.blockers(chain.steps[1])] == [False, False, False]
+
+    @pytest.mark.parametrize("on_failure", ["fail", "run"])
+    def test_a_part_that_fails_or_is_gone(self, jobs: Rowcall, on_failure: Literal["fail", "run"]) -> None:
+        @jobs.task(max_attempts=1)
+        def part() -> None:
+            raise ValueError
+
+        @jobs.task
+        def join(ctx: Context) -> object:
+            return ctx.blockers
+
+        @jobs.task
+        def split(ctx: Context) -> None:
+            gone = part.using(delay=60).enqueue()
+            parts = [part.enqueue(), gone]
+            ctx.continue_with(join.using(after=parts, on_blocker_failure=on_failure))
+            jobs.delete(gone)
+
+        job = split.enqueue()
+        jobs.drain()
+        chain = jobs.chain(job.id)
+        if on_failure == "run":
+            assert (chain.status, chain.result) == ("succeeded", [None, None])
+        else:
+            assert (chain.status, chain.error_code) == ("failed", "BLOCKER:FAILED")
+
     def test_the_next_step_is_written_with_the_success_of_the_one_before(self, jobs: Rowcall) -> None:
         @jobs.task
         def count(ctx: Context, left: int) -> int:
