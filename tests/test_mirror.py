@@ -20,9 +20,6 @@ MISSING = {
     "drivers/blob_table.py",
     "drivers/blobs.py",
     "drivers/caller/aiosqlite.py",
-    "drivers/caller/asyncpg.py",
-    "drivers/caller/django.py",
-    "drivers/caller/sqlalchemy.py",
     "drivers/database.py",
     "operations/arguments.py",
     "operations/blobs.py",
@@ -34,7 +31,6 @@ MISSING = {
     "store/control/actions.py",
     "store/control/bulk_actions.py",
     "store/counts/queries.py",
-    "store/counts/questions.py",
     "store/dialect.py",
     "store/flows/chains.py",
     "store/flows/enqueue.py",
@@ -58,7 +54,6 @@ MISSING = {
     "store/sqlite/dialect.py",
     "store/sqlite/words.py",
     "store/statement.py",
-    "worker/completion.py",
     "worker/isolation/child.py",
 }
 

@@ -112,23 +112,6 @@ def test_behind_a_pooler(postgresql_sites: tuple[Site, Site], pgbouncer: PgBounc
     assert case.sent_to == ["1", "3", "5", "7"]
 
 
-def test_asyncpg_behind_a_pooler(postgresql_sites: tuple[Site, Site], pgbouncer: PgBouncer) -> None:
-    case = Case(BY_NAME["asyncpg"], *postgresql_sites)
-
-    async def scenario() -> None:
-        database = pgbouncer.url(database_of(case.site.database))
-        connection = await asyncpg.connect(database, statement_cache_size=0)
-        for number in range(8):
-            transaction = connection.transaction()
-            await transaction.start()
-            await case.site.send.using(connection=connection, queue=case.queue).aenqueue(str(number))
-            await (transaction.commit() if number % 2 else transaction.rollback())
-        await connection.close()
-
-    asyncio.run(scenario())
-    assert case.sent_to == ["1", "3", "5", "7"]
-
-
 # --- schemas --------------------------------------------------------------------------------------
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from rowcall import InvalidOption, Job
 from tests.drivers.caller.callers.base import Caller, Kind
-from tests.drivers.caller.callers.kinds import BY_NAME, KINDS
+from tests.drivers.caller.callers.kinds import KINDS
 from tests.drivers.caller.queue_site import Case, Site
 
 OF_DRIVERS = [kind for kind in KINDS if kind.name.startswith(("psycopg", "asyncpg"))]
@@ -57,20 +55,5 @@ def test_a_connection_that_was_closed_since(of_a_driver: Case) -> None:
         ):
             await mine.enqueue(send, "refused")
         await mine.open()
-
-    case.run(scenario)
-
-
-def test_numbers_that_asyncpg_returns_as_text_since(postgresql_sites: tuple[Site, Site]) -> None:
-    case = Case(BY_NAME["asyncpg"], *postgresql_sites)
-
-    async def scenario(mine: Caller) -> None:
-        connection: Any = mine.connection
-        await mine.begin()
-        await mine.enqueue(case.send(mine), "known")
-        await connection.set_type_codec("int8", schema="pg_catalog", encoder=str, decoder=str)
-        job = await mine.enqueue(case.send(mine), "after")
-        await mine.commit()
-        assert case.written[1] == job
 
     case.run(scenario)
