@@ -329,22 +329,54 @@ class Rowcall:
         """
         return Transaction(self._queue)
 
-    def flow(self, *, connection: object = None) -> Flow:
-        """Return an empty graph of jobs, which is written in one transaction: the queue's, or the caller's."""
-        return Flow(self._queue, connection)
+    def flow(
+        self,
+        *,
+        key: str | None = None,
+        key_window: float | timedelta | None = None,
+        on_duplicate: Literal["return", "raise"] | None = None,
+        connection: object = None,
+    ) -> Flow:
+        """Return an empty graph of jobs, which is written in one transaction: the queue's, or the caller's.
+
+        With a `key`, it is written once: if its first job exists with that key, `enqueue` returns that job alone, with
+        `duplicate` set, or raises `DuplicateJob`.
+        """
+        return Flow(self._queue, connection, flows.flow_key(key, key_window, on_duplicate))
 
     # chains
 
-    def start_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
+    def start_chain(
+        self,
+        steps: Sequence[Bound],
+        *,
+        key: str | None = None,
+        key_window: float | timedelta | None = None,
+        on_duplicate: Literal["return", "raise"] | None = None,
+        connection: object = None,
+    ) -> Chain:
         """Enqueue steps, each of which starts when the one before has succeeded, and can read its result.
 
         >>> jobs.start_chain([fetch.bind("a.csv"), load.bind(), report.bind()])  # doctest: +SKIP
-        """
-        return self._queue.run(flows.start_chain(self._queue, steps, connection))
 
-    async def astart_chain(self, steps: Sequence[Bound], *, connection: object = None) -> Chain:
+        With a `key`, which belongs to the first task, a second call returns the chain that exists, with `duplicate`
+        set, or raises `DuplicateJob`; for `key_window` seconds, or for as long as the chain is kept.
+        """
+        whole = flows.flow_key(key, key_window, on_duplicate)
+        return self._queue.run(flows.start_chain(self._queue, steps, whole, connection))
+
+    async def astart_chain(
+        self,
+        steps: Sequence[Bound],
+        *,
+        key: str | None = None,
+        key_window: float | timedelta | None = None,
+        on_duplicate: Literal["return", "raise"] | None = None,
+        connection: object = None,
+    ) -> Chain:
         """`start_chain`, for async code."""
-        return await self._queue.arun(flows.start_chain(self._queue, steps, connection))
+        whole = flows.flow_key(key, key_window, on_duplicate)
+        return await self._queue.arun(flows.start_chain(self._queue, steps, whole, connection))
 
     def chain(self, chain: Chain | Job | int) -> Chain:
         """Return the chain with its steps. `JobNotFound` if there is none with this id."""

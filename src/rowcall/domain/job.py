@@ -155,6 +155,7 @@ class Chain(Value, frozen=True, kw_only=True):
     result: object = None
     error_code: str | None = None
     error_detail: str | None = None
+    duplicate: bool = False
     steps: tuple[Job, ...] = ()
 
 

@@ -209,13 +209,17 @@ def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) ->
     return [first, *rest]
 
 
-def enqueue_related(queue: Queue, related: Sequence[RelatedJob], connection: object) -> Operation[list[Job]]:
-    """Write all of them in one transaction: the caller's, or one of the queue."""
+def enqueue_related(
+    queue: Queue, related: Sequence[RelatedJob], connection: object, *, whole: bool = False
+) -> Operation[list[Job]]:
+    """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
     wanted = [with_key(item) for item in related]
     connection = innermost_block(queue.database) if connection is None else connection
     if connection is None:
         stored = yield from _stored(queue, wanted)
-        return _related_jobs(wanted, (yield from Write(write_related, queue.dialect, stored, queue.now_ms())))
+        return _related_jobs(
+            wanted, (yield from Write(write_related, queue.dialect, stored, queue.now_ms(), whole=whole))
+        )
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
@@ -225,7 +229,7 @@ def enqueue_related(queue: Queue, related: Sequence[RelatedJob], connection: obj
         seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
         if seen is not None:
             committed = yield from Read(read_committed(queue.dialect, stored, seen, queue.now_ms()))
-    plan = write_related(dialect, stored, queue.now_ms(), committed)
+    plan = write_related(dialect, stored, queue.now_ms(), committed, whole=whole)
     plan = blobs.on_caller_connection(dialect, [item.payload for item in stored], plan)
     return _related_jobs(wanted, (yield from OnCallerConnection(target, plan)))
 
@@ -262,7 +266,7 @@ def with_key(item: RelatedJob) -> RelatedJob:
 def _related_jobs(related: Sequence[RelatedJob], enqueued: Sequence[Inserted | Job]) -> list[Job]:
     return [
         one if isinstance(one, Job) else written_job(item.job, payload_from_row(item.payload), one)
-        for item, one in zip(related, enqueued, strict=True)
+        for item, one in zip(related, enqueued, strict=False)  # a flow that exists is its first job alone
     ]
 
 

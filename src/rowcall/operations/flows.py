@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from rowcall.declare.option_checks import awaited_of, one_or_more
-from rowcall.domain.errors import InvalidOption, RowcallError
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
+from rowcall.domain.errors import ChainNotFound, InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json
 from rowcall.drivers.blobs import refers
+from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
     checked_actor,
@@ -21,11 +25,11 @@ from rowcall.operations.arguments import (
     id_before,
 )
 from rowcall.operations.enqueue import Bound, enqueue_related
-from rowcall.operations.steps import Blocking, Read, Write, write
+from rowcall.operations.steps import Blocking, Read, Write, read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
 from rowcall.store.flows.enqueue import RelatedJob
-from rowcall.store.flows.queries import ChainFilter
+from rowcall.store.flows.queries import ChainFilter, Unique
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob
 
@@ -53,8 +57,9 @@ class Flow:
     Or `with jobs.flow() as flow:`, which enqueues at the end of the block, unless it raises.
     """
 
-    def __init__(self, queue: Queue, connection: object = None) -> None:
+    def __init__(self, queue: Queue, connection: object = None, key: FlowKey | None = None) -> None:
         self._queue = queue
+        self._key = key
         self._connection = connection
         self._related: list[RelatedJob] = []
         self._nodes: list[Node] = []
@@ -102,7 +107,8 @@ class Flow:
             raise _already_enqueued()
         self._enqueued = True
         try:
-            jobs = yield from enqueue_related(self._queue, self._traced(), self._connection)
+            whole = self._key is not None
+            jobs = yield from enqueue_related(self._queue, self._with_key(), self._connection, whole=whole)
         except RowcallError:  # nothing was written
             self._enqueued = False
             raise
@@ -137,6 +143,13 @@ class Flow:
             raise InvalidOption("after", "names a job of another flow: enqueue that one first, and pass its jobs")
         return node.index
 
+    def _with_key(self) -> list[RelatedJob]:
+        related = self._traced()
+        if self._key is None or not related:
+            return related
+        job = msgspec.structs.replace(related[0].job, key=self._key.key, unique=self._key.unique)
+        return [msgspec.structs.replace(related[0], job=job), *related[1:]]
+
     def _traced(self) -> list[RelatedJob]:
         tracing = self._queue.tracing
         context = tracing.carried() if tracing is not None else None
@@ -148,6 +161,9 @@ class Flow:
         ]
 
     def _written(self, jobs: list[Job]) -> list[Job]:
+        if self._key is not None and jobs and jobs[0].duplicate:
+            self._nodes[0].job = jobs[0]
+            return jobs
         ids = [job.id for job in jobs]
         for node, item in zip(self._nodes, self._related, strict=True):
             job = jobs[node.index]
@@ -157,11 +173,40 @@ class Flow:
         return [node.job for node in self._nodes if node.job is not None]
 
 
-def start_chain(queue: Queue, steps: Sequence[Bound], connection: object) -> Operation[Chain]:
-    flow = Flow(queue, connection)
+class FlowKey(NamedTuple):
+    """The key of a whole chain or flow, which its first job has."""
+
+    key: str
+    unique: Unique
+
+
+def flow_key(key: str | None, key_window: float | timedelta | None, on_duplicate: str | None) -> FlowKey | None:
+    given = checked({"key": key, "key_window": key_window, "on_duplicate": on_duplicate}, ENQUEUE_OPTIONS)
+    if given.key is None:
+        for option, value in (("key_window", key_window), ("on_duplicate", on_duplicate)):
+            if value is not None:
+                raise InvalidOption(option, "has no effect without a key; add key=…")
+        return None
+    if not isinstance(given.key, str):
+        raise InvalidOption("key", f"must be a text for a chain or a flow, got {key!r}")
+    if on_duplicate == "replace":
+        raise InvalidOption("on_duplicate", 'must be "return" or "raise" for a chain or a flow, got "replace"')
+    unique = Unique(scope="any", window_ms=given.key_window_ms, on_duplicate=on_duplicate or "return")
+    return FlowKey(given.key, unique)
+
+
+def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, connection: object) -> Operation[Chain]:
+    flow = Flow(queue, connection, key)
     flow._add_chain("steps", steps)
     jobs = yield from flow._write()
     first = jobs[0]
+    if first.duplicate:
+        inside = innermost_block(queue.database) if connection is None else connection
+        try:
+            found = yield from read(queue, inside, chains.get, checked_chain_id(first))
+        except ChainNotFound:  # it was committed after the caller's transaction took its snapshot
+            found = yield from read(queue, None, chains.get, checked_chain_id(first))
+        return msgspec.structs.replace(found, duplicate=True)
     return Chain(
         id=first.id,
         type=first.type,

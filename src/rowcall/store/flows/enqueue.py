@@ -91,17 +91,24 @@ def _holders(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None
 
 
 def write_related(
-    dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None, committed: Committed | None = None
+    dialect: Dialect,
+    related: Sequence[RelatedJob],
+    now_ms: int | None,
+    committed: Committed | None = None,
+    *,
+    whole: bool = False,
 ) -> Plan[list[Inserted | Job]]:
     """Write all jobs or none; return each new row, or the job that already has the key.
 
-    Every check comes before the first write.
+    Every check comes before the first write. `whole`: if the first job exists, so do the others; return that job alone.
     """
     if not related:
         return []
     yield from dialect.ask(queries.BEGIN_WRITING)
     standing = yield from _standing(dialect, related)
     taken = yield from _reserve_keys(dialect, related, committed, now_ms)
+    if whole and 0 in taken:
+        return [(yield from _existing(dialect, {0: taken[0]}, {}))[0]]
     new = [position for position in range(len(related)) if position not in taken]
     inserted: dict[int, Inserted] = {}
     if new:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -11,6 +11,7 @@ from rowcall import (
     Cancel,
     Chain,
     Context,
+    DuplicateJob,
     Fail,
     InvalidOption,
     JobFailed,
@@ -52,6 +53,59 @@ def places(chain: Chain) -> list[tuple[int | None, int | None]]:
 
 
 class TestFixedChains:
+    def test_a_key_starts_one_chain(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def step() -> None: ...
+
+        steps = [step.bind(), step.bind()]
+        chain = jobs.start_chain(steps, key="hook-7")
+        again = jobs.start_chain(steps, key="hook-7")
+        assert (again.id, again.duplicate, chain.duplicate, len(again.steps)) == (chain.id, True, False, 2)
+        jobs.drain()
+        done = jobs.start_chain(steps, key="hook-7")  # also when its first step, or all of it, has ended
+        assert (done.id, done.status) == (chain.id, "succeeded")
+        with pytest.raises(DuplicateJob):
+            jobs.start_chain(steps, key="hook-7", on_duplicate="raise")
+        with jobs.transaction():
+            inside = jobs.start_chain(steps, key="hook-8")
+            assert jobs.start_chain(steps, key="hook-8").id == inside.id
+        assert len(jobs.list_chains().chains) == 2
+
+    def test_a_key_writes_one_flow(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def step() -> None: ...
+
+        made = []
+        for _ in range(2):
+            flow = jobs.flow(key="order-7")
+            first = flow.add(step.bind())
+            flow.add(step.bind(), after=first)
+            made.append(flow.enqueue())
+        (first_job, _), (again,) = made
+        assert (again.id, again.duplicate) == (first_job.id, True)
+        assert len(jobs.list().jobs) == 2
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {"key": ""},
+            {"key": len},
+            {"key_window": 5},
+            {"key": "a", "on_duplicate": "replace"},
+            {"on_duplicate": "raise"},
+        ],
+        ids=str,
+    )
+    def test_a_key_that_is_refused(self, jobs: Rowcall, given: dict[str, Any]) -> None:
+        @jobs.task
+        def step() -> None: ...
+
+        with pytest.raises(InvalidOption):
+            jobs.start_chain([step.bind()], **given)
+        with pytest.raises(InvalidOption):
+            jobs.flow(**given)
+        assert jobs.list().jobs == []
+
     def test_each_step_starts_when_the_one_before_has_succeeded_and_reads_its_result(self, jobs: Rowcall) -> None:
         add = adding(jobs)
         chain = jobs.start_chain([add.bind(1), add.bind(10), add.bind(100)])

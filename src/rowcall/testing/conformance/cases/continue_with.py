@@ -21,7 +21,7 @@ class TestGoingOn:
 
         @jobs.task
         def split(ctx: Context) -> str:
-            done, *parts = [part.enqueue(number) for number in (1, 2, 3)]
+            done, *parts = part.using(delay=60).enqueue(1), part.enqueue(2), part.enqueue(3)
             jobs.complete(done.id, "already")
             ctx.continue_with(join.using(after=[done, *parts]), "all")
             return "split"
