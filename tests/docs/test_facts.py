@@ -182,6 +182,8 @@ def test_every_command_and_option_has_its_example() -> None:
         assert command is not None
         text = section(page, f"rowcall {name}")
         assert f"\nrowcall {name}" in text
+        if "(#filters)" in text:
+            text += section(page, "rowcall jobs")
         options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
         for option in options:
             assert f"`{option.opts[0]}`" in text, f"{name} {option.opts[0]}"

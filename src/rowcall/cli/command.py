@@ -5,17 +5,22 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 
 from rowcall.base.text import one_line
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
+from rowcall.operations.arguments import JobFilter
+from rowcall.operations.control import RetryFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_SELECTING = {*JobFilter.__annotations__, *RetryFilter.__annotations__}
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 
@@ -69,6 +74,8 @@ def queue_command(
             if isinstance(app, tuple):
                 app, rest = split_app(app, url)
                 options["words"] = parse(rest)
+                if parse is optional_job_ids and not rest and not given_options(options).keys() & _SELECTING:
+                    raise click.UsageError("give job ids, or a filter such as --queue")
             target = opened(app, url)
             with target.jobs:
                 return function(target, **options)
@@ -113,6 +120,11 @@ def typed_seconds(typed: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
+def given_options(options: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options that were typed."""
+    return {name: value for name, value in options.items() if not (value is None or value == () or value is False)}
+
+
 def typed_option(name: str) -> str:
     """Return an option as it is typed."""
     return f"--{name.replace('_', '-')}"
@@ -124,8 +136,38 @@ def warn(doubt: str) -> None:
         click.echo(f"warning: {one_line(doubt)}", err=True)
 
 
+def typed_time(typed: str) -> datetime:
+    example = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
+    try:
+        found = datetime.fromisoformat(typed)
+    except ValueError:
+        raise click.BadParameter(f"{typed!r} is not a time; {example}") from None
+    if found.tzinfo is None:
+        raise click.BadParameter(f"{typed!r} has no time zone; {example}")
+    return found
+
+
+def typed_object(typed: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(typed, type=dict[str, object])
+    except msgspec.DecodeError:
+        raise click.BadParameter(f"{typed!r} is not a JSON object; write it as '{{\"customer\": 7}}'") from None
+
+
 def selecting_options(function: F) -> F:
+    """Add the filters of `list`, without the status."""
     for option in (
+        click.option("--payload", type=typed_object, metavar="JSON", help="Only jobs with these values of arguments."),
+        click.option("--finished-before", type=typed_time, metavar="TIME", help="Only jobs that ended before."),
+        click.option("--finished-after", type=typed_time, metavar="TIME", help="Only jobs that ended at it or later."),
+        click.option("--created-before", type=typed_time, metavar="TIME", help="Only jobs enqueued before."),
+        click.option("--created-after", type=typed_time, metavar="TIME", help="Only jobs enqueued at it or later."),
+        click.option(
+            "--error-code", metavar="CODE", help="Only jobs with this error code; TIMEOUT:* for all that begin so."
+        ),
+        click.option("--worker", metavar="NAME", help="Only jobs whose latest attempt is of this worker."),
+        click.option("--chain", type=click.IntRange(min=1), metavar="ID", help="Only steps of this chain."),
+        click.option("--key", metavar="KEY", help="Only jobs with this key; needs --type."),
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
         click.option("--type", metavar="NAME", help="Only jobs of this task."),
         click.option("--queue", metavar="NAME", help="Only jobs of this queue."),

@@ -179,7 +179,7 @@ def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
         (["retry", "--status", "cancelled"], "retry all jobs with --status cancelled (now 3)?"),
         (["retry", "--type", "hello"], "retry all jobs with --type hello (now 0)?"),
         (["cancel", "--queue", "mail", "--limit", "1"], "cancel all jobs with --queue mail --limit 1 (now 1)?"),
-        (["cancel", "--tag", "nightly"], "cancel all jobs with --tag nightly?"),
+        (["cancel", "--tag", "nightly"], "cancel all jobs with --tag nightly (now 2)?"),
     ],
 )
 def test_the_question_says_how_many_there_are(queue: Rowcall, words: list[str], question: str) -> None:
@@ -202,3 +202,26 @@ def test_a_running_job_is_left_alone_and_what_to_do_is_said(run: Run, queue: Row
     assert result.stderr == f"error: job {job.id} is running: wait for it to end, or cancel it first\n"
     told = json.loads(run(command, "app:jobs", str(job.id), "--json").stdout)["jobs"][0]["error"]
     assert f"error: {told}\n" == result.stderr
+
+
+def test_all_that_match_any_filter(run: Run, queue: Rowcall) -> None:
+    first, second = queue.enqueue("hello", {"customer": 7}), queue.enqueue("hello", {"customer": 8})
+    listed = json.loads(run("jobs", "app:jobs", "--payload", '{"customer": 7}', "--json").stdout)
+    assert ([job["id"] for job in listed["jobs"]], listed["partial"]) == ([first.id], False)
+    moved = run("reschedule", "app:jobs", "--delay", "1h", "--payload", '{"customer": 7}', "--json")
+    assert json.loads(moved.stdout) == {"count": 1}
+    changed = run("set-priority", "app:jobs", "--priority", "3", "--status", "pending", "--status", "scheduled")
+    assert changed.stdout == "2 jobs now at 3\n"
+    assert run("delete", "app:jobs", "--created-before", "2001-01-01T00:00Z", "--json").stdout == '{"count":0}\n'
+    shown = run("jobs", "app:jobs", "--order", "oldest", "--status", "pending", "--status", "scheduled", "--json")
+    assert [job["id"] for job in json.loads(shown.stdout)["jobs"]] == [first.id, second.id]
+    assert run("delete", "app:jobs", "--limit", "1").exit_code == 2
+    assert run("delete", "app:jobs", "--all").stdout == "2 jobs deleted\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["--payload", "7"], ["--created-after", "today"], ["--created-after", "2001-01-01T00:00"], ["--key", "a"]]
+)
+def test_what_is_no_filter_is_wrong_use(run: Run, queue: Rowcall, words: list[str]) -> None:
+    for command in (["jobs"], ["cancel"]):
+        assert run(*command, "app:jobs", *words).exit_code == 2

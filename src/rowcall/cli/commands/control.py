@@ -1,12 +1,12 @@
 """`rowcall retry`, `cancel`, `complete`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
 
-`retry` and `cancel` also take a filter, and ask at a terminal before they change all jobs that match.
+All but `complete` also take a filter, and ask at a terminal before they change all jobs that match.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +17,15 @@ from rowcall.app import Rowcall
 from rowcall.base.text import one_line, printable
 from rowcall.cli.command import (
     Answer,
+    F,
+    given_options,
     job_ids,
     optional_job_ids,
     queue_command,
     selecting_options,
     typed_option,
     typed_seconds,
+    typed_time,
     warn,
 )
 from rowcall.cli.present.console import show
@@ -37,15 +40,22 @@ Act = Callable[[Rowcall, int], tuple[Job | None, str]]
 _NOT_FILTERS = {"limit", "rate"}
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing all matching jobs.")
 _limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N jobs.")
-_status_option = click.option("--status", metavar="STATE", help="Only jobs in this state.")
+_status_option = click.option(
+    "--status", metavar="STATE", multiple=True, help="Only jobs in this state; may be given several times."
+)
+_all_option = click.option("--all", is_flag=True, help="Every job, without a filter.")
+_UNFINISHED = (*WAITING, Status.RUNNING)
+_MOST_COUNTED, _PAGE = 10_000, 1_000
+
+
+def _filters(function: F) -> F:
+    for option in (_yes_option, _limit_option, _all_option, selecting_options, _status_option):
+        function = option(function)
+    return function
 
 
 @queue_command("retry", "Run finished jobs again.", words="[ID…]", parse=optional_job_ids)
-@click.option("--error-code", metavar="CODE", help="Only jobs with this error code, such as TIMEOUT:API or TIMEOUT:*.")
-@_status_option
-@selecting_options
-@_limit_option
-@_yes_option
+@_filters
 @click.option("--rate", type=float, metavar="N", help="Release N jobs per second.")
 def retry_command(target: Target, words: list[int], yes: bool, **options: object) -> Answer:
     """Run finished jobs again: those with the given ids, or all that match a filter.
@@ -69,10 +79,7 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
 
 
 @queue_command("cancel", "Cancel jobs that wait or run.", words="[ID…]", parse=optional_job_ids)
-@_status_option
-@selecting_options
-@_limit_option
-@_yes_option
+@_filters
 @click.option("--reason", metavar="TEXT", help="Reason to store with the job.")
 def cancel_command(target: Target, words: list[int], reason: str | None, yes: bool, **options: object) -> Answer:
     """Cancel the jobs with the given ids, or all that match a filter.
@@ -89,7 +96,7 @@ def cancel_command(target: Target, words: list[int], reason: str | None, yes: bo
         return job, f"is running on {job.worker}: it was asked to stop" if running else "cancelled"
 
     if given := _given_filter(words, options):
-        _confirm(target, "cancel", given, (*WAITING, Status.RUNNING), yes)
+        _confirm(target, "cancel", given, _UNFINISHED, yes)
         return _counted(target, given, target.jobs.cancel(reason=reason, **given), "cancelled, or asked to stop")
     return _act_on(target, words, cancel)
 
@@ -113,27 +120,36 @@ def complete_command(target: Target, words: list[int], result: str | None) -> An
     return _act_on(target, words, complete)
 
 
-@queue_command("delete", words="ID…", parse=job_ids)
-def delete_command(target: Target, words: list[int]) -> Answer:
-    """Delete jobs that are not running, with their history.
+@queue_command("delete", words="[ID…]", parse=optional_job_ids)
+@_filters
+def delete_command(target: Target, words: list[int], yes: bool, **options: object) -> Answer:
+    """Delete jobs that are not running, with their history: those with the given ids, or all that match a filter.
 
-    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if a job could not be deleted.
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
+    could not be deleted.
     """
 
     def delete(jobs: Rowcall, job_id: int) -> tuple[None, str]:
         jobs.delete(job_id)
         return None, "deleted"
 
+    if given := _given_filter(words, options):
+        _confirm(target, "delete", given, [status for status in Status if status is not Status.RUNNING], yes)
+        return _counted(target, given, target.jobs.delete(**given), "deleted")
     return _act_on(target, words, delete)
 
 
-@queue_command("reschedule", "Change the time of waiting jobs.", words="ID…", parse=job_ids)
+@queue_command("reschedule", "Change the time of waiting jobs.", words="[ID…]", parse=optional_job_ids)
 @click.option("--delay", type=typed_seconds, metavar="DURATION", help="Run after this time: 90s, 5m, 1h, 2d, …")
 @click.option("--run-at", metavar="TIME", help="Run at this time, with a time zone: 2026-01-02T09:00+00:00.")
-def reschedule_command(target: Target, words: list[int], delay: float | None, run_at: str | None) -> Answer:
-    """Change the time at which waiting jobs run: give --delay or --run-at.
+@_filters
+def reschedule_command(
+    target: Target, words: list[int], delay: float | None, run_at: str | None, yes: bool, **options: object
+) -> Answer:
+    """Change the time at which waiting jobs run, of the given ids or of all that match: give --delay or --run-at.
 
-    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if a job could not be rescheduled.
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
+    could not be rescheduled.
     """
     if (delay is None) == (run_at is None):
         raise click.UsageError(f"give --delay or --run-at{', not both' if run_at is not None else ''}")
@@ -143,33 +159,37 @@ def reschedule_command(target: Target, words: list[int], delay: float | None, ru
         job = jobs.reschedule(job_id, run_at=at, delay=delay)
         return job, f"is {job.status} for {moment(job.run_at)} UTC"
 
+    if given := _given_filter(words, options):
+        _confirm(target, "reschedule", given, WAITING, yes)
+        return _counted(target, given, target.jobs.reschedule(run_at=at, delay=delay, **given), "rescheduled")
     return _act_on(target, words, reschedule)
 
 
-@queue_command("set-priority", "Change the priority of jobs within their queue.", words="ID…", parse=job_ids)
+@queue_command("set-priority", "Change the priority of jobs within their queue.", words="[ID…]", parse=optional_job_ids)
 @click.option("--priority", type=int, required=True, metavar="N", help="The new priority; higher runs first.")
-def set_priority_command(target: Target, words: list[int], priority: int) -> Answer:
-    """Change the priority of jobs within their queue.
+@_filters
+def set_priority_command(target: Target, words: list[int], priority: int, yes: bool, **options: object) -> Answer:
+    """Change the priority of jobs within their queue: of the given ids, or of all that match a filter.
 
-    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}. Exit code 1 if a job could not be changed.
+    With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
+    could not be changed.
     """
 
     def set_priority(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
         job = jobs.set_priority(job_id, priority)
         return job, f"has priority {job.priority}"
 
+    if given := _given_filter(words, options):
+        _confirm(target, "set the priority of", given, _UNFINISHED, yes)
+        return _counted(target, given, target.jobs.set_priority(priority=priority, **given), f"now at {priority}")
     return _act_on(target, words, set_priority)
 
 
 def _time(given: str) -> datetime:
-    example = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
     try:
-        found = datetime.fromisoformat(given)
-    except ValueError:
-        raise click.UsageError(f"--run-at: {given!r} is not a time; {example}") from None
-    if found.tzinfo is None:
-        raise click.UsageError(f"--run-at: {given!r} has no time zone; {example}")
-    return found
+        return typed_time(given)
+    except click.BadParameter as error:
+        raise click.UsageError(f"--run-at: {error.message}") from None
 
 
 class Outcome(msgspec.Struct, kw_only=True, frozen=True):
@@ -210,12 +230,10 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
 
 def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of a filter; wrong use unless there are either ids or a filter."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given = given_options(options)
     said = " and ".join(map(typed_option, given))
     if ids and given:
         raise click.UsageError(f"give job ids or {said}, not both")
-    if not ids and not given:
-        raise click.UsageError("give job ids, or a filter such as --queue")
     if given and given.keys() <= _NOT_FILTERS:
         raise click.UsageError(f"{said} alone matches every job; add --status, --queue, --type or --tag")
     return given
@@ -225,10 +243,8 @@ def _confirm(target: Target, verb: str, given: Mapping[str, Any], statuses: Coll
     """Ask at a terminal. `statuses` are selected unless the filter names one."""
     if yes or not sys.stdin.isatty():
         return
-    named = " ".join(f"{typed_option(name)} {value}" for name, value in given.items())
-    matching = _count(target.jobs, given, statuses)
-    now = "" if matching is None else f" (now {matching:,})"
-    if not click.confirm(f"{verb} all jobs with {named}{now}?", err=True):
+    named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
+    if not click.confirm(f"{verb} all jobs with {named} (now {_count(target.jobs, given, statuses)})?", err=True):
         click.echo("nothing was changed", err=True)
         sys.exit(1)
 
@@ -239,19 +255,34 @@ def _counted(target: Target, given: Mapping[str, Any], count: int, said: str) ->
     return Answer({"count": count}, lambda: show(f"{counted(count, 'job')} {said}"))
 
 
-def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> int | None:
-    """Return how many jobs match now, if counts by state, queue and type can show it."""
-    if "tag" in given or "error_code" in given or {"queue", "type"} <= given.keys():
-        return None
-    wanted = [given["status"]] if "status" in given else statuses
-    stats = jobs.stats()
-    match given:
-        case {"queue": str(queue)}:
-            counts = stats.by_queue.get(queue, {})
-        case {"type": str(task)}:
-            counts = stats.by_type.get(task, {})
-        case _:
-            counts = stats.by_status
-    count = sum(counts.get(status, 0) for status in wanted)
-    limit: int | None = given.get("limit")
-    return count if limit is None else min(count, limit)
+def _each(value: object) -> Sequence[object]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _typed(name: str, value: object) -> str:
+    if value is True:
+        return typed_option(name)
+    typed = msgspec.json.encode(value).decode() if isinstance(value, dict) else value
+    return f"{typed_option(name)} {one_line(str(typed))}"
+
+
+def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> str:
+    """Return how many jobs match now, as far as they are counted."""
+    chosen = {name: value for name, value in given.items() if name not in ("limit", "rate", "all")}
+    wanted = chosen.pop("status", None) or [status.value for status in statuses]
+    most = given.get("limit")
+    if not chosen.keys() - {"queue"} or not chosen.keys() - {"type"}:
+        stats = jobs.stats()
+        by_name = {**stats.by_queue.get(str(chosen.get("queue")), {}), **stats.by_type.get(str(chosen.get("type")), {})}
+        counts = by_name if chosen else stats.by_status
+        count = sum(counts.get(Status(status), 0) for status in wanted if status in list(Status))
+        return f"{count if most is None else min(count, most):,}"
+    count, cursor = 0, None
+    while count < (most or _MOST_COUNTED):
+        page = jobs.list(status=wanted, limit=_PAGE, cursor=cursor, **chosen)
+        count, cursor = count + len(page.jobs), page.next_cursor
+        if cursor is None:
+            break
+        if page.partial:
+            return f"{count:,} or more"
+    return f"{count if most is None else min(count, most):,}{' or more' if most is None and cursor is not None else ''}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rowcall.cli.command import Answer, limit_option, queue_command, selecting_options
+from rowcall.cli.command import Answer, given_options, limit_option, queue_command, selecting_options
 from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import status_text, table_of
 from rowcall.cli.target import Target
@@ -21,16 +21,23 @@ from rowcall.overview.waiting import why_each
 
 
 @queue_command("jobs")
-@click.option("--status", type=click.Choice([status.value for status in Status]), help="Only jobs in this state.")
+@click.option(
+    "--status",
+    type=click.Choice([status.value for status in Status]),
+    multiple=True,
+    help="Only jobs in this state; may be given several times.",
+)
 @selecting_options
+@click.option("--order", type=click.Choice(["newest", "oldest"]), default="newest", help="Which jobs come first.")
 @limit_option
 @click.option("--cursor", metavar="CURSOR", help="Continue from the next_cursor of an earlier page.")
 def jobs_command(target: Target, **options: Any) -> Answer:
     """List jobs, newest first.
 
-    With --json: {"jobs": [{"id", "type", "queue", "payload", "status", …}, …], "next_cursor": "…" or null}.
+    With --json: {"jobs": [{"id", "type", "queue", "payload", "status", …}, …], "next_cursor": "…" or null,
+    "partial"}: whether the page ended because 100,000 jobs were looked at.
     """
-    page = target.jobs.list(**options)
+    page = target.jobs.list(**given_options(options))
     jobs = [scrubbed(target.queue.failures, job) for job in page.jobs]
     now = database_time(target.queue)
     running = any(job.status == Status.RUNNING for job in jobs)
@@ -44,17 +51,25 @@ def jobs_command(target: Target, **options: Any) -> Answer:
         found = target.queue.run(why_each(target.queue, waiting))
         return {job_id: scrubbed(target.queue.failures, why) for job_id, why in found.items()}
 
-    data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor}
-    return Answer(data, lambda: _show(jobs, page.next_cursor, states, whys(), now) if jobs else show(hint or "no jobs"))
+    data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor, "partial": page.partial}
+
+    def print_page() -> None:
+        if jobs:
+            _show(jobs, states, whys(), now)
+        else:
+            show(hint or "no jobs")
+        if page.next_cursor is not None:
+            more = "looked at 100,000 jobs, and more may match" if page.partial else "more"
+            show(f"\n{more}: add --cursor {shlex.quote(page.next_cursor)}", style="dim")
+
+    return Answer(data, print_page)
 
 
 def job_as_json(job: Job) -> dict[str, object]:
     return {name: value for name, value in job.to_dict().items() if name != "duplicate"}
 
 
-def _show(
-    jobs: list[Job], cursor: str | None, states: Mapping[str, str], whys: Mapping[int, Why], now: datetime
-) -> None:
+def _show(jobs: list[Job], states: Mapping[str, str], whys: Mapping[int, Why], now: datetime) -> None:
     columns: dict[str, Callable[[Job], object]] = {
         "id": lambda job: str(job.id),
         "type": lambda job: job.type,
@@ -70,5 +85,3 @@ def _show(
     if narrow and explained:
         show("")
         show(table_of(explained, {"id": columns["id"]} | details, right=("id",)))
-    if cursor is not None:
-        show(f"\nmore: add --cursor {shlex.quote(cursor)}", style="dim")
