@@ -13,6 +13,12 @@ from typing import IO
 
 from rowcall.worker.process.supervisor import LEASH_OPTION
 
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
 STOP_SECONDS = 5.0
 
 
@@ -60,3 +66,26 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@contextlib.contextmanager
+def quit_key(key: str) -> Iterator[None]:
+    """End the block as Ctrl-C does when a key is pressed, if standard input is a terminal."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    former = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while pressed := os.read(sys.stdin.fileno(), 1):
+                if pressed == key.encode():
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+
+    threading.Thread(target=read, name="rowcall-keys", daemon=True).start()
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, former)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rowcall import Rowcall
 from tests.cli.conftest import Run
+from tests.cli.terminal import on_a_terminal
 
 
 def test_show_prints_everything_about_a_failed_job(run: Run, filled: Rowcall) -> None:
@@ -44,6 +45,18 @@ def test_a_long_error_pads_no_line(run: Run, queue: Rowcall) -> None:
         lines = run(*words).stdout.splitlines()
         assert [line for line in lines if line != line.rstrip()] == []
         assert all(len(line) < 200 or "x" * 300 in line for line in lines)
+
+
+def test_an_error_is_said_once_and_a_traceback_is_never_wrapped(queue: Rowcall) -> None:
+    queue.enqueue("hello", max_attempts=2)
+    for _ in range(2):
+        queue.fail(queue.claim("w")[0], ValueError("a long story " * 12))
+        queue.reschedule(1, delay=0) if queue.get(1).status == "scheduled" else None
+    drawn = on_a_terminal("show", "app:jobs", "1", columns=80, NO_COLOR="1")
+    above, _, below = drawn.replace("\r", "").partition("traceback of attempt 2")
+    assert above.count("story") == 12
+    assert "1, 2  INTERNAL:ValueError: a long story" in above
+    assert ("a long story " * 12).rstrip() in below
 
 
 def test_show_and_jobs_say_why_a_job_waits(run: Run, queue: Rowcall) -> None:

@@ -69,6 +69,15 @@ def test_on_a_terminal_it_runs_until_it_is_interrupted(busy: Rowcall) -> None:
     assert terminal.drawn.endswith("\x1b[?1049l")  # the former screen is back
 
 
+def test_a_key_quits_it(busy: Rowcall) -> None:
+    with Terminal("top", "app:jobs", columns=160, lines=60) as terminal:
+        terminal.wait_for("0 workers")
+        terminal.type("xq")
+        assert terminal.wait() == 0
+    assert "Traceback" not in terminal.text
+    assert terminal.drawn.endswith("\x1b[?1049l")
+
+
 def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall) -> None:
     with Terminal("top", "app:jobs", columns=80, lines=24, NO_COLOR="1") as terminal:
         terminal.wait_for("TIMEOUT:UPSTREAM_API")

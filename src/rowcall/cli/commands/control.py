@@ -120,7 +120,7 @@ def complete_command(target: Target, words: list[int], result: str | None) -> An
     return _act_on(target, words, complete)
 
 
-@queue_command("delete", words="[ID…]", parse=optional_job_ids)
+@queue_command("delete", "Delete jobs that are not running.", words="[ID…]", parse=optional_job_ids)
 @_filters
 def delete_command(target: Target, words: list[int], yes: bool, **options: object) -> Answer:
     """Delete jobs that are not running, with their history: those with the given ids, or all that match a filter.

@@ -12,7 +12,7 @@ from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup, Failing
-from rowcall.overview.formats import NOTHING, ago, duration
+from rowcall.overview.formats import NOTHING, ago, period
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
 
@@ -22,7 +22,7 @@ _NO_CODE = "(none)"
 _WIDE_ONLY = ("", "first")
 
 
-@queue_command("errors", "Show why jobs failed, and what fails now, most frequent error first.")
+@queue_command("errors", "Show why jobs failed, and what fails now.")
 @window_option
 @click.option("--type", metavar="NAME", help="Only errors of this task.")
 @click.option("--code", metavar="CODE", help="Only this error code; one that ends with * matches all that begin so.")
@@ -67,7 +67,7 @@ def failing(
 
 
 def failing_heading(window: float) -> str:
-    return f"failing in the last {duration(window)}, and waiting for a retry"
+    return f"failing in the last {period(window)}, and waiting for a retry"
 
 
 def failing_table(groups: Sequence[Failing], *, wide: bool = True) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+
 import click
 import msgspec
 
@@ -62,7 +64,7 @@ def _show(
 ) -> None:
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
-    show(_fields(job))
+    show(_fields(job, {attempt.error_detail for attempt in attempts}))
     if attempts:
         show_section("attempts", _attempts(attempts))
     failed = [attempt for attempt in attempts if attempt.error_code]
@@ -72,16 +74,19 @@ def _show(
         show_section("blockers", _blockers(blockers))
     if dependents:
         show_section("dependents", _dependents(dependents))
-    show_section("timeline", _timeline(timeline))
+    show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
-        show_section(f"traceback of attempt {raised[-1].attempt}", block(str(raised[-1].traceback).rstrip()))
+        show_section(
+            f"traceback of attempt {raised[-1].attempt}", block(str(raised[-1].traceback).rstrip()), wrap=False
+        )
 
 
-def _fields(job: Job) -> Table:
+def _fields(job: Job, details: Collection[str | None]) -> Table:
+    """Return the fields, without the error detail if it is among the `details` of the attempts."""
     shown = Table("field", "value", whole=("field",), headings=False)
     for name, value in msgspec.structs.asdict(job).items():
-        if name in _IN_HEADING or value is None or value == ():
+        if name in _IN_HEADING or value is None or value == () or (name == "error_detail" and value in details):
             continue
         if name in _TIMES:
             value = f"{moment(value)} UTC"
@@ -115,12 +120,16 @@ def _took(attempt: Attempt) -> str:
 
 
 def _errors(attempts: list[Attempt]) -> Table:
-    """Return a table apart from the attempts: a long error would push their columns away."""
-    columns = {
-        "no.": lambda attempt: attempt.attempt,
-        "error": lambda attempt: block(": ".join(filter(None, (attempt.error_code, attempt.error_detail)))),
-    }
-    return table_of(attempts, columns, right=("no.",), line=False)
+    """Return a table apart from the attempts: a long error would push their columns away. Each error comes once."""
+    numbers: dict[str, list[str]] = {}
+    for attempt in attempts:
+        numbers.setdefault(_error(attempt), []).append(str(attempt.attempt))
+    columns: dict[str, Callable[[str], object]] = {"no.": lambda error: ", ".join(numbers[error]), "error": block}
+    return table_of(numbers, columns, line=False)
+
+
+def _error(attempt: Attempt) -> str:
+    return ": ".join(filter(None, (attempt.error_code, attempt.error_detail)))
 
 
 def _blockers(blockers: list[BlockedBy]) -> Table:
@@ -145,11 +154,12 @@ def _dependents(dependents: list[Dependent]) -> Table:
     return shown
 
 
-def _timeline(timeline: list[Event]) -> Table:
+def _timeline(timeline: list[Event], errors: Mapping[str, str | None]) -> Table:
+    """Return the events. `errors` are the codes of errors that are shown elsewhere: here, the code is enough."""
     columns = {
         "at (UTC)": lambda event: moment(event.at),
         "event": lambda event: event.event,
         "by": lambda event: event.actor,
-        "detail": lambda event: block(event.detail or ""),
+        "detail": lambda event: block(errors.get(event.detail or "") or event.detail or ""),
     }
     return table_of(timeline, columns, whole=("at (UTC)", "event"), line=False)

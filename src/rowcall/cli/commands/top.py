@@ -31,7 +31,7 @@ from rowcall.cli.commands.stuck import (
 )
 from rowcall.cli.present.console import NARROW_COLUMNS, console, show
 from rowcall.cli.present.tables import bar_width, text
-from rowcall.cli.processes import interruptible
+from rowcall.cli.processes import interruptible, quit_key
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, WorkerInfo
@@ -53,10 +53,10 @@ _BAR_WIDTH = 24
 @window_option
 @click.option("--once", is_flag=True, help="Print one screen and exit, as if the output were not a terminal.")
 def top_command(target: Target, window: float, once: bool) -> Answer:
-    """Watch counts, rates, running jobs, errors, what fails now, retries and retention on one screen, until Ctrl-C.
+    """Watch counts, rates, running jobs, errors, what fails now, retries and retention on one screen.
 
-    The screen is refreshed every second. If the database does not answer, it says so and tries again. The last line
-    names what a short terminal has no room for.
+    The screen is refreshed every second, until q or Ctrl-C. If the database does not answer, it says so and tries
+    again. The last line names what a short terminal has no room for.
 
     With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "failing": [{…}, …],
     "retention": {…}, "workers": {"alive", "gone", "silent", "stopped", "running", "concurrency", "buffered"}}, each as
@@ -106,7 +106,11 @@ def _watch(target: Target, window: float) -> None:
     clock = target.queue.clock
     screen = Screen(_snapshot(target, window), clock)
     try:
-        with interruptible(), Live(screen, console=console(), screen=True, refresh_per_second=REDRAWS_PER_SECOND):
+        with (
+            interruptible(),
+            quit_key("q"),
+            Live(screen, console=console(), screen=True, refresh_per_second=REDRAWS_PER_SECOND),
+        ):
             while True:
                 began = clock.monotonic()
                 try:
@@ -217,7 +221,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
         yield _headed("running", "running, longest without a heartbeat first", found)
     if snapshot.failing:
         found = failing_table(snapshot.failing[:rows], wide=wide)
-        yield _headed("failing", failing_heading(snapshot.stats.window), found)
+        yield _headed("failing", failing_heading(60 * round(snapshot.stats.window / 60)), found)
     if snapshot.errors:
         found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
         yield _headed("errors", "failed, most frequent error first", found)

@@ -19,25 +19,25 @@ _PIPE_COLUMNS = 4000
 _SPACES_AT_THE_END = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
-def show(*parts: RenderableType, style: str | None = None) -> None:
-    """Print text and tables. Into a pipe, no line is broken and none ends in spaces."""
+def show(*parts: RenderableType, style: str | None = None, wrap: bool = True) -> None:
+    """Print text and tables. Without `wrap`, and into a pipe, no line is broken; in a pipe, none ends in spaces."""
     printed = [block(part) if isinstance(part, str) else part for part in parts]
     out = console()
     if sys.stdout.isatty():
-        out.print(*printed, style=style)
+        out.print(*printed, style=style, soft_wrap=not wrap)
         return
     with out.capture() as captured:
         out.print(*printed, style=style)
     write(_SPACES_AT_THE_END.sub("", captured.get()))
 
 
-def show_section(heading: str, *parts: RenderableType, rest: str = "") -> None:
+def show_section(heading: str, *parts: RenderableType, rest: str = "", wrap: bool = True) -> None:
     """Print a heading, the parts with an empty line between them, and what to say about the rest."""
     show(f"\n{heading}", style="bold")
     for number, part in enumerate(parts):
         if number:
             show("")
-        show(part)
+        show(part, wrap=wrap)
     if rest:
         show(rest, style="dim")
 
