@@ -23,9 +23,7 @@ class Past:
     def __init__(
         self, job_id: int, task: str, transition: Transition | None = SUCCESS, started_at: float = 1.0
     ) -> None:
-        self.ready = Ready(
-            job_id, task, "default", "{}", 1, 5, 1, 0, 0, 0, 0, None, None, None, None, None, None, None, None
-        )
+        self.ready = Ready(job_id, task, "default", "{}", 5, 0, 0, 0, None, None, None)
         self.transition = transition
         self.started_at = started_at
         self.finished_at = started_at + 0.02

@@ -74,10 +74,7 @@ def ids(size: int) -> list[int]:
 
 def mark_claimed(size: int) -> list[Statement[object]]:
     half = size // 2
-    ready = [
-        Ready(job, "type1", "default", "{}", 1, 5, 1, 0, 0, 0, 0, None, None, None, None, None, None, None, None)
-        for job in ids(size)
-    ]
+    ready = [Ready(job, "type1", "default", "{}", 5, 0, 0, 0, None, None, None, False) for job in ids(size)]
     return statements_of(DIALECT.mark_claimed("worker1", ready[half:], ready[:half], None, None))
 
 

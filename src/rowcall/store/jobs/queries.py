@@ -55,26 +55,29 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     type: str
     queue: str
     payload: str
-    attempt: int
     max_attempts: int
-    lease: int
-    lost: int
     priority: int
     run_at_ms: int
     created_at_ms: int
     timeout_seconds: float | None
     retry: str | None
-    key: str | None
-    tags: str | None
-    chain_id: int | None
-    chain_index: int | None
-    expires_at_ms: int | None
     trace_context: str | None
+    is_plain: bool = True
+    """Whether it was never claimed, and has no option that others ask for, such as a key or tags.
+
+    SQLite then returns nothing of what follows.
+    """
+    attempt: int = 1
+    lease: int = 1
+    lost: int = 0
+    key: str | None = None
+    tags: str | None = None
+    chain_id: int | None = None
+    chain_index: int | None = None
+    expires_at_ms: int | None = None
     limits: str | None = None
-    turn: int = 0
-    """Orders the jobs of one queue and priority."""
-    is_plain: bool = False
-    """Whether it was never claimed, and has no option that others ask for, such as a key or tags."""
+    turn: int | None = None
+    """Orders the jobs of one queue and priority; the id, if there is none."""
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
     error_code: str | None = None
@@ -88,7 +91,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
 
     def order(self) -> tuple[int, int, int]:
         """Return what claims sort by."""
-        return -self.priority, self.turn, self.id
+        return -self.priority, self.id if self.turn is None else self.turn, self.id
 
     @property
     def bufferable(self) -> bool:

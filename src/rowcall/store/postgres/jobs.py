@@ -19,10 +19,10 @@ _IS_PLAIN = (
 )
 _READY_COLUMNS = ", ".join(
     [
-        f"job.id, job.type, job.queue, job.payload::text, {_NEXT_ATTEMPT}, job.max_attempts, <next:job.lease>",
-        "job.lost, job.priority, <ms:job.run_at>, <ms:job.created_at>, job.timeout, job.retry",
-        "job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>",
-        "job.trace_context, job.limits, coalesce(job.turn, job.id)",
+        "job.id, job.type, job.queue, job.payload::text, job.max_attempts, job.priority, <ms:job.run_at>",
+        f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, {_NEXT_ATTEMPT}",
+        "<next:job.lease>, job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>",
+        "job.limits, job.turn",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
@@ -152,7 +152,7 @@ peek = f"""
 def _ready(rows: str, lock: str = "for update skip locked") -> str:
     """Return what is known about the jobs of some ready rows. Only the ready rows are locked."""
     return f"""select job.* from ({rows} {lock}) as first cross join lateral (
-        select {_READY_COLUMNS}, {_IS_PLAIN}, first.ctid::text from <job> as job
+        select {_READY_COLUMNS}, first.ctid::text from <job> as job
         where id = first.id and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
 
 

@@ -7,15 +7,18 @@ from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
 
+_PLAIN_COLUMNS = (
+    "job.id, job.type, job.queue, job.payload, job.max_attempts, job.priority, job.run_at, job.created_at, job.timeout,"
+    " job.retry, job.trace_context"
+)
 _READY_COLUMNS = (
-    "job.id, job.type, job.queue, job.payload, <next:job.attempt>, job.max_attempts, <next:job.lease>, job.lost,"
-    " job.priority, job.run_at, job.created_at, job.timeout, job.retry, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.trace_context, job.limits, coalesce(job.turn, job.id)"
+    f"{_PLAIN_COLUMNS}, json('false'), <next:job.attempt>, <next:job.lease>, job.lost, job.key, job.tags, job.chain_id,"
+    " job.chain_index, job.expires_at, job.limits, job.turn"
 )
 _IS_PLAIN = (
-    "json(case when job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
+    "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null then 'true' else 'false' end)"
+    " and job.tags is null"
 )
 _WAITING = "status in <waiting>"
 # when the next schedule or rate limit is due
@@ -43,7 +46,8 @@ def ready_jobs(types: int) -> str:
     arm = "select rank, turn, id from <ready> where queue = $2 and type = "
     arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
     return f"""
-        select json_group_array(json_array({_READY_COLUMNS}, {_IS_PLAIN}))
+        select json_group_array(case when {_IS_PLAIN} then json_array({_PLAIN_COLUMNS})
+          else json_array({_READY_COLUMNS}) end)
         from ({arms} order by rank, turn, id limit $3) as first
         cross join <job> as job on job.id = first.id
         where +job.status = <pending> and job.held is null
