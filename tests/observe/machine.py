@@ -15,6 +15,7 @@ from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
+from rowcall.operations.arguments import JobFilter
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
@@ -23,6 +24,7 @@ from tests.observe import slow
 from tests.observe.plain_sql import JobRow, PlainDatabase, attempts_of, jobs_of
 from tests.observe.slow import Ended, Wanted
 
+CLOCK_BEGINS = FakeClock().now()
 QUEUES, TYPES, TAGS = ("mail", "media", "Ärger"), ("obey", "obey_too", "stranger"), ("red", "blue")
 DEEDS = ("return", "raise", "fail", "retry", "snooze", "cancel")
 CODES = ("A:B", "A:C", "X.y-1:Z_9")
@@ -37,6 +39,23 @@ WANTED = list(
     )
 )
 PAGES_A_CHECK, JOBS_A_CHECK = 12, 15
+# each alone, and each with each
+CHOICES: list[JobFilter] = [
+    {"status": ["failed", "scheduled", "running"]},
+    {"queue": "mail"},
+    {"type": "obey"},
+    {"tag": "red"},
+    {"worker": "hand"},
+    {"error_code": "A:*"},
+    {"error_code": "*"},
+    {"payload": {"deed": "return"}},
+    {"created_after": CLOCK_BEGINS + timedelta(seconds=60)},
+    {"created_before": CLOCK_BEGINS + timedelta(seconds=60)},
+    {"finished_after": CLOCK_BEGINS + timedelta(milliseconds=20)},
+    {"finished_before": CLOCK_BEGINS + timedelta(seconds=60)},
+]
+CHOSEN: list[JobFilter] = [*CHOICES, *(first | second for first, second in itertools.combinations(CHOICES, 2))]
+FILTERS_A_CHECK = 4
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -57,6 +76,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self.lost_for_good: set[tuple[int, int | None]] = set()
         self.steps = 0
         self.wanted = itertools.cycle(WANTED)
+        self.chosen = itertools.cycle(CHOSEN)
 
     @abstractmethod
     def open_database(self) -> PlainDatabase:
@@ -325,6 +345,10 @@ class HistoryMachine(RuleBasedStateMachine):
         slow.check_retention(self.jobs, rows, self.retention_rules, self.now_ms)
         for wanted in itertools.islice(self.wanted, PAGES_A_CHECK):
             slow.check_page(self.jobs, rows, self.tags, wanted, 1 + self.steps % 7)
+        everything = self.jobs.list(limit=1000).jobs
+        assert len(everything) == len(rows)
+        for chosen in itertools.islice(self.chosen, FILTERS_A_CHECK):
+            slow.check_filter(self.jobs, everything, chosen, 15 + self.steps % 7)
 
     def _check_why(self, rows: list[JobRow]) -> None:
         StoreWorker(self.jobs, "looker", tasks=[*TYPES[:2]])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
-from rowcall import Pace, Percentiles, Rowcall, Status
+from rowcall import Job, Pace, Percentiles, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
+from rowcall.operations.arguments import JobFilter
 from rowcall.operations.steps import Read
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.plain_sql import AttemptRow, JobRow
@@ -276,3 +278,38 @@ def check_page(jobs: Rowcall, rows: Sequence[JobRow], tags: dict[int, set[str]],
             break
         assert len(page.jobs) == limit
     assert found == expected, wanted
+
+
+def check_filter(jobs: Rowcall, everything: Sequence[Job], chosen: JobFilter, limit: int) -> None:
+    """Compare pages in both orders with the jobs that fit, out of all."""
+    expected = [job for job in everything if all(_fits(job, name, value) for name, value in chosen.items())]
+    if "finished_after" in chosen or "finished_before" in chosen:
+        expected.sort(key=lambda job: (job.finished_at or job.created_at, job.id), reverse=True)
+    for order, of_order in (("newest", expected), ("oldest", expected[::-1])):
+        found: list[Job] = []
+        page = jobs.list(order=order, limit=limit, **chosen)  # type: ignore[arg-type]
+        found += page.jobs
+        while page.next_cursor is not None:
+            page = jobs.list(order=order, limit=limit, cursor=page.next_cursor, **chosen)  # type: ignore[arg-type]
+            found += page.jobs
+        assert [job.id for job in found] == [job.id for job in of_order], (chosen, order)
+
+
+def _fits(job: Job, name: str, value: Any) -> bool:
+    match name:
+        case "status":
+            return job.status in value
+        case "tag":
+            return value in job.tags
+        case "payload":
+            return all(job.payload.get(argument) == one for argument, one in value.items())
+        case "error_code":
+            return job.error_code is not None and fnmatchcase(job.error_code, value)
+        case "created_after" | "finished_after":
+            at = getattr(job, name.replace("after", "at"))
+            return bool(at is not None and at >= value)
+        case "created_before" | "finished_before":
+            at = getattr(job, name.replace("before", "at"))
+            return bool(at is not None and at < value)
+        case _:
+            return bool(getattr(job, name) == value)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
+import psycopg
 import pytest
 
-from rowcall import Status
+from rowcall import Rowcall, Status
 from rowcall.store.counts.queries import (
     ARRIVALS,
     ERROR_SPANS,
@@ -26,6 +28,7 @@ from rowcall.store.counts.queries import (
     Group,
 )
 from rowcall.store.dialect import Filter, Order, Span
+from rowcall.store.jobs import pages
 from rowcall.store.jobs.pages import Source, sources_of
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Query, Statement
@@ -254,3 +257,20 @@ def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode
     (past,) = statements_of(DIALECT.ask(PAST, LATER_MS, LATER_MS))
     (access,) = accesses(plan_of(explainer, past, mode), "rowcall_history")
     assert access.index_name == "rowcall_history_at"
+
+
+def test_an_index_of_payloads_is_found_and_used(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOOK_AT_MOST", 20)
+    monkeypatch.setattr(pages, "LARGEST_CHUNK", 10)
+    with Rowcall(postgres_url) as jobs, psycopg.connect(postgres_url, autocommit=True) as plain:
+        rare = jobs.enqueue("send", {"customer": 7})
+        for number in range(30):
+            jobs.enqueue("send", {"customer": number % 3})
+        page = jobs.list(payload={"customer": 7}, limit=5)
+        assert (page.jobs, page.partial) == ([], True)
+        plain.execute("create index concurrently on rowcall_job using gin (payload jsonb_path_ops)")
+        orders: list[Literal["newest", "oldest"]] = ["newest", "oldest"]
+        for order in orders:
+            page = jobs.list(payload={"customer": 7}, limit=5, order=order)
+            assert ([job.id for job in page.jobs], page.partial, page.next_cursor) == ([rare.id], False, None)
+        assert jobs.cancel(payload={"customer": 7}) == 1

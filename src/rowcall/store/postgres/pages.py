@@ -147,7 +147,7 @@ class _Texts:
         if "status" in source.columns and wanted.statuses is not None:
             given = ", ".join(f"{self._given(status.value)}::text" for status in wanted.statuses)
             conditions.append(f"and found.status in ({given})")
-        elif source is FINISHED_SOURCE:
+        if source is FINISHED_SOURCE:
             conditions.append(f"and found.{IS_FINISHED}")
         if "error_code" in source.columns and wanted.error_code is not None:
             condition, value = error_condition("found.error_code", wanted.error_code)
