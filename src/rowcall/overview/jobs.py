@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+import msgspec
+
 from rowcall.base.text import span
 from rowcall.domain.job import FINISHED, WAITING, InProgress, Job, Reason, Status, Why
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.overview.formats import ago
 from rowcall.overview.liveness import Liveness
 
+_ARGUMENTS_LENGTH = 40
 _DETAIL_LENGTH = 60
 _SAID_BETTER = (Reason.SCHEDULED, Reason.RETRY, Reason.MISMATCH)  # by the time, or by the error
 
@@ -41,6 +44,12 @@ def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:
         said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
     first = said.splitlines()[0]
     return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."
+
+
+def arguments(job: Job) -> str:
+    """Return the arguments as JSON, shortened at the end."""
+    said = msgspec.json.encode(job.payload).decode()
+    return said if len(said) <= _ARGUMENTS_LENGTH else f"{said[: _ARGUMENTS_LENGTH - 3]}..."
 
 
 def progress(job: InProgress) -> str:

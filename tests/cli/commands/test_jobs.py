@@ -4,6 +4,7 @@ import json
 
 from rowcall import Rowcall
 from tests.cli.conftest import Run
+from tests.cli.terminal import on_a_terminal
 
 
 def test_jobs_are_listed_newest_first_in_aligned_columns(run: Run, filled: Rowcall) -> None:
@@ -30,6 +31,13 @@ def test_jobs_can_be_narrowed_and_paged(run: Run, filled: Rowcall) -> None:
     assert json.loads(run("jobs", "app:jobs", "--json", "--limit", "4").stdout)["next_cursor"] is None
     shown = run("jobs", "app:jobs", "--limit", "3").stdout
     assert f"--cursor {page['next_cursor']}" in shown
+
+
+def test_a_wide_terminal_has_room_for_arguments(queue: Rowcall) -> None:
+    queue.enqueue("hello", {"name": "Ann", "text": "long " * 20})
+    wide, narrow = (on_a_terminal("jobs", "app:jobs", columns=columns, NO_COLOR="1") for columns in (160, 120))
+    assert '{"name":"Ann","text":"long long long ...' in wide
+    assert "Ann" not in narrow
 
 
 def test_a_wrong_cursor_is_wrong_use(run: Run, filled: Rowcall) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import click
 
 from rowcall.cli.command import Answer, given_options, limit_option, queue_command, selecting_options
-from rowcall.cli.present.console import is_narrow, show
+from rowcall.cli.present.console import console, is_narrow, show
 from rowcall.cli.present.tables import status_text, table_of
 from rowcall.cli.target import Target
 from rowcall.domain.job import WAITING, Job, Status, Why
-from rowcall.overview.jobs import detail, when
+from rowcall.overview.jobs import arguments, detail, when
 from rowcall.overview.liveness import database_time, described
 from rowcall.overview.scrub import scrubbed
 from rowcall.overview.waiting import why_each
+
+WIDE_COLUMNS = 140
 
 
 @queue_command("jobs")
@@ -80,6 +83,8 @@ def _show(jobs: list[Job], states: Mapping[str, str], whys: Mapping[int, Why], n
     }
     details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states, whys.get(job.id))}
     explained = [job for job in jobs if detail(job, states)]
+    if console().width >= WIDE_COLUMNS and sys.stdout.isatty():
+        columns["arguments"] = lambda job: arguments(job)
     narrow = is_narrow()
     show(table_of(jobs, columns if narrow else columns | details, right=("id", "attempt"), whole=("status",)))
     if narrow and explained:
