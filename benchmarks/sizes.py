@@ -42,6 +42,7 @@ class Sizes:
     questions_waiting: int = 400_000
     questions_future: int = 100_000
     pruned_jobs: int = 1_000_000
+    bulk_jobs: int = 1_000_000
     pruned_beside_jobs: int = 300_000
     flow_jobs: int = 36_000
     limit_keys: int = 10_000
@@ -83,6 +84,7 @@ QUICK = Sizes(
     questions_waiting=1_000,
     questions_future=1_000,
     pruned_jobs=5_000,
+    bulk_jobs=5_000,
     pruned_beside_jobs=3_000,
     flow_jobs=3_000,
     limit_keys=1_000,

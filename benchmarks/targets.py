@@ -88,6 +88,7 @@ def observing(prefix: str) -> tuple[Target, ...]:
     asked = "{} of 10,000,000 rows"
     pages = "a page of `list`, for each filter alone and with each status, of 10,000,000 rows"
     prune = "a prune of 1,000,000 jobs beside a drain"
+    bulk = "actions on 1,000,000 jobs beside a drain"
     return (
         *(
             at_most(asked.format(f"`{question}`"), "at the slowest", 1000, "ms", f"{prefix}questions.{question}_ms")
@@ -97,6 +98,8 @@ def observing(prefix: str) -> tuple[Target, ...]:
         at_most(pages, "the hundredth", 50, "ms", f"{prefix}questions.hundredth_page_ms"),
         ratio(prune, "of the drain alone", 0.75, "of", f"{prefix}prune.drain", f"{prefix}prune.drain_alone"),
         at_most(prune, "longest `enqueue`", 100, "ms", f"{prefix}prune.longest_enqueue_ms"),
+        ratio(bulk, "of the drain alone", 0.75, "of", f"{prefix}bulk.drain", f"{prefix}bulk.drain_alone"),
+        at_most(bulk, "longest `enqueue`", 100, "ms", f"{prefix}bulk.longest_enqueue_ms"),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from benchmarks.bench import Experiment
 from benchmarks.experiments import (
     backlog,
+    bulk,
     caller,
     churn,
     cost,
@@ -35,6 +36,7 @@ _SQLITE = (
     Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
     Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
 )
@@ -53,6 +55,7 @@ _POSTGRES = (
     Experiment("producers", "the cost of notifications for eight producers", producers.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
     Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
     Experiment("churn", "drains after many jobs have gone through the table", churn.measure, "one"),

@@ -29,7 +29,7 @@ def _drain(bench: Bench) -> float:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
-            with _enqueueing(app):
+            with enqueueing(app):
                 return drain_rate(site, ids)
 
 
@@ -39,7 +39,7 @@ def _drain_beside_prune(bench: Bench) -> Figures:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
-            with background("prune", site.url) as pruning, _enqueueing(app) as waits_ms:
+            with background("prune", site.url) as pruning, enqueueing(app) as waits_ms:
                 rate = drain_rate(site, ids, settled_down=False)
                 still_pruning = pruning.is_running()
             left = app.jobs.prune(dry_run=True).jobs
@@ -59,7 +59,7 @@ def _fill(bench: Bench, site: Site) -> None:
 
 
 @contextmanager
-def _enqueueing(app: App) -> Iterator[list[float]]:
+def enqueueing(app: App) -> Iterator[list[float]]:
     """One enqueue after the other from a thread, with a pause between; the milliseconds of each."""
     waits_ms: list[float] = []
     stopped = threading.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.app import open_app
@@ -53,6 +54,12 @@ def _filters() -> Iterator[dict[str, Any]]:
     alone: list[dict[str, Any]] = [{"queue": "mail"}, {"type": "charge"}, {"tag": "vip"}]
     yield {}
     yield from alone
+    yield {"error_code": CODES[0]}
+    yield {"error_code": "DEPENDENCY:*", "order": "oldest"}
+    yield {"status": ["failed", "cancelled", "running"], "order": "oldest"}
+    yield {"finished_after": datetime.now(UTC) - timedelta(days=10)}
+    yield {"finished_before": datetime.now(UTC) - timedelta(days=10), "status": "failed", "order": "oldest"}
+    yield {"created_after": datetime.now(UTC) - timedelta(days=10)}
     for status, more in itertools.product(Status, [{}, *alone]):
         yield {"status": status.value, **more}
 
