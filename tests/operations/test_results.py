@@ -95,11 +95,11 @@ def test_a_result_that_does_not_fit_the_annotation_is_returned_as_it_is_stored(t
     with Rowcall(tmp_path / "app.db") as jobs:
 
         @jobs.task
-        def count() -> int:
-            return "many"  # type: ignore[return-value]
+        def count() -> int: ...  # type: ignore[empty-body]
 
         job, chain = count.enqueue(), jobs.start_chain([count.bind()])
-        jobs.drain()
+        for waiting in (job.id, chain.id):  # by hand, or by an older version of the task
+            jobs.complete(waiting, "many")
         stored: object = jobs.result(job)
         assert stored == "many"
         assert jobs.get(job).result == "many"

@@ -6,7 +6,10 @@ import enum
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from types import CodeType
+
+import msgspec
 
 from rowcall.context import Context
 from rowcall.declare.failures import Failures
@@ -17,7 +20,7 @@ from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.limits import Limit, TaskLimit
-from rowcall.domain.payload import Arguments, hints_of, parameters_of, takes_context
+from rowcall.domain.payload import Arguments, hints_of, parameters_of, result_decoder, takes_context
 
 
 class Lane(enum.Enum):
@@ -53,6 +56,11 @@ class Declaration:
 
     def __repr__(self) -> str:
         return f"<declaration of the task {self.name!r}>"
+
+    @cached_property
+    def result_decoder(self) -> msgspec.json.Decoder[object] | None:
+        """Checks results against the annotation of the function; None if any fits."""
+        return result_decoder(self.returns)
 
     def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[TaskLimit, ...] | None:
         """Return the limits of a job: those given with it, else those of the task, else None."""

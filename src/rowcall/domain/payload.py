@@ -49,6 +49,10 @@ class PayloadUnfit(Exception):
         self.detail = detail
 
 
+class WrongResult(InvalidArguments):
+    """A result that does not fit the annotation of its handler."""
+
+
 class Arguments:
     """Check, write and read the arguments of one function. `hint` explains an argument that it does not have.
 
@@ -235,6 +239,29 @@ def _explain_part(result: object, problem: str) -> str:
     """Return the problem of a result, with the path of the part that has it."""
     path, problem = _blamed("", result) or ("", problem)
     return f"a {type(result).__name__} in which {path.lstrip('.')!r} is {problem}" if path else problem
+
+
+def result_decoder(annotation: object) -> msgspec.json.Decoder[object] | None:
+    """Return what checks the results of a handler with that annotation; None if it allows any, or has no JSON form."""
+    if annotation in (None, type(None), typing.Any, object):
+        return None
+    try:
+        return msgspec.json.Decoder(annotation, dec_hook=decode_custom)
+    except (TypeError, NameError, RuntimeError):
+        return None
+
+
+def check_result(task: str, decoder: msgspec.json.Decoder[object], text: str) -> None:
+    """Raise `WrongResult` if the JSON of a result does not decode to the annotation."""
+    try:
+        decoder.decode(text)
+    except NoJsonForm:
+        return
+    except msgspec.ValidationError as error:
+        if not isinstance(error.__cause__, NoJsonForm):
+            raise WrongResult(
+                task, f"the handler returned a value that does not fit its annotation: {error}"
+            ) from error
 
 
 def value_as(kind: type[T], value: object) -> T:

@@ -32,7 +32,7 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
+from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, WrongResult, check_result, result_to_json
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
@@ -42,6 +42,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
 
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"
 HANDLER_RETURNED = "the handler returned"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
@@ -255,12 +256,15 @@ class Attempt:
         else:
             try:
                 text = result_to_json(self.ready.type, result, HANDLER_RETURNED)
+                if text is not None and (decoder := self.task.result_decoder) is not None:
+                    check_result(self.ready.type, decoder, text)
                 if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._decide(Succeeded(text))
             except InvalidArguments as error:
-                self.transition = self._decide(Unfit(BAD_RESULT_CODE, self.task.failures.detail(error.problem)))
+                code = WRONG_RESULT_CODE if isinstance(error, WrongResult) else BAD_RESULT_CODE
+                self.transition = self._decide(Unfit(code, self.task.failures.detail(error.problem)))
 
     def put_large_result(self) -> Outcome:
         """Store the large result. Called in a thread that may block."""

@@ -6,6 +6,7 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,27 @@ class DeclinedByBank(Declined):
 
 
 class TestFailures:
+    def test_a_result_that_does_not_fit_the_annotation(self, jobs: Rowcall) -> None:
+        results: list[int] = ["7", 7, None, [7]]  # type: ignore[list-item]
+
+        @jobs.task
+        def number() -> int:
+            return results.pop(0)
+
+        @jobs.task
+        async def names() -> dict[str, list[Path]]:
+            return {"a": [Path("b"), 3]}  # type: ignore[list-item]
+
+        made = [number.enqueue() for _ in range(4)] + [names.enqueue()]
+        jobs.drain(concurrency=1)
+        wrong = "INVALID_OUTPUT:WRONG_TYPE"
+        found = [jobs.get(job) for job in made]
+        assert [job.error_code for job in found] == [wrong, None, None, wrong, wrong]
+        assert [job.attempt for job in found] == [1, 1, 1, 1, 1]
+        assert found[0].error_detail == (
+            "the handler returned a value that does not fit its annotation: Expected `int`, got `str`"
+        )
+
     @pytest.mark.parametrize(
         ("error", "code"),
         [
