@@ -53,7 +53,7 @@ def test_an_empty_answer_is_said(run: Run, queue: Rowcall, command: str, said: s
 
 def test_an_empty_answer_in_json(run: Run, queue: Rowcall) -> None:
     assert answer_of(run, "stuck", "app:jobs") == {"jobs": []}
-    assert answer_of(run, "errors", "app:jobs") == {"errors": []}
+    assert answer_of(run, "errors", "app:jobs") == {"errors": [], "failing": []}
     assert answer_of(run, "retries", "app:jobs") == {"by_attempts": {}, "by_type": {}}
     report = answer_of(run, "retention", "app:jobs")
     assert (report["kept"], report["jobs"], report["prunable"]) == ([], 0, 0)
