@@ -49,8 +49,12 @@ class PayloadUnfit(Exception):
         self.detail = detail
 
 
-class WrongResult(InvalidArguments):
+class WrongResult(Exception):
     """A result that does not fit the annotation of its handler."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 class Arguments:
@@ -251,7 +255,7 @@ def result_decoder(annotation: object) -> msgspec.json.Decoder[object] | None:
         return None
 
 
-def check_result(task: str, decoder: msgspec.json.Decoder[object], text: str) -> None:
+def check_result(decoder: msgspec.json.Decoder[object], text: str) -> None:
     """Raise `WrongResult` if the JSON of a result does not decode to the annotation."""
     try:
         decoder.decode(text)
@@ -259,9 +263,7 @@ def check_result(task: str, decoder: msgspec.json.Decoder[object], text: str) ->
         return
     except msgspec.ValidationError as error:
         if not isinstance(error.__cause__, NoJsonForm):
-            raise WrongResult(
-                task, f"the handler returned a value that does not fit its annotation: {error}"
-            ) from error
+            raise WrongResult(f"the handler returned a value that does not fit its annotation: {error}") from error
 
 
 def value_as(kind: type[T], value: object) -> T:

@@ -257,12 +257,12 @@ class Attempt:
             try:
                 text = result_to_json(self.ready.type, result, HANDLER_RETURNED)
                 if text is not None and (decoder := self.task.result_decoder) is not None:
-                    check_result(self.ready.type, decoder, text)
+                    check_result(decoder, text)
                 if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._decide(Succeeded(text))
-            except InvalidArguments as error:
+            except (InvalidArguments, WrongResult) as error:
                 code = WRONG_RESULT_CODE if isinstance(error, WrongResult) else BAD_RESULT_CODE
                 self.transition = self._decide(Unfit(code, self.task.failures.detail(error.problem)))
 
