@@ -52,8 +52,8 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     checks: list[None] = []
     check = Mismatches._check
 
-    def counted(self: Mismatches, stopping: Stopping) -> None:
-        check(self, stopping)
+    def counted(self: Mismatches, stopping: Stopping, any_held: bool) -> None:
+        check(self, stopping, any_held)
         checks.append(None)
 
     monkeypatch.setattr(Mismatches, "_check", counted)
@@ -149,10 +149,10 @@ def test_what_was_refused_is_remembered_while_it_waits(jobs: Rowcall, monkeypatc
     held.check()
     assert (refused, offered, held.expected) == ({job.id, 700}, [], True)
     jobs.cancel(job.id)
-    held._check(never)
+    held._check(never, any_held=True)
     assert (refused, held.expected) == ({700}, False)
     monkeypatch.setattr(mismatches, "MOST_REMEMBERED", 0)
-    held._check(never)
+    held._check(never, any_held=True)
     assert refused == set()
 
 

@@ -269,11 +269,12 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """The registered workers, and whether some running jobs have no worker."""
+    """The registered workers, whether some running jobs have no worker, and whether some jobs are held."""
 
     peers: list[Peer]
     any_lease_expired: bool
     any_orphan: bool
+    any_held: bool
 
 
 _mismatched = msgspec.json.Decoder(list[Mismatch])
@@ -346,8 +347,8 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
 
 
 def survey_from_row(row: Row) -> Survey:
-    peers, any_lease_expired, any_orphan = cast("tuple[str, int, int]", row)
-    return Survey([Peer(*peer) for peer in _peers.decode(peers)], bool(any_lease_expired), bool(any_orphan))
+    peers, *flags = cast("tuple[str, int, int, int]", row)
+    return Survey([Peer(*peer) for peer in _peers.decode(peers)], *map(bool, flags))
 
 
 def completed_from_row(row: Row) -> bool:

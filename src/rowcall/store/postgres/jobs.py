@@ -403,7 +403,8 @@ survey = """
               and exists (select from <job> where status = <running> and worker = owner.name
                           and lease_until is null))
       or exists (select from <job> where status = <running> and worker is null and lease_until is null)
-      or exists (select from <claim> as claim where not exists (select from <worker> where name = claim.worker))"""
+      or exists (select from <claim> as claim where not exists (select from <worker> where name = claim.worker)),
+      exists (select from <job> where status = <pending> and held is not null)"""
 owned_by = f"""
     select {_OWNED_COLUMNS} from <job> as job
     where status = <running> and lease_until is null and worker = $1::text

@@ -256,7 +256,8 @@ survey = f"""
     select (select json_group_array(json_array(name, host, heartbeats, lease_ms, lock_path))
             from (select name, host, heartbeats, lease_ms, lock_path from <worker> order by name)),
       exists (select 1 from {_LEASE_EXPIRED}), exists (select 1 from {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE})
-        or exists (select 1 from <claim> where not exists (select 1 from <worker> where name = <claim>.worker))"""
+        or exists (select 1 from <claim> where not exists (select 1 from <worker> where name = <claim>.worker)),
+      exists (select 1 from <job> indexed by <prefix>job_held_by where status = <pending> and held is not null)"""
 owned_by = f"{_OWNED} {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
 running_of = owned_by
 orphans = f"{_OWNED} {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"

@@ -49,26 +49,26 @@ class Mismatches:
         self.expected = False
         """Whether to check soon: there were some, or a notification came."""
 
-    def check(self, stopping: Stopping = never) -> None:
-        """Check once, unless the last check was a moment ago."""
+    def check(self, stopping: Stopping = never, *, any_held: bool = True) -> None:
+        """Check once, unless the last check was a moment ago. `any_held`: whether there may be any."""
         monotonic = self._queue.clock.monotonic
         began_at = monotonic()
         if began_at < self._next_at:
             return
-        self._check(stopping)
+        self._check(stopping, any_held)
         if self.unknown is not None:
             self.unknown.check(stopping)
         now = monotonic()
         self._next_at = now + max(PAUSE_SECONDS, (now - began_at) / LARGEST_SHARE)
 
-    def _check(self, stopping: Stopping) -> None:
+    def _check(self, stopping: Stopping, any_held: bool) -> None:
         queue = self._queue
         extension_ms = round(1000 * max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
         seen: set[int] = set()
         fitting: list[tuple[int, int, int]] = []
         late: list[int] = []
         overdue: list[int] = []
-        after, more = 0, True
+        after, more = 0, any_held
         while more:
             if stopping():
                 return

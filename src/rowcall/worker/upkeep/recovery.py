@@ -89,9 +89,10 @@ class Recovery:
             recovered += queue.run(Write(recover_expired, queue.dialect, queue.now_ms()))
         if survey.any_orphan:
             recovered += queue.run(Write(recover_orphans, queue.dialect, queue.now_ms()))
-        self.held_jobs.check()
+        if survey.any_held:
+            self.held_jobs.check()
         if self._mismatches is not None:
-            self._mismatches.check(stopping)
+            self._mismatches.check(stopping, any_held=survey.any_held)
         return recovered
 
     def _is_gone(self, peer: Peer, now: float) -> bool:
