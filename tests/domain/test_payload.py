@@ -30,6 +30,9 @@ from rowcall.domain.payload import (
 
 
 def send(to: str, subject: str = "hi", *, copies: int = 1) -> None: ...
+def nothing_special(a: int, b: int = 2) -> None: ...
+
+
 def positional(a: int, b: int = 2, /, c: int = 3) -> None: ...
 def all_optional(a: int = 1, b: int = 2, /) -> None: ...
 def unannotated(a, b=None): ...  # type: ignore[no-untyped-def]
@@ -60,6 +63,14 @@ def test_arguments_are_bound_by_position_and_by_name() -> None:
     assert call(send, "a", "b", copies=2) == ([], {"to": "a", "subject": "b", "copies": 2})
     assert call(send, to="a", subject="b") == ([], {"to": "a", "subject": "b"})
     assert call(nothing) == ([], {})
+
+
+def test_a_decorated_function_gets_its_arguments_by_name() -> None:
+    @functools.wraps(nothing_special)
+    def by_name(**arguments: object) -> None: ...
+
+    assert call(nothing_special, 1, 2) == ([1, 2], {})
+    assert call(by_name, 1, 2) == ([], {"a": 1, "b": 2})
 
 
 def test_the_payload_is_a_json_object_of_argument_names() -> None:
@@ -103,8 +114,8 @@ def test_every_callable_has_arguments() -> None:
     @functools.wraps(send)
     def wrapped(*args: Any, **kwargs: Any) -> None: ...
 
-    assert call(Handler(), 5) == ([5], {})
-    assert call(Handler().method, 5) == ([5], {})
+    assert call(Handler(), 5) == ([], {"a": 5})
+    assert call(Handler().method, 5) == ([], {"a": 5})
     assert call(wrapped, "a") == ([], {"to": "a"})
     assert call(functools.partial(send, copies=2), "a") == ([], {"to": "a"})
 

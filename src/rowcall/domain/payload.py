@@ -8,6 +8,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from types import FunctionType
 
 import msgspec
 
@@ -86,7 +87,9 @@ class Arguments:
         self._if_missing = {p.name: None if p.default is p.empty else p.default for p in parameters}
         self.takes_any = False
         self._defaults = any(p.default is not p.empty for p in parameters)
-        self._by_position = all(p.kind is not p.KEYWORD_ONLY for p in parameters)
+        # a decorator may take the arguments by name only
+        is_plain = isinstance(function, FunctionType) and not {"__wrapped__", "__signature__"} & vars(function).keys()
+        self._by_position = is_plain and all(p.kind is not p.KEYWORD_ONLY for p in parameters)
         self._decoder = decoder_of(task, fields)
         self._positional = positional(self._names)
 

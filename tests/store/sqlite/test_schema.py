@@ -137,3 +137,45 @@ def test_a_wrong_value_in_plain_sql_is_refused_by_a_rule_with_a_clear_name(
         database.execute(f"insert into rowcall_job ({', '.join(row)}) values ({marks})", list(row.values()))
     assert str(caught.value) == f"CHECK constraint failed: {rule}"
     assert database.execute("select count(*) from rowcall_job").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "insert into rowcall_job (type, status) select 'echo', 'pending' where new.type = 'send'",
+        "delete from rowcall_job where type = 'old'",
+        "update rowcall_job set status = 'pending' where id = new.id",
+        "update rowcall_job set priority = 5 where id = new.id",
+    ],
+)
+@pytest.mark.parametrize("delay", [0, 60])
+def test_a_trigger_of_the_app_keeps_no_job_of_a_bulk_insert_from_being_ready(
+    tmp_path: Path, act: str, delay: float
+) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as app:
+        send = jobs.task(name="send")(lambda: None)
+        jobs.enqueue("old")
+        app.execute(f"create trigger of_the_app after insert on rowcall_job begin {act}; end")
+        send.using(delay=delay).enqueue_many([{}] * 20)
+        pending = "select id from rowcall_job where status = 'pending' order by id"
+        assert app.execute("select id from rowcall_ready order by id").fetchall() == app.execute(pending).fetchall()
+        assert app.execute("select * from rowcall_claim").fetchall() == []
+
+
+def test_a_job_that_was_replaced_is_claimed_once(tmp_path: Path) -> None:
+    """INSERT OR REPLACE deletes the old row without a trigger, so its ready row stays."""
+    ran: list[int] = []
+    with Rowcall(tmp_path / "app.db") as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as app:
+
+        @jobs.task
+        def send(number: int = 0) -> None:
+            ran.append(number)
+
+        kept, replaced, again = (send.enqueue(number) for number in (1, 2, 3))
+        replace = "insert or replace into rowcall_job (id, type, priority, status, payload) values (?, 'send', ?, ?, ?)"
+        app.execute(replace, (replaced.id, 5, "pending", '{"number": 20}'))
+        app.execute(replace, (again.id, 0, "scheduled", '{"number": 30}'))
+        app.commit()
+        assert jobs.drain().succeeded == 3
+        assert sorted(ran) == [1, 20, 30]
+        assert jobs.get(kept.id).status == "succeeded"

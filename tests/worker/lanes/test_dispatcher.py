@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
 from rowcall.testing import eventually
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from tests.worker.support import Site, ended, outcomes
+from tests.worker.support import Site, claimed, ended, outcomes
 
 
 def test_a_freed_slot_is_used_though_its_queue_has_a_limit(jobs: Rowcall) -> None:
@@ -29,6 +30,19 @@ def test_a_freed_slot_is_used_though_its_queue_has_a_limit(jobs: Rowcall) -> Non
         assert jobs.get(waiting.id).status == "pending"
         let_go.set()
         eventually(lambda: jobs.get(waiting.id).status == "succeeded", within=2.5)
+
+
+def test_the_end_of_the_last_attempt_wakes_the_loop_however_much_it_gathers(jobs: Rowcall) -> None:
+    @jobs.task
+    async def nothing() -> None: ...
+
+    nothing.enqueue()
+    woken = threading.Event()
+    dispatcher = Dispatcher(1, woken.set, queue_of(jobs).clock, None)
+    dispatcher.quiet_above = -1
+    dispatcher.accept(claimed(jobs, 1), [])
+    assert woken.wait(30)
+    dispatcher.close()
 
 
 def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:

@@ -369,10 +369,10 @@ INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_
 INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), notifies=any_listener)
 INSERT_MANY_RETURNING = Query("insert_many_returning", (*_NEW_JOB, Int), inserted_from_row, only=_FILE)
 LAST_INSERTED = Query("last_inserted", (), inserted_from_row, only=_FILE)
-# between these two, inserted jobs are not ready; then the first and the last id of those to make ready
+# after the first one, inserted jobs are not ready until the second one
 BEGIN_BULK = Query("begin_bulk", only=_FILE)
+MAKE_READY = Query("make_ready", only=_FILE)
 END_BULK = Query("end_bulk", only=_FILE)
-MAKE_READY = Query("make_ready", (Int, Int), only=_FILE)
 
 # claim
 FIND_WORK = Query("find_work", (Now, Text), work_from_row)

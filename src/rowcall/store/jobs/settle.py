@@ -119,10 +119,11 @@ def write_ended(
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
     rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
-    ids = [job_id for row in rows for job_id in (row.ids if isinstance(row, Success) else (row.id,))]
+    ids = _ids_of(rows)
     if len(set(ids)) < len(ids):
         # one job twice, after this worker was declared lost: leases never fall, so the lower one is void
         rows = _without_duplicates(rows)
+        ids = _ids_of(rows)
     continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
@@ -338,6 +339,10 @@ def settlement_of(ended: Ended) -> Settlement | Success:
 
 def _by_id(row: Settlement | Success) -> tuple[int, int]:
     return row.id, row.lease
+
+
+def _ids_of(rows: Sequence[Settlement | Success]) -> list[int]:
+    return [job_id for row in rows for job_id in (row.ids if isinstance(row, Success) else (row.id,))]
 
 
 def _without_duplicates(rows: Sequence[Settlement | Success]) -> list[Settlement | Success]:

@@ -238,7 +238,7 @@ mismatched = f"""
                                 order by id), '[]'::jsonb)::text
       from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
 offered_jobs = f"""
-    select {_READY_COLUMNS} from <job> as job
+    select {_READY_COLUMNS.replace(_IS_PLAIN, "false")} from <job> as job
     where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
 fail_unknown = f"""
     with failed as (

@@ -125,8 +125,8 @@ class SqliteDialect:
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         ids = range(last.id - len(payloads) + 1, last.id + 1)
         if is_bulk:
+            yield from self.ask(queries.MAKE_READY)
             yield from self.ask(queries.END_BULK)
-            yield from self.ask(queries.MAKE_READY, ids[0], ids[-1])
         return [Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms) for job_id in ids]
 
     # claim
@@ -264,7 +264,8 @@ def _packed(settled: Sequence[Success]) -> tuple[dict[int, list[int]], list[Succ
     for row in settled:
         started = row.started_age_ms
         bare = row.result is None and not row.begins_chain
-        if bare and started is not None and started < 1024 and row.id < 2**31 and row.count <= 4096:
+        small = row.id < 2**31 and row.count <= 4096 and row.lease < 2**31
+        if bare and started is not None and started < 1024 and small:
             number = row.id << 32 | row.count - 1 << 20 | started << 10 | min(row.finished_age_ms, started)
             packed.setdefault(row.lease, []).append(number)
         else:

@@ -43,7 +43,7 @@ def ready_jobs(types: int) -> str:
 
     Each type is read in order, and SQLite merges them lazily.
     """
-    arm = "select rank, turn, id from <ready> where queue = $2 and type = "
+    arm = "select type, rank, turn, id from <ready> where queue = $2 and type = "
     arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
     return f"""
         select json_group_array(case when {_IS_PLAIN} then json_array({_PLAIN_COLUMNS})
@@ -51,6 +51,9 @@ def ready_jobs(types: int) -> str:
         from ({arms} order by rank, turn, id limit $3) as first
         cross join <job> as job on job.id = first.id
         where +job.status = <pending> and job.held is null
+          -- after INSERT OR REPLACE, which fires no trigger for the old row, a job may have two ready rows
+          and +job.queue = $2 and +job.type = first.type and ~job.priority = first.rank
+          and coalesce(job.turn, job.id) = first.turn
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
 
@@ -74,11 +77,14 @@ insert_many = """
            case when $15 then json_extract(value, '$[1]') end
     from json_each($4)"""
 # see the trigger that looks for this row
-begin_bulk = "insert into <claim> (id, claimed_at, first_id, last_id, started, worker) values (0, 0, 1, 0, 0, '')"
-end_bulk = "delete from <claim> where id = 0"
+begin_bulk = """
+    insert into <claim> (id, claimed_at, first_id, last_id, started, worker)
+    select 0, coalesce((select seq from sqlite_sequence where name = '<job>' collate nocase), 0), 0, 0, 0, ''"""
+# a trigger of the app may have inserted others, or made some ready
 make_ready = f"""
-    insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
-    where id between $1 and $2 and status = <pending> and held is null"""
+    insert or ignore into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
+    where id > (select claimed_at from <claim> where id = 0) and status = <pending> and held is null"""
+end_bulk = "delete from <claim> where id = 0"
 insert_many_returning = f"{insert_many} returning id, status, run_at, created_at, expires_at"
 last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 

@@ -127,12 +127,13 @@ _OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
 # Plain SQL may write history too: what has finished did so at some time, and counts. It may also give an id, and the
 # next ones are counted from there: one near the highest would leave none to come; within a statement SQLite shows the
 # last id before it. One trigger for all of this, as each costs every insert. A transaction that inserts many jobs
-# makes them ready by one statement, which takes half of the time: until then a claim row with the id 0 says so.
-_IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0)"
+# makes them ready by one statement, which takes half of the time: until then a claim row with the id 0
+# says after which id.
+_IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0 and claimed_at < new.id)"
 _INSERTED_TRIGGER = f"""
 create trigger <prefix>job_inserted after insert on <job>
 when {_IS_READY_NOW} or new.tags is not null or {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
-  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY_NOW};
+  insert or replace into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY_NOW};
   {_TAGS_CHECK}
   insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
   select raise(abort, {_ID_CHECK}) where new.id > {LARGEST}
@@ -162,10 +163,11 @@ _READY_TRIGGERS = (
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
 when new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
-  update <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
+  update or replace <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
   where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
   delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
-  insert into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_NEW_IS_READY} and not ({_OLD_IS_READY});
+  insert or replace into <ready> {READY_COLUMNS}
+  select {READY_ROW.format("new")} where {_NEW_IS_READY} and not ({_OLD_IS_READY});
 end
 """,
     f"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
@@ -49,11 +49,17 @@ class StoreWorker:
         queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
 
     def claim(
-        self, *, slots: int = 1, buffer: int = 0, queues: Iterable[str] | None = None, together: bool = True
+        self,
+        *,
+        slots: int = 1,
+        buffer: int = 0,
+        queues: Iterable[str] | None = None,
+        offers: Sequence[int] = (),
+        together: bool = True,
     ) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `together`: plain jobs are claimed by claim rows.
+        `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows.
         """
         return self._round(
             [],
@@ -63,6 +69,7 @@ class StoreWorker:
                 buffer=buffer,
                 queues=None if queues is None else dict.fromkeys(queues),
                 limits=queue_of(self._jobs).limits.declared,
+                offers=offers,
                 quick=together,
             ),
         )

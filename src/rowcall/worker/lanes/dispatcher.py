@@ -199,7 +199,7 @@ class Dispatcher:
             if self._in_queue is not None:
                 self._in_queue[attempt.ready.queue] -= 1
             next_attempt = self._pop_buffered() if self._buffer else None
-            quiet = len(self._buffer) > self.quiet_above
+            quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
         if not quiet:
             self._wake()
         if next_attempt is None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Rowcall, Status, WrongState
+from rowcall.app import queue_of
 from rowcall.domain.outcome import Released, Reported, Succeeded
-from rowcall.store.jobs.queries import Ready
+from rowcall.operations.steps import Write
+from rowcall.store.jobs.queries import CLAIMS_OF, Ready, Success
+from rowcall.store.jobs.settle import Written, write_ended
+from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
@@ -232,6 +236,29 @@ class TestClaimRows:
         assert store.execute(CLAIMS) == []
         (again,) = worker.claim(slots=9).started
         assert again.id == old.id
+
+    def test_an_attempt_that_is_given_twice_does_not_end_the_claim_of_its_neighbour(
+        self, jobs: Rowcall, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        dialect, (ready, neighbour) = queue_of(jobs).dialect, claimed[4:]
+        twice = [Success(ready.id, lease, 5, 1, None) for lease in (1, 3)]
+
+        def settle_twice() -> Plan[Written]:
+            claims = yield from dialect.ask(CLAIMS_OF, queue_of(jobs).now_ms(), worker.name, 50)
+            return (yield from write_ended(dialect, twice, None, queue_of(jobs).now_ms(), worker.name, claims))
+
+        assert queue_of(jobs).run(Write(settle_twice)).live == set()
+        assert jobs.get(neighbour.id).status is Status.RUNNING
+        assert worker.settle(neighbour, Succeeded())
+
+    def test_a_job_that_another_worker_refused_is_claimed_in_its_own_row(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        job = jobs.enqueue("send")
+        store.execute(f"update rowcall_job set held = 'mismatch' where id = {job.id}")
+        assert [ready.id for ready in worker.claim(offers=[job.id]).started] == [job.id]
+        assert store.execute(CLAIMS) == []
+        assert worker.claim(offers=[job.id]).started == []
 
     def test_claims_are_written_at_once_if_the_clock_was_set_back(
         self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
