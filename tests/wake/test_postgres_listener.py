@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
@@ -35,6 +36,13 @@ T = TypeVar("T")
 
 CHANNEL = "work"
 SOON_SECONDS = 5.0  # a connection is given up after 10
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_earlier_tests() -> None:
+    """What they left to close would be missing among the open descriptors later."""
+    eventually(lambda: listeners() == [])
+    gc.collect()
 
 
 @pytest.fixture
