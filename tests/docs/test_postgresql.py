@@ -81,9 +81,11 @@ def connections(postgres_url: str) -> Callable[[], int]:
     """Return how many other clients are connected to the database."""
 
     def count() -> int:
-        with psycopg.connect(postgres_url) as connection:
+        # the connection of the count before this one may not be gone yet, and autovacuum may be there
+        with psycopg.connect(postgres_url, application_name="count") as connection:
             found = connection.execute(
-                "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+                "select count(*) from pg_stat_activity where datname = current_database()"
+                " and backend_type = 'client backend' and application_name <> 'count'"
             ).fetchone()
             assert found is not None
             return int(found[0])

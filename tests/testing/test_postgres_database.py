@@ -50,6 +50,7 @@ def test_connections_of_one_database_are_cut(module_server: PostgresServer) -> N
             spared.execute("select 1")
 
 
+@pytest.mark.new_database
 def test_some_connections_are_cut(postgres_url: str) -> None:
     connections = [psycopg.connect(postgres_url) for _ in range(5)]
     assert terminate_connections(postgres_url, database_of(postgres_url), at_most=2) == 2
