@@ -71,7 +71,7 @@ def checked_status(status: str | None) -> Status | None:
 
 def checked_error_code(code: object) -> str | None:
     """Return the code, or the beginning of codes with a `*` after it."""
-    if code is not None and (not isinstance(code, str) or not 1 <= len(code) <= CODE_LENGTH + 1):
+    if code is not None and not _is_text(code, CODE_LENGTH + 1):
         raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
     return code
 
@@ -112,17 +112,15 @@ def checked_filter(given: Mapping[str, object]) -> Filter:
     refuse_unknown(given, set(JobFilter.__annotations__), "filter")
     chosen: dict[str, object] = {name: checks.name(name, given[name]) for name in _NAMES if name in given}
     chosen |= {f"{name}_ms": _moment(name, given[name]) for name in _TIMES if name in given}
-    key, code = given.get("key"), given.get("error_code")
+    key = given.get("key")
     if key is not None and not _is_text(key, KEY_LENGTH):
         raise InvalidOption("key", f"must be a text of 1 to {KEY_LENGTH} characters, got {key!r}")
     if key is not None and "type" not in given:
         raise InvalidOption("key", "belongs to a task: pass type=… with it")
-    if code is not None and not _is_text(code, CODE_LENGTH + 1):
-        raise InvalidOption("error_code", f"must look like TIMEOUT:HANDLER or TIMEOUT:*, got {code!r}")
     return Filter(
         statuses=_statuses(given.get("status")),
         key=key,
-        error_code=code,
+        error_code=checked_error_code(given.get("error_code")),
         chain_id=checked_chain_id(given["chain"]) if "chain" in given else None,
         payload=_payload(given["payload"]) if "payload" in given else None,
         **chosen,  # type: ignore[arg-type]
