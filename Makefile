@@ -29,7 +29,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs clean
+.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs screenshots clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -88,6 +88,9 @@ bench: $(INSTALLED_BENCH) ## Measure, and print the figures
 
 docs: $(INSTALLED) ## Draw the state diagram from the table of transitions
 	$(PYTHON) docs/draw_states.py
+
+screenshots: $(INSTALLED) ## Take the screenshots of the dashboard again (needs Chromium)
+	$(PYTHON) docs/take_screenshots.py
 
 dialect-gaps: $(INSTALLED) ## List what a database package still lacks (PACKAGE=rowcall.store.oracle)
 	@$(PYTHON) -m rowcall.testing.dialect_gaps $(PACKAGE)

@@ -65,7 +65,13 @@ class Filler:
     def future(self, count: int, kind: str, *, priority: int, queue: str = "default") -> None:
         """Jobs that are due tomorrow, each a millisecond after the other."""
         columns = {"type": kind, "status": "scheduled", "priority": priority, "queue": queue}
-        self._insert(count, columns, first_due_ms=self._now_ms + DAY_MS)
+        self._insert(count, columns, run_at=self._database.moment(self._now_ms + DAY_MS))
+
+    def retrying(self, count: int, kind: str, *, queue: str, error_code: str) -> None:
+        """Jobs that wait for a retry, each a millisecond after the other, from tomorrow on."""
+        columns = {"type": kind, "status": "scheduled", "queue": queue, "attempt": 1, "lease": 2}
+        columns |= {"error_code": error_code, "error_detail": "what went wrong", "worker": "long:gone:1"}
+        self._insert(count, columns, run_at=self._database.moment(self._now_ms + DAY_MS))
 
     def finished(
         self,
@@ -78,7 +84,7 @@ class Filler:
         error_code: str | None = None,
         tags: str | None = None,
     ) -> None:
-        """Jobs that ended some hours ago."""
+        """Jobs that ended some hours ago, each a millisecond after the other."""
         then = self._now_ms - round(hours_ago * 3_600_000)
         columns = {
             "type": kind,
@@ -91,20 +97,14 @@ class Filler:
             "worker": "long:gone:1",
             "claimed_at": self._database.moment(then),
             "started_at": self._database.moment(then),
-            "finished_at": self._database.moment(then + 5),
         }
-        self._insert(count, columns)
+        self._insert(count, columns, finished_at=self._database.moment(then + 5))
 
-    def _insert(self, count: int, columns: Mapping[str, object], *, first_due_ms: int | None = None) -> range:
-        yesterday = self._now_ms - DAY_MS
-        values = {
-            "payload": json.dumps(ARGUMENTS),
-            "created_at": self._database.moment(yesterday),
-            **columns,
-            "run_at": self._database.moment(yesterday if first_due_ms is None else first_due_ms),
-        }
-        run_at = "?" if first_due_ms is None else self._words.later_by_value
-        marks = ", ".join([*["?"] * (len(values) - 1), run_at])
+    def _insert(self, count: int, columns: Mapping[str, object], **rising: object) -> range:
+        """Insert rows. The times in `rising` are a millisecond later in each."""
+        yesterday = self._database.moment(self._now_ms - DAY_MS)
+        values = {"payload": json.dumps(ARGUMENTS), "created_at": yesterday, "run_at": yesterday, **columns, **rising}
+        marks = ", ".join(self._words.later_by_value if name in rising else "?" for name in values)
         before = self._last_id()
         self._database.rows(
             f"{self._words.counter} insert into rowcall_job ({', '.join(values)}) select {marks} from counter",

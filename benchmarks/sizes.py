@@ -38,7 +38,8 @@ class Sizes:
     snapshot_seconds: float = 60.0
     producing_seconds: float = 3.0
     busy_backlog: int = 150_000
-    questions_finished: int = 9_500_000
+    questions_finished: int = 7_500_000
+    questions_retrying: int = 2_000_000
     questions_waiting: int = 400_000
     questions_future: int = 100_000
     pruned_jobs: int = 1_000_000
@@ -81,6 +82,7 @@ QUICK = Sizes(
     producing_seconds=0.5,
     busy_backlog=20_000,
     questions_finished=20_000,
+    questions_retrying=2_000,
     questions_waiting=1_000,
     questions_future=1_000,
     pruned_jobs=5_000,

@@ -80,7 +80,7 @@ def never(what: str, measure: str, figure: str) -> Target:
     return Target(what, measure, 0, "", (figure,), lambda measured: [sum(measured[figure])], at_least=False)
 
 
-QUESTIONS = ("stats", "stuck", "retries", "errors", "retention")
+QUESTIONS = ("stats", "stuck", "retries", "errors", "failing", "retention")
 
 
 def observing(prefix: str) -> tuple[Target, ...]:

@@ -1,4 +1,4 @@
-"""The five questions, and pages of `list`, asked of ten million rows."""
+"""The questions, and pages of `list`, asked of ten million rows, of which two million wait for a retry."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ def _filters() -> Iterator[dict[str, Any]]:
     yield {}
     yield from alone
     yield {"error_code": CODES[0]}
+    yield {"error_code": CODES[0], "status": "scheduled"}
+    yield {"error_code": "DEPENDENCY:*", "status": "scheduled", "type": "charge", "order": "oldest"}
     yield {"error_code": "DEPENDENCY:*", "order": "oldest"}
     yield {"status": ["failed", "cancelled", "running"], "order": "oldest"}
     yield {"finished_after": datetime.now(UTC) - timedelta(days=10)}
@@ -95,3 +97,6 @@ def _fill(bench: Bench, site: Site) -> None:
         for queue, kind in groups:
             fill.waiting(sizes.questions_waiting // len(groups), kind, queue=queue)
             fill.future(sizes.questions_future // len(groups), kind, queue=queue, priority=0)
+        for number, (queue, kind) in enumerate(groups):
+            code = CODES[number % len(CODES)]
+            fill.retrying(sizes.questions_retrying // len(groups), kind, queue=queue, error_code=code)

@@ -29,6 +29,8 @@ from rowcall.domain.errors import (
     JobFailed,
     JobNotFound,
     LeaseLost,
+    LifespanFailed,
+    NoAnswer,
     Retry,
     RowcallError,
     ScheduleNotFound,
@@ -38,10 +40,12 @@ from rowcall.domain.errors import (
     StillNeeded,
     StoreUnavailable,
     TooLarge,
+    UnknownEvent,
     UnknownTask,
     WrongState,
 )
 from rowcall.domain.job import (
+    Activity,
     Attempt,
     BlockedBy,
     Chain,
@@ -52,16 +56,20 @@ from rowcall.domain.job import (
     Failing,
     InProgress,
     Job,
+    JobEvent,
     Kept,
     Pace,
     Page,
     Paused,
     Percentiles,
+    Period,
     Pruned,
     Reason,
     RetentionReport,
     Retries,
     Schedule,
+    Stack,
+    StackFrame,
     Stats,
     Status,
     Summary,
@@ -71,8 +79,10 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import Limit
 from rowcall.domain.retention import Retention
 from rowcall.domain.value import Value
+from rowcall.http.access import Access
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.operations.enqueue import Bound, Transaction
+from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow, Node
 from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, ContextTask, Enqueuer, Task
 from rowcall.worker.worker import Worker
@@ -80,7 +90,10 @@ from rowcall.worker.worker import Worker
 __version__ = VERSION
 
 __all__ = [
+    "Access",
+    "Activity",
     "AsyncContextTask",
+    "AsyncEvents",
     "AsyncTask",
     "Attempt",
     "Backoff",
@@ -112,6 +125,7 @@ __all__ = [
     "Enqueuer",
     "ErrorGroup",
     "Event",
+    "Events",
     "Fail",
     "Failing",
     "FileReplaced",
@@ -122,18 +136,22 @@ __all__ = [
     "InvalidOption",
     "Job",
     "JobCancelled",
+    "JobEvent",
     "JobFailed",
     "JobLogFilter",
     "JobNotFound",
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",
+    "LifespanFailed",
     "Limit",
+    "NoAnswer",
     "Node",
     "Pace",
     "Page",
     "Paused",
     "Percentiles",
+    "Period",
     "Pruned",
     "Reason",
     "Retention",
@@ -146,6 +164,8 @@ __all__ = [
     "ScheduleNotFound",
     "SchemaMismatch",
     "Snooze",
+    "Stack",
+    "StackFrame",
     "Stats",
     "Status",
     "StepTaken",
@@ -159,6 +179,7 @@ __all__ = [
     "TaskOptions",
     "TooLarge",
     "Transaction",
+    "UnknownEvent",
     "UnknownTask",
     "Value",
     "Why",

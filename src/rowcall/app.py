@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
@@ -13,6 +13,7 @@ from rowcall.base.clock import SystemClock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
+from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
 from rowcall.declare.option_table import (
     TASK_OPTIONS,
@@ -26,6 +27,7 @@ from rowcall.declare.option_table import (
 from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
+    Activity,
     Attempt,
     BlockedBy,
     Chain,
@@ -42,6 +44,7 @@ from rowcall.domain.job import (
     RetentionReport,
     Retries,
     Schedule,
+    Stack,
     Stats,
     Summary,
     Why,
@@ -50,15 +53,19 @@ from rowcall.domain.job import (
 from rowcall.domain.job import R as Returned
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
+from rowcall.http.settings import AsgiApp, HttpOptions, WsgiApp
+from rowcall.http.settings import settings as http_settings
 from rowcall.observe.optional_libraries import tracing_of
-from rowcall.operations import by_hand, control, enqueue, flows, inspect, results, retention, schedules, stats
+from rowcall.operations import by_hand, control, enqueue, events, flows, inspect, results, retention, schedules, stats
 from rowcall.operations.arguments import JobFilter
 from rowcall.operations.control import BulkFilter, RetryFilter
 from rowcall.operations.enqueue import Bound, Transaction
+from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
-from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
+from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SECONDS
 from rowcall.operations.steps import Blocking
-from rowcall.overview import waiting
+from rowcall.overview import stacks, waiting
+from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
@@ -68,6 +75,8 @@ from rowcall.worker.worker import Worker
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound=BaseException)
+C = TypeVar("C")
+L = TypeVar("L", bound=LifespanFunction)
 
 Schedulable = BaseTask[..., object]
 T = TypeVar("T", bound=Schedulable)
@@ -78,10 +87,10 @@ class TaskDecorator(Protocol):
 
     @overload
     def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Context, P], Coroutine[object, object, R]], /
+        self, function: Callable[Concatenate[Context[C], P], Coroutine[object, object, R]], /
     ) -> AsyncContextTask[P, R]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[Context[C], P], R], /) -> ContextTask[P, R]: ...
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[P, Coroutine[object, object, R]], /
@@ -188,10 +197,10 @@ class Rowcall:
 
     @overload
     def task(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Context, P], Coroutine[object, object, R]], /
+        self, function: Callable[Concatenate[Context[C], P], Coroutine[object, object, R]], /
     ) -> AsyncContextTask[P, R]: ...
     @overload
-    def task(self, function: Callable[Concatenate[Context, P], R], /) -> ContextTask[P, R]: ...
+    def task(self, function: Callable[Concatenate[Context[C], P], R], /) -> ContextTask[P, R]: ...
     @overload
     def task(  # type: ignore[overload-overlap]
         self, function: Callable[P, Coroutine[object, object, R]], /
@@ -229,6 +238,20 @@ class Rowcall:
         if declared.options.isolated:
             remember(declared)
         return task_of(queue, declared)
+
+    def lifespan(self, function: L, /) -> L:
+        """Declare what each worker opens before its first job, and closes after its last one.
+
+        @jobs.lifespan
+        async def resources() -> AsyncIterator[Resources]:
+            async with httpx.AsyncClient() as client:
+                yield Resources(client)
+
+        Handlers find what it yields in `ctx.resources`. The function is an async or sync generator that yields once,
+        or returns a context manager. If it fails, the worker ends with `LifespanFailed`, and claims no job.
+        """
+        self._queue.lifespan = checked_lifespan(function, self._queue.lifespan)
+        return function
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
@@ -317,6 +340,30 @@ class Rowcall:
     ) -> Job:
         """`enqueue`, for async code. If it is cancelled while it waits, the job may still have been written."""
         return await self._queue.arun(enqueue.enqueue_by_name(self._queue, task, arguments, options))
+
+    def publish(
+        self, event: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> builtins.list[Job]:
+        """Enqueue one job for each task that runs on an event, all in one transaction, and return the jobs.
+
+            @jobs.task(on="order.paid")
+            def send_receipt(order_id: int) -> None: ...
+
+            @jobs.task(on=["order.paid", "order.refunded"])
+            def update_stock(order_id: int) -> None: ...
+
+            jobs.publish("order.paid", {"order_id": 7})          # two jobs
+
+        Every task must accept the arguments, or nothing is written. The options are those of `enqueue`, for each of
+        the jobs. Raise `UnknownEvent` if this process declares no task that runs on the event.
+        """
+        return self._queue.run(enqueue.publish(self._queue, event, arguments, options))
+
+    async def apublish(
+        self, event: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> builtins.list[Job]:
+        """`publish`, for async code."""
+        return await self._queue.arun(enqueue.publish(self._queue, event, arguments, options))
 
     def transaction(self) -> Transaction:
         """Return a block whose jobs are all written at its end, or none of them; `async with` works too.
@@ -520,6 +567,41 @@ class Rowcall:
         """`timeline`, for async code."""
         return await self._queue.arun(inspect.timeline(self._queue, job))
 
+    def events(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        id: Job | int | None = None,
+        kind: str | Collection[str] | None = None,
+    ) -> Events:
+        """Return an iterator over what happens to jobs from now on, in this or any other process.
+
+            with jobs.events(queue="mail", kind=["SUCCEEDED", "FAILED"]) as events:
+                for event in events:
+                    print(event.at, event.event, event.job_id, event.detail)
+
+        `kind` is one word of the timeline or several. Each event comes at most once. Where some were missed, there is
+        an event `"MISSED"`, whatever the filter: after an outage, or if no event was asked for during a minute.
+        """
+        return Events(events.stream(self._queue, queue, task, id, kind))
+
+    def aevents(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        id: Job | int | None = None,
+        kind: str | Collection[str] | None = None,
+    ) -> AsyncEvents:
+        """`events`, for async code.
+
+        async with jobs.aevents(task="send_email") as events:
+            async for event in events:
+                print(event.event, event.job_id)
+        """
+        return AsyncEvents(events.stream(self._queue, queue, task, id, kind))
+
     def blockers(self, job: Job | int) -> builtins.list[BlockedBy]:
         """Return the jobs and chains that the job waits for, or waited for, in the order of `after`."""
         return self._queue.run(inspect.blockers(self._queue, job))
@@ -539,6 +621,21 @@ class Rowcall:
     async def awhy(self, job: Job | int) -> Why:
         """`why`, for async code."""
         return await self._queue.arun(waiting.why(self._queue, job))
+
+    def stack(self, job: Job | int, *, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Stack:
+        """Return where the handler of a running job is, in any process on any host.
+
+        Raises `WrongState` if no handler of it runs, and `NoAnswer` if its worker does not answer within `timeout`.
+
+        >>> print(jobs.stack(job))  # doctest: +SKIP
+          File "/srv/shop/mail.py", line 21, in send_email
+            connection.sendmail(sender, to, body)
+        """
+        return self._queue.run(stacks.stack(self._queue, job, timeout))
+
+    async def astack(self, job: Job | int, *, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Stack:
+        """`stack`, for async code."""
+        return await self._queue.arun(stacks.stack(self._queue, job, timeout))
 
     def dependents(self, job: Job | Chain | int, *, limit: int = 100) -> builtins.list[Dependent]:
         """Return the jobs that wait, or waited, for a job or for its chain, by id; given a `Chain`, only for that.
@@ -599,6 +696,17 @@ class Rowcall:
     async def astats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
         """`stats`, for async code."""
         return await self._queue.arun(stats.stats(self._queue, window))
+
+    def activity(self, *, window: float | timedelta = DEFAULT_ACTIVITY_SECONDS) -> Activity:
+        """Return what happened over the last `window` seconds, in at most 60 periods: arrivals, ends and errors.
+
+        >>> [period.failed for period in jobs.activity(window=3600).periods]  # doctest: +SKIP
+        """
+        return self._queue.run(stats.activity(self._queue, window))
+
+    async def aactivity(self, *, window: float | timedelta = DEFAULT_ACTIVITY_SECONDS) -> Activity:
+        """`activity`, for async code."""
+        return await self._queue.arun(stats.activity(self._queue, window))
 
     def stuck(self, *, limit: int = 20) -> builtins.list[InProgress]:
         """Return running jobs, longest without a heartbeat first."""
@@ -1259,6 +1367,35 @@ class Rowcall:
         """`migrate`, for async code."""
         return await self._queue.arun(Blocking(self._queue.migrate))
 
+    # serving
+
+    def asgi(self, **options: Unpack[HttpOptions]) -> AsgiApp:
+        """Return the dashboard and the JSON API as an ASGI app, to be mounted under any prefix.
+
+            app.mount("/jobs", jobs.asgi(token=os.environ["JOBS_TOKEN"]))
+
+        Without a token and without `authorize`, it answers only requests from this machine to this machine.
+
+        Options:
+            token: a secret of at least 16 characters that allows everything, or a mapping of names to secrets.
+            read_token: the same, for visitors who may only read.
+            authorize: a function of a Starlette `Request`, sync or async, that returns an `Access`, or None to refuse.
+            hosts: the names in the `Host` header that are answered; default all, or those of this machine.
+            origins: origins such as `"https://jobs.example.com"` that may change jobs, besides the one that is asked.
+        """
+        from rowcall.http.app import asgi_app
+
+        return asgi_app(self._queue, http_settings(**options))
+
+    def wsgi(self, **options: Unpack[HttpOptions]) -> WsgiApp:
+        """Return the dashboard as a WSGI app, for Flask and Django. The options are those of `asgi`.
+
+        app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/jobs": jobs.wsgi(token=os.environ["JOBS_TOKEN"])})
+        """
+        from rowcall.http.wsgi import wsgi_app
+
+        return wsgi_app(self._queue, http_settings(**options))
+
     # working
 
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
@@ -1270,6 +1407,7 @@ class Rowcall:
             grace: how many seconds running jobs have to end when the worker stops; default 30.
             lease: after how many seconds without a heartbeat other workers recover its jobs; default 15.
             metrics_port, metrics_host: where Prometheus reads metrics; default none, and `"127.0.0.1"`.
+            log_jobs: `"all"` logs each attempt that succeeds, at level INFO; `"failures"` does not; default `"all"`.
         """
         refuse_unknown(options, WorkerOptions.__annotations__)
         return Worker(self._queue, settings(**options), lambda: self.stats(window=60))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
-from typing import ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.errors import InvalidArguments, InvalidOption
@@ -15,6 +15,13 @@ from rowcall.domain.payload import value_as
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Resources = TypeVarWithDefault("Resources", covariant=True, default=object)
+else:
+    Resources = TypeVar("Resources", covariant=True)  # defaults came with Python 3.13
 
 logger = logging.getLogger("rowcall")
 
@@ -27,6 +34,8 @@ class Attempted(Protocol):
 
     @property
     def context(self) -> Context: ...
+    @property
+    def resources(self) -> object: ...
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
@@ -46,9 +55,11 @@ class Bindable(Protocol[P]):
 
 
 NOT_READ = object()
+NO_LIFESPAN = object()
+"""The resources of an app that declares no lifespan."""
 
 
-class Context:
+class Context(Generic[Resources]):
     """Passed to a handler whose first parameter is annotated `Context`; also returned by `rowcall.current()`.
 
     @jobs.task
@@ -56,6 +67,8 @@ class Context:
         for part in parts(path):
             if ctx.cancelled:
                 return
+
+    `Context[Resources]` says what `ctx.resources` is.
     """
 
     def __init__(self, attempt: Attempted) -> None:
@@ -75,6 +88,14 @@ class Context:
     def jobs(self) -> list[Job]:
         """Return the jobs of a batch, in the order of its items. Other handlers have one job."""
         return self._attempt.claimed_jobs()
+
+    @property
+    def resources(self) -> Resources:
+        """Return what the function declared with `@jobs.lifespan` has yielded in this process."""
+        resources: Resources = self._attempt.resources  # type: ignore[assignment]
+        if resources is NO_LIFESPAN:
+            raise RuntimeError("ctx.resources: this app declares no lifespan; declare one with @jobs.lifespan")
+        return resources
 
     @property
     def cancelled(self) -> bool:

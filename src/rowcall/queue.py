@@ -15,6 +15,7 @@ from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
+from rowcall.declare.lifespan import LifespanFunction
 from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
 from rowcall.domain.blobs import BlobStore
@@ -93,6 +94,7 @@ class Queue:
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}
+        self.lifespan: LifespanFunction | None = None
         self.limits = KnownLimits()
         self.failures = Failures()
         self.app_module: str | None = None

@@ -311,6 +311,8 @@ def look_at_everything(jobs: Rowcall) -> None:
         with contextlib.suppress(RowcallError, TimeoutError):
             jobs.result(job, timeout=0)
         with contextlib.suppress(RowcallError):
+            jobs.stack(job, timeout=0)
+        with contextlib.suppress(RowcallError):
             jobs.chain(job.chain_id or job.id)
     jobs.stats()
     jobs.stuck()

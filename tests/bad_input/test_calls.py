@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import InvalidArguments, InvalidOption, Rowcall, RowcallError
+from rowcall import InvalidArguments, InvalidOption, JobNotFound, Rowcall, RowcallError, UnknownEvent
 from rowcall.task import Task
 
 
@@ -39,6 +39,13 @@ Call = Callable[[Task[..., Any], Rowcall], object]
             InvalidOption,
             ["unknown option 'prority' (did you mean 'priority'?)"],
             id="unknown option",
+        ),
+        pytest.param(lambda send, jobs: jobs.stack(999), JobNotFound, ["999"], id="stack of a missing job"),
+        pytest.param(
+            lambda send, jobs: jobs.stack(1, timeout=-1),
+            InvalidOption,
+            ["timeout", "-1"],
+            id="stack with a negative timeout",
         ),
         pytest.param(
             lambda send, jobs: send.enqueue(too="a"), InvalidArguments, ["send: ", "'too'"], id="wrong argument name"
@@ -93,6 +100,24 @@ Call = Callable[[Task[..., Any], Rowcall], object]
             InvalidOption,
             ["delay must be a duration from 0 s", "got -1"],
             id="negative delay",
+        ),
+        pytest.param(
+            lambda send, jobs: jobs.publish("order.paid", {}),
+            UnknownEvent,
+            ["unknown event 'order.paid'; events with tasks here: none"],
+            id="an unknown event",
+        ),
+        pytest.param(
+            lambda send, jobs: jobs.publish("", {}),
+            InvalidOption,
+            ["event must have 1 to 200 characters, got 0"],
+            id="an event without a name",
+        ),
+        pytest.param(
+            lambda send, jobs: jobs.task(on=["a", 7]), InvalidOption, ["on: each must be", "got 7"], id="an odd event"
+        ),
+        pytest.param(
+            lambda send, jobs: send.using(on="a"), InvalidOption, ["on is an option of task(on=…)"], id="on of one job"
         ),
         pytest.param(
             lambda send, jobs: Rowcall("mysql://localhost/app"),

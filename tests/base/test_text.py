@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rowcall.base.text import CODE_LENGTH, code_problem, decoded, did_you_mean, one_line, printable, span, storable
+from rowcall.base.text import CODE_LENGTH, code_problem, decoded, did_you_mean, duration, one_line, printable, storable
 
 
 def test_a_long_text_keeps_both_ends() -> None:
@@ -35,10 +35,15 @@ def test_what_is_not_json_is_replaced(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.0004, "0 ms"), (0.5, "500 ms"), (119, "119 s"), (120, "2 min"), (86_400, "24 h"), (10**9, "32 years")],
+    [
+        *((-1, "<1 ms"), (0.0004, "<1 ms"), (0.0006, "1 ms"), (0.9994, "999 ms"), (0.9996, "1 s"), (9.94, "9.9 s")),
+        *((9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min"), (90, "1 min 30 s"), (599.4, "9 min 59 s")),
+        *((599.6, "10 min"), (3569, "59 min"), (3571, "1 h"), (5400, "1 h 30 min"), (35_999, "10 h")),
+        *((84_599, "23 h"), (84_601, "1 d"), (129_600, "1 d 12 h"), (86_400 * 700, "700 d"), (10**9, "32 years")),
+    ],
 )
-def test_a_span_has_one_unit(seconds: float, shown: str) -> None:
-    assert span(seconds) == shown
+def test_a_duration_never_shows_sixty_of_a_unit(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
 
 
 @pytest.mark.parametrize("code", ["OOPS", "A:B", "A:B:C", "HTTP:404", "ä.b-c:D_1", "X" * CODE_LENGTH])

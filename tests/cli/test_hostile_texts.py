@@ -80,7 +80,7 @@ def test_the_lines_about_attempts_are_whole_in_any_format(queue: Rowcall, caplog
 COMMANDS = ["jobs", "show 1", "show 2", "show 3", "show 4", "stats", "stuck", "errors", "retries", "workers", "doctor"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "schedules", "top --once", "retention"])
+@pytest.mark.parametrize("command", [*COMMANDS, "schedules", "tasks", "top --once", "retention"])
 def test_no_text_of_a_job_commands_the_terminal(
     run: Run, queue: Rowcall, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +98,7 @@ def test_no_text_of_a_job_commands_the_terminal(
     assert result.exit_code == 0
 
 
-ROWS = ["jobs", "stats", "stuck", "errors", "retries", "retention", "top --once", "schedules", "workers"]
+ROWS = ["jobs", "stats", "stuck", "errors", "retries", "retention", "tasks", "top --once", "schedules", "workers"]
 
 
 @pytest.mark.parametrize("command", ROWS)

@@ -78,3 +78,57 @@ def test_an_option_that_rowcall_refuses_names_the_line_of_the_app(folder: Path) 
     with pytest.raises(click.UsageError) as caught:
         load("refused:jobs")
     assert f"({folder / 'refused.py'}, line 2)" in caught.value.message
+
+
+PACKAGE = {
+    "__init__.py": "",
+    "app.py": "from rowcall import Rowcall\njobs = Rowcall('sqlite:///queue.db')\n",
+    "tasks.py": "of_the_package",
+    "mail/tasks.py": "of_a_folder",
+    "reports/__init__.py": "",
+    "reports/tasks/__init__.py": "of_a_package_of_tasks",
+    "reports/tasks/inner.py": "not_by_itself",
+    "deep/er/tasks.py": "too_deep",
+    "not-a-name/tasks.py": "no_module",
+}
+
+
+def write_package(folder: Path, **more: str) -> None:
+    for name, text in {**PACKAGE, **more}.items():
+        path = folder / "shop" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        declared = f"from shop.app import jobs\n@jobs.task\ndef {text}() -> None: ...\n"
+        path.write_text(declared if text.isidentifier() else text)
+
+
+def test_the_tasks_modules_of_a_package_are_imported(folder: Path) -> None:
+    write_package(folder)
+    (folder / "extra.py").write_text("from shop.app import jobs\n@jobs.task\ndef extra() -> None: ...\n")
+    found = queue_of(load("shop.app:jobs")).tasks
+    assert sorted(found) == ["of_a_folder", "of_a_package_of_tasks", "of_the_package"]
+    assert load("shop.app:jobs", ["extra"]).declared_task("extra").name == "extra"
+
+
+def test_an_app_that_is_a_package_has_its_tasks_modules_imported(folder: Path) -> None:
+    write_package(folder, **{"__init__.py": "from shop.app import jobs\n"})
+    assert len(queue_of(load("shop:jobs")).tasks) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 / 0\n", "importing shop.mail.tasks failed: ZeroDivisionError: division by zero ("),
+        ("def (\n", "importing shop.mail.tasks failed: SyntaxError: "),
+        ("import nothing_of_that_name\n", "importing shop.mail.tasks failed: ModuleNotFoundError: "),
+    ],
+)
+def test_a_tasks_module_that_cannot_be_imported_is_an_error(folder: Path, text: str, problem: str) -> None:
+    write_package(folder, **{"mail/tasks.py": text})
+    with pytest.raises(click.UsageError) as caught:
+        load("shop.app:jobs")
+    assert caught.value.message.startswith(problem)
+
+
+def test_a_module_to_import_that_does_not_exist_is_an_error(app: Path) -> None:
+    with pytest.raises(click.UsageError, match="there is no module 'nowhere'"):
+        load("app:jobs", ["nowhere"])

@@ -94,7 +94,7 @@ def test_looking_and_steering(tell: Tell, run: Run, words: list[str], server_que
         assert tell(command, "1")["jobs"] == [{"id": 1, "ok": True, "status": status, "error": None}]
     for looking in LOOKING[:4]:
         assert run(looking[0], *words, *[part.replace("1", "2") for part in looking[1:]]).exit_code == 0
-    assert "due in 60 min" in run("jobs", *words).stdout
+    assert "due in 1 h" in run("jobs", *words).stdout
 
 
 @pytest.mark.no_tables
@@ -239,7 +239,7 @@ def test_heartbeats_are_judged_by_the_database_clock(run: Run, folder: Path, pos
         assert worker["heartbeat_at"].startswith("2020-01-01")
         assert worker["state"] == "alive"
         past.enqueue("unknown", delay=60)
-        assert "due in 60 s" in run("jobs", "past:jobs").stdout
+        assert "due in 1 min" in run("jobs", "past:jobs").stdout
 
 
 @pytest.mark.no_tables

@@ -87,6 +87,9 @@ class PageRun:
         if words[0] == "work":
             work_for_a_moment(words, self._folder, self._database)
             return
+        if words[0] == "dashboard":
+            serve_for_a_moment(words, self._folder)
+            return
         done = CliRunner().invoke(main, words)
         # what the doctor finds on the machine that runs the tests is not the page's fault
         allowed = {0, 1} if words[0] == "doctor" else {command.exit_code}
@@ -100,6 +103,15 @@ def compiled(block: Block) -> CodeType:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code: CodeType = compile(source, str(block.page), "exec", flags=flags, dont_inherit=True)
     return code
+
+
+def serve_for_a_moment(words: list[str], folder: Path) -> None:
+    """Start a dashboard on a free port, wait until it listens, and ask it to stop."""
+    with ForkedProcess("-m", "rowcall", *words, "--port=0", cwd=str(folder)) as process:
+        eventually(lambda: "dashboard of" in process.output or not process.alive, message=f"{words} does not listen")
+        process.send(signal.SIGTERM)
+        process.wait()
+        assert "dashboard of" in process.output, process.output
 
 
 def work_for_a_moment(words: list[str], folder: Path, database: PageDatabase) -> None:

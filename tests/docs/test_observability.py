@@ -25,7 +25,8 @@ def test_the_table_of_metrics_is_what_a_worker_serves(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db") as jobs:
         jobs.task(name="work")(lambda: None)
         jobs.enqueue("work")
-        with jobs.worker(metrics_port=port):
+        jobs.claim("by-hand", lease=0.1)
+        with jobs.worker(metrics_port=port, lease=0.5):
             all_ended(jobs)
             families = list(text_string_to_metric_families(scrape(port)))
     served = {
@@ -52,6 +53,6 @@ def test_the_numbers_are_those_of_the_code() -> None:
 
 def test_every_attribute_and_every_field_is_explained() -> None:
     attributes = set(re.findall(r'"((?:messaging|rowcall|error)\.[\w.]+)"', inspect.getsource(tracing)))
-    assert len(attributes) == 12
+    assert len(attributes) == 13
     assert set(re.findall(r"`((?:messaging|rowcall|error)\.[\w.]+)`", section(PAGE, "Traces"))) == attributes
     assert {f"`{field}`" for field in logs.JOB_FIELDS} <= set(re.findall(r"`\w+`", section(PAGE, "Logs")))

@@ -30,6 +30,8 @@ def test_a_queue_has_its_own_and_else_those_of_the_app() -> None:
         {"timeout": "soon"},
         {"queues": []},
         {"queues": {"mail": 3}},
+        {"queues": {"*": TaskDefaults()}},
+        {"queues": {"": TaskDefaults()}},
         {"queues": {"mail": TaskDefaults(queues={"x": TaskDefaults()})}},
         {"max_attempt": 3},
     ],

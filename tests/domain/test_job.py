@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rowcall import Job, Status, Summary
+from rowcall import ChainPage, Job, Page, Status, Summary
 from rowcall.domain.job import FINISHED, WAITING
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -35,6 +35,14 @@ def test_a_job_is_a_frozen_snapshot() -> None:
     with pytest.raises(AttributeError):
         a_job().status = Status.RUNNING  # type: ignore[misc]
     assert a_job() == a_job()
+
+
+def test_a_page_is_iterated_by_its_jobs() -> None:
+    page = Page(jobs=[a_job()], next_cursor="x")
+    assert (list(page), len(page), a_job() in page, len(Page(jobs=[]))) == ([a_job()], 1, True, 0)
+    assert dict(page) == page.to_dict() == {"jobs": [a_job().to_dict()], "next_cursor": "x", "partial": False}
+    assert list(ChainPage(chains=[])) == []
+    assert len(ChainPage(chains=[])) == 0
 
 
 def test_a_status_compares_with_its_word() -> None:

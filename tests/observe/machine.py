@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections import Counter
-from datetime import timedelta
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -16,6 +16,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
+from rowcall.operations.events import stream
 from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
@@ -56,6 +57,9 @@ CHOICES: list[JobFilter] = [
 ]
 CHOSEN: list[JobFilter] = [*CHOICES, *(first | second for first, second in itertools.combinations(CHOICES, 2))]
 FILTERS_A_CHECK = 4
+OVERWRITTEN = ("HEARTBEAT", "PROGRESS")
+Line = tuple[str, datetime, str | None]
+BULK = [chosen for chosen in CHOSEN if "status" not in chosen]
 
 
 class HistoryMachine(RuleBasedStateMachine):
@@ -73,6 +77,8 @@ class HistoryMachine(RuleBasedStateMachine):
         self.known: dict[int, tuple[str, str]] = {}
         self.tags: dict[int, set[str]] = {}
         self.ended: Counter[tuple[int, Ended]] = Counter()
+        self.seen_events: dict[int | None, Counter[Line]] = defaultdict(Counter)
+        self.plain: set[int] = set()
         self.lost_for_good: set[tuple[int, int | None]] = set()
         self.steps = 0
         self.wanted = itertools.cycle(WANTED)
@@ -92,6 +98,8 @@ class HistoryMachine(RuleBasedStateMachine):
         self.jobs.migrate()
         self.retention_rules = Rules(common, {"obey_too": of_task})
         self._declare(of_task)
+        self.events = stream(queue_of(self.jobs), None, None, None, None)
+        queue_of(self.jobs).run(self.events.connect())
         self._begin_with_some_of_each()
 
     def _begin_with_some_of_each(self) -> None:
@@ -223,6 +231,7 @@ class HistoryMachine(RuleBasedStateMachine):
             columns["held"] = "for a reason"
         for _ in range(many):
             job_id = self.database.insert(**columns)
+            self.plain.add(job_id)
             if status is Status.RUNNING:
                 self.waits[job_id, self.now_ms] = 0
 
@@ -232,6 +241,8 @@ class HistoryMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self._step()
         self.clock.advance(seconds)
+        self.events._renewed_at = None  # the reader does not come too late
+        queue_of(self.jobs).run(self.events._renew())
 
     # work
 
@@ -286,6 +297,11 @@ class HistoryMachine(RuleBasedStateMachine):
                 self.jobs.delete(row.id)
             case _:
                 self.database.ask(f"delete from rowcall_job where id = {row.id}")
+
+    @rule(pick=st.integers(0, len(BULK) - 1), way=st.sampled_from(["set_priority", "reschedule", "retry", "delete"]))
+    def steer_all_that_match(self, pick: int, way: str) -> None:
+        self._step()
+        slow.check_bulk(self.jobs, BULK[pick], way, self.steps)
 
     @rule(queue=st.sampled_from(QUEUES), task=st.sampled_from(TYPES), by_task=st.booleans(), resume=st.booleans())
     def pause_or_resume(self, queue: str, task: str, by_task: bool, resume: bool) -> None:
@@ -349,6 +365,23 @@ class HistoryMachine(RuleBasedStateMachine):
         assert len(everything) == len(rows)
         for chosen in itertools.islice(self.chosen, FILTERS_A_CHECK):
             slow.check_filter(self.jobs, everything, chosen, 15 + self.steps % 7)
+        self._check_events(rows)
+
+    def _check_events(self, rows: list[JobRow]) -> None:
+        """Every line of every timeline came once, as far as rows still show it."""
+        while queue_of(self.jobs).run(self.events._look()):
+            pass
+        while self.events._events:
+            event = self.events._events.popleft()
+            self.seen_events[event.job_id][event.event, event.at, event.detail] += 1
+        for row in rows:
+            if row.id in self.plain:
+                continue
+            lines = Counter((one.event, one.at, one.detail) for one in self.jobs.timeline(row.id))
+            seen = self.seen_events[row.id]
+            assert {line[0] for line in lines - seen} <= {"HELD", *OVERWRITTEN}, (row.id, lines - seen)
+            assert {line[0] for line in seen - lines} <= {"CLAIMED", "STARTED", *OVERWRITTEN}, (row.id, seen - lines)
+            assert all(count == 1 for line, count in seen.items() if line not in lines), (row.id, seen)
 
     def _check_why(self, rows: list[JobRow]) -> None:
         StoreWorker(self.jobs, "looker", tasks=[*TYPES[:2]])

@@ -13,6 +13,7 @@ from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
 from rowcall.operations.steps import Read
+from rowcall.overview.matching import count_matching
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.plain_sql import AttemptRow, JobRow
 
@@ -293,6 +294,39 @@ def check_filter(jobs: Rowcall, everything: Sequence[Job], chosen: JobFilter, li
             page = jobs.list(order=order, limit=limit, cursor=page.next_cursor, **chosen)  # type: ignore[arg-type]
             found += page.jobs
         assert [job.id for job in found] == [job.id for job in of_order], (chosen, order)
+
+
+CHANGED_BY = {
+    "set_priority": ("blocked", "scheduled", "pending", "running"),
+    "reschedule": ("blocked", "scheduled", "pending"),
+    "retry": ("failed",),
+    "delete": tuple(status for status in Status if status != "running"),
+}
+
+
+def check_bulk(jobs: Rowcall, chosen: JobFilter, way: str, number: int) -> None:
+    """Change all jobs that fit. Compare the count before it, its answer and the jobs that have changed.
+
+    `number` is a new priority.
+    """
+    before = jobs.list(limit=1000).jobs
+    fitting = [job for job in before if all(_fits(job, name, value) for name, value in chosen.items())]
+    fitting = [job for job in fitting if job.status in CHANGED_BY[way]]
+    queue = queue_of(jobs)
+    assert queue.run(count_matching(queue, chosen, CHANGED_BY[way])) == (len(fitting), True), (way, chosen)
+    match way:
+        case "set_priority":
+            fitting = [job for job in fitting if job.priority != number]
+            count = jobs.set_priority(priority=number, **chosen)
+        case "reschedule":
+            count = jobs.reschedule(delay=7, **chosen)
+        case "retry":
+            count = jobs.retry(**{**chosen, "status": "failed"})  # type: ignore[call-overload]
+        case _:
+            count = jobs.delete(**chosen)
+    after = {job.id: job for job in jobs.list(limit=1000).jobs}
+    changed = {job.id for job in before if after.get(job.id) != job}
+    assert (count, changed) == (len(fitting), {job.id for job in fitting}), (way, chosen)
 
 
 def _fits(job: Job, name: str, value: Any) -> bool:

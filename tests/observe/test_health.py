@@ -63,7 +63,7 @@ def test_what_is_overdue_and_not_staged_waits_for_a_worker_too() -> None:
 def test_long_waits_are_named_longest_first() -> None:
     found = of(due("mail", minutes=11), due("media", minutes=60), due("quick", minutes=1))
     assert kinds(found) == ["long wait media", "long wait mail"]
-    assert found[0].what == "jobs of media have been due for 60 min"
+    assert found[0].what == "jobs of media have been due for 1 h"
 
 
 @pytest.mark.parametrize(

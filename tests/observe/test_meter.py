@@ -9,8 +9,9 @@ import pytest
 from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, Transition, decide
-from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Counts, Durations, Meter
+from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Latest, Meter
 from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.recover import RecoveredAttempt
 from tests.support import eventually
 
 STATS = Stats(total=1, by_status={"pending": 1}, by_queue={"default": {"pending": 1}})
@@ -77,7 +78,7 @@ def test_they_are_asked_for_once_in_a_while() -> None:
         asked.append(1)
         return STATS
 
-    counts = Counts(ask, SystemClock())
+    counts = Latest(ask, SystemClock())
     assert [counts.latest(), counts.latest()] == [STATS, STATS]
     assert len(asked) == 1
 
@@ -91,7 +92,7 @@ def test_a_database_that_fails_is_asked_again_at_once() -> None:
             raise answer
         return answer
 
-    counts = Counts(ask, SystemClock())
+    counts = Latest(ask, SystemClock())
     assert [counts.latest(), counts.latest()] == [None, STATS]
 
 
@@ -103,7 +104,7 @@ def test_a_database_that_hangs_is_not_waited_for_and_asked_by_one_only() -> None
         answer.wait()
         return STATS
 
-    counts = Counts(ask, SystemClock(), patience_seconds=0.01)
+    counts = Latest(ask, SystemClock(), patience_seconds=0.01)
     assert [counts.latest(), counts.latest()] == [None, None]
     assert len(asked) == 1
     answer.set()
@@ -120,9 +121,15 @@ def test_a_database_that_is_slow_is_shown_as_it_was_a_moment_ago() -> None:
         return STATS
 
     quick = {"fresh_seconds": 0.0, "patience_seconds": 0.01}
-    patient, strict = Counts(ask, SystemClock(), **quick), Counts(ask, SystemClock(), **quick, stale_seconds=0.0)
+    patient, strict = Latest(ask, SystemClock(), **quick), Latest(ask, SystemClock(), **quick, stale_seconds=0.0)
     eventually(lambda: patient.latest() is STATS)
     answer.clear()
     assert patient.latest() is STATS
     assert strict.latest() is None
     answer.set()
+
+
+def test_recovered_attempts_are_lost_if_their_handlers_had_started() -> None:
+    meter = Meter()
+    meter.add_recovered([RecoveredAttempt("mail", "send", True), RecoveredAttempt("mail", "send", False)])
+    assert (meter.recovered(), meter.lost()) == ([(("mail", "send"), 2)], [(("mail", "send"), 1)])

@@ -137,6 +137,16 @@ def test_completed_and_lost_attempts_are_counted_for_what_they_were(jobs: Rowcal
         assert value(scrape(port), "rowcall_attempts_total", **labels) == 1
 
 
+def test_recovered_attempts_are_counted_by_queue_and_task(jobs: Rowcall) -> None:
+    port = free_ports()
+    jobs.enqueue("of_others", queue="mail")
+    assert jobs.claim("by-hand", lease=0.1)
+    with jobs.worker(metrics_port=port, lease=0.5):
+        labels = {"queue": "mail", "task": "of_others"}
+        eventually(lambda: value(scrape(port), "rowcall_recovered_attempts_total", **labels) == 1)
+        assert value(scrape(port), "rowcall_lost_attempts_total", **labels) == 1
+
+
 def test_queues_beyond_the_limit_are_one(jobs: Rowcall) -> None:
     port = free_ports()
     for number in range(MOST_PAIRS + 3):

@@ -199,6 +199,45 @@ def test_many_at_once_have_one_sender(jobs: Rowcall, spans: InMemorySpanExporter
     assert [parent_of(span) for span in named(spans, "process count")].count(id_of(second)) == 1
 
 
+def test_an_enqueue_that_finds_a_duplicate_says_so(jobs: Rowcall, spans: InMemorySpanExporter) -> None:
+    @jobs.task
+    def charge(order: int) -> None: ...
+
+    keyed = charge.using(key=lambda order: str(order))
+    keyed.enqueue(1)
+    keyed.enqueue(1)
+    keyed.enqueue_many([{"order": 2}])
+    keyed.enqueue_many([{"order": 1}, {"order": 3}])
+    charge.enqueue_many([keyed.bind(3), charge.bind(3)])
+    found = [dict(span.attributes or {}) for span in named(spans, "send charge")]
+    assert [one.get("rowcall.duplicate") for one in found] == [None, True, None, True, True]
+    assert [one.get("messaging.batch.message_count") for one in found] == [None, None, 1, 2, 2]
+
+
+def test_an_attempt_is_linked_with_the_traces_of_its_blockers(jobs: Rowcall, spans: InMemorySpanExporter) -> None:
+    @jobs.task
+    def part(number: int) -> None: ...
+
+    @jobs.task
+    def total() -> None: ...
+
+    @jobs.task
+    def fan_out(ctx: Context) -> None:
+        ctx.continue_with(total.using(after=[part.enqueue(3)]))
+
+    total.using(after=[part.enqueue(1), *part.enqueue_many([{"number": 2}, {"number": 2}])]).enqueue()
+    fan_out.enqueue()
+    jobs.drain()
+    sent, counted = named(spans, "send part"), named(spans, "process total")
+
+    def links(span: ReadableSpan) -> list[tuple[int, int]]:
+        return [(link.context.trace_id, link.context.span_id) for link in span.links]
+
+    assert links(counted[0]) == [id_of(only(spans, "send total")), id_of(sent[0]), id_of(sent[1])]
+    assert links(counted[1]) == [id_of(only(spans, "process fan_out")), id_of(sent[2])]
+    assert parent_of(counted[0]) == id_of(only(spans, "send total"))
+
+
 def test_the_span_is_current_in_a_handler_and_what_it_sends_continues_from_there(
     jobs: Rowcall, spans: InMemorySpanExporter
 ) -> None:

@@ -17,7 +17,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stdout)
     site = PostgresSite(Path(folder), url, **given["options"])
     declare(site.jobs, site)
-    site.jobs.work(**given["settings"])
+    site.jobs.work(log_jobs="failures", **given["settings"])
     print("ended", flush=True)
 
 

@@ -12,6 +12,7 @@ import rowcall
 
 PROGRAM = """
 import asyncio
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, assert_type
@@ -81,7 +82,20 @@ def code_of(error: OSError) -> str:
     return f"OS:{error.errno}"
 
 
+@jobs.lifespan
+def resources() -> Iterator[dict[str, int]]:
+    yield {}
+
+
+@jobs.task
+async def with_resources(ctx: Context[dict[str, int]], name: str) -> int:
+    assert_type(ctx.resources, dict[str, int])
+    return ctx.resources[name]
+
+
 async def use(ctx: Context) -> None:
+    assert_type(ctx.resources, object)
+    assert_type(with_resources.enqueue("a"), Job[int])
     reveal_type(await send_email.aenqueue("a@example.com"))
     reveal_type(await thumbnail.using(priority=1).aenqueue(Path("a.png"), 64))
     reveal_type(await send_email.aenqueue_many([{"to": "a"}]))

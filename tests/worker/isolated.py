@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from rowcall import Cancel, Context, Fail, Retry, Snooze, WrongState, current
@@ -153,3 +154,38 @@ def return_twice(folder: str) -> int:
         attempt.answers.put(Answered())  # no one else will
         current().continue_with("return_twice", folder=folder)
     return pid
+
+
+# lifespans: they note in the folder that a variable of the environment names
+
+
+def resources() -> Iterator[int]:
+    note(os.environ["NOTES"], "enter", os.getpid())
+    yield os.getpid()
+    note(os.environ["NOTES"], "leave", os.getpid())
+
+
+async def async_resources() -> AsyncIterator[object]:
+    async with asyncio.timeout(None):  # must be left in the task that entered it
+        note(os.environ["NOTES"], "enter", os.getpid())
+        yield asyncio.get_running_loop()
+    note(os.environ["NOTES"], "leave", os.getpid())
+
+
+def resources_of_the_worker_only() -> Iterator[None]:
+    if str(os.getpid()) != os.environ["NOTES"]:
+        raise OSError("too many connections")
+    yield
+
+
+def use_resources(ctx: Context[int]) -> list[int]:
+    return [os.getpid(), ctx.resources]
+
+
+async def use_event_loop(ctx: Context[object], hold: bool = False) -> bool:
+    if hold:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            note(os.environ["NOTES"], "end", os.getpid())
+    return ctx.resources is asyncio.get_running_loop()

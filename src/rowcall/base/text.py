@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable
 from typing import TypeVar
@@ -17,6 +18,9 @@ DETAIL_LENGTH = 500
 _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
+_UNITS = ((DAY_SECONDS, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_MANY = 10  # of a unit: the next one no longer matters
+NOTHING = "-"
 # terminal controls, line ends and changes of text direction
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _CODE = re.compile(r"[\w.-]+(:[\w.-]+)*")
@@ -74,20 +78,30 @@ def decoded(decoder: msgspec.json.Decoder[T], text: str, otherwise: D) -> T | D:
         return otherwise
 
 
-def span(seconds: float) -> str:
+def duration(seconds: float | None) -> str:
+    """Return a duration or an age for people: the one way to write it. Two units, where one would be too coarse.
+
+    >>> [duration(seconds) for seconds in (0, 0.0123, 1.25, 42.4, 192, 300, 7500, 200_000, 30 * 86_400, None)]
+    ['<1 ms', '12 ms', '1.2 s', '42 s', '3 min 12 s', '5 min', '2 h 5 min', '2 d 8 h', '30 d', '-']
     """
-    >>> [span(seconds) for seconds in (0.0123, 59, 3600, 200_000)]
-    ['12 ms', '59 s', '60 min', '2 d']
-    """
-    if seconds < 1:
+    if seconds is None:
+        return NOTHING
+    if seconds <= 0.0005:
+        return "<1 ms"
+    if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 2 * DAY_SECONDS:
-        return f"{seconds / 3600:.0f} h"
-    return f"{seconds / DAY_SECONDS:.0f} d" if seconds < 2 * _YEAR_SECONDS else f"{seconds / _YEAR_SECONDS:.0f} years"
+    if seconds < 59.5:
+        return f"{f'{seconds:.1f}'.removesuffix('.0') if seconds < 9.95 else f'{seconds:.0f}'} s"
+    if seconds >= 2 * _YEAR_SECONDS:
+        return f"{seconds / _YEAR_SECONDS:,.0f} years"
+    for (unit, name), (part, smaller) in itertools.pairwise(_UNITS):
+        if seconds >= unit - part / 2:
+            parts = round(seconds / part)
+            count, left = divmod(parts, unit // part)
+            if count >= _MANY:
+                return f"{round(seconds / unit)} {name}"
+            return f"{count} {name} {left} {smaller}" if left else f"{count} {name}"
+    raise AssertionError(seconds)
 
 
 def code_problem(code: object) -> str | None:

@@ -22,11 +22,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SELECTING = {*JobFilter.__annotations__, *RetryFilter.__annotations__}
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SHOWN_LENGTH = 200
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 
 
 class Answer(NamedTuple):
-    """`data` is printed with --json, else `show` prints it for people. The exit code is 1 unless it is `ok`."""
+    """`data` is printed with --json, or called to print it; else `show` prints it for people. The exit code is 1 unless
+    it is `ok`.
+    """
 
     data: object
     show: Callable[[], None]
@@ -40,7 +44,9 @@ def answering_command(name: str, short_help: str | None = None) -> Callable[[Cal
         @functools.wraps(function)
         def run(as_json: bool, **options: Any) -> None:
             answer = function(**options)
-            if as_json:
+            if as_json and callable(answer.data):
+                answer.data()
+            elif as_json:
                 print_json(answer.data)
             else:
                 answer.show()
@@ -150,7 +156,8 @@ def typed_time(typed: str) -> datetime:
 def typed_object(typed: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(typed, type=dict[str, object])
-    except msgspec.DecodeError:
+    except NOT_JSON:
+        typed = typed if len(typed) <= _SHOWN_LENGTH else f"{typed[:_SHOWN_LENGTH]}..."
         raise click.BadParameter(f"{typed!r} is not a JSON object; write it as '{{\"customer\": 7}}'") from None
 
 
@@ -171,6 +178,23 @@ def selecting_options(function: F) -> F:
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
         click.option("--type", metavar="NAME", help="Only jobs of this task."),
         click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+    ):
+        function = option(function)
+    return function
+
+
+def job_options(function: F) -> F:
+    """Add the options that a job is enqueued with, and that `edit` can change."""
+    for option in (
+        click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be given several times."),
+        click.option("--expires-in", type=typed_seconds, metavar="DURATION", help="The same, after this time."),
+        click.option("--expires-at", type=typed_time, metavar="TIME", help="Cancel it unless it has started by then."),
+        click.option("--timeout", type=typed_seconds, metavar="DURATION", help="Longest time of an attempt."),
+        click.option("--max-attempts", type=int, metavar="N", help="Attempts until it fails for good."),
+        click.option("--run-at", type=typed_time, metavar="TIME", help="Run at this time: 2026-01-02T09:00+00:00."),
+        click.option("--delay", type=typed_seconds, metavar="DURATION", help="Run after this time: 90s, 5m, 1h, 2d, …"),
+        click.option("--priority", type=int, metavar="N", help="Higher runs first."),
+        click.option("--queue", metavar="NAME", help="The queue of the job."),
     ):
         function = option(function)
     return function

@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -18,8 +19,11 @@ from rowcall.base.urls import looks_secret
 _ROWCALL = str(Path(__file__).parent.parent)
 
 
-def load(app: str) -> Rowcall:
-    """Import `module:name`, from the current folder first."""
+def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
+    """Import `module:name`, from the current folder first; then the modules that declare its tasks.
+
+    These are `imports` and, if the app is in a package, `tasks` in the package and in each folder of it.
+    """
     module_name, mark, names = app.partition(":")
     if "//" in app or "%" in app or looks_secret(app):
         raise click.UsageError("APP is a URL or has a password; pass a URL with --url")
@@ -40,7 +44,22 @@ def load(app: str) -> Rowcall:
         found, path = getattr(holder, name), f"{path}{name}."
     if not isinstance(found, Rowcall):
         raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
+    for name in (*_tasks_modules(module_name), *imports):
+        _imported(name)
     return found
+
+
+def _tasks_modules(app_module: str) -> list[str]:
+    """Return the names of `shop.tasks`, `shop.mail.tasks`, … for `shop.app` or `shop`, as far as there are files."""
+    module = sys.modules[app_module]
+    package = app_module if hasattr(module, "__path__") else app_module.rpartition(".")[0]
+    names = set()
+    for folder in sys.modules[package].__path__ if package else ():
+        for pattern in ("tasks.py", "tasks/__init__.py", "*/tasks.py", "*/tasks/__init__.py"):
+            for path in Path(folder).glob(pattern):
+                parts = path.relative_to(folder).with_suffix("").parts
+                names.add(".".join((package, *(part for part in parts if part != "__init__"))))
+    return sorted(name for name in names if all(map(str.isidentifier, name.split("."))))
 
 
 def _module_of(path: str) -> str:

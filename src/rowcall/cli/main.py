@@ -6,6 +6,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -14,13 +15,18 @@ import click
 
 from rowcall.base.text import did_you_mean, printable
 from rowcall.base.urls import looks_secret, may_be_url, redacted
-from rowcall.domain.errors import InvalidOption, RowcallError, about_option
+from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, about_option
 
 COMMANDS = (
-    *("work", "jobs", "show", "stats", "stuck", "retries", "errors", "top", "retry", "cancel", "delete", "reschedule"),
+    *("work", "enqueue", "tasks", "jobs", "show", "stack", "stats", "stuck", "retries", "errors", "top"),
     *(
-        "complete",
+        "retry",
+        "cancel",
+        "delete",
+        "reschedule",
         "set-priority",
+        "edit",
+        "complete",
         "pause",
         "resume",
         "schedules",
@@ -31,10 +37,10 @@ COMMANDS = (
         "migrate",
         "doctor",
     ),
-    *("bench", "demo"),
+    *("publish", "events", "dashboard", "bench", "demo"),
 )
 _MODULES = {
-    **dict.fromkeys(("retry", "cancel", "complete", "delete", "reschedule", "set-priority"), "control"),
+    **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "control"),
     "resume": "pause",
     "prune": "retention",
     "vacuum": "retention",
@@ -64,14 +70,15 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Report an option that the library refuses as wrong use, as it is typed."""
+        """Report an option or an argument that the library refuses as wrong use, as it is typed."""
         try:
             return super().invoke(ctx)
-        except InvalidOption as error:
+        except (InvalidOption, InvalidArguments) as error:
             name = ctx.invoked_subcommand or ""
             command = self.get_command(ctx, name)
             assert command is not None
-            raise click.UsageError(_as_typed(error, command), click.Context(command, ctx, name)) from error
+            said = _as_typed(error, command) if isinstance(error, InvalidOption) else str(error)
+            raise click.UsageError(said, click.Context(command, ctx, name)) from error
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -87,9 +94,15 @@ class Commands(click.Group):
 
 
 def _as_typed(error: InvalidOption, command: click.Command) -> str:
-    typed = f"--{error.option.replace('_', '-')}"
-    is_option = any(typed in parameter.opts for parameter in command.params)
-    return about_option(typed if is_option else error.option, error.problem)
+    """Return the error with options as the command has them: `type=…` in Python is `--type` there."""
+    options = {option for parameter in command.params for option in parameter.opts}
+
+    def typed(name: str, otherwise: str) -> str:
+        option = f"--{name.replace('_', '-')}"
+        return option if option in options else otherwise
+
+    problem = re.sub(r"\b(\w+)=…", lambda found: typed(found[1], found[0]), error.problem)
+    return about_option(typed(error.option, error.option), problem)
 
 
 def _report(error: Exception, words: Sequence[str]) -> int:

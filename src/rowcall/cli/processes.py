@@ -1,16 +1,18 @@
-"""Processes and signals: the workers of `rowcall demo` and `rowcall bench`, and SIGTERM treated like Ctrl-C."""
+"""Processes and signals: the workers of `rowcall demo` and `rowcall bench`, SIGTERM, keys, changes of files."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
+from rowcall.observe.optional_libraries import missing
 from rowcall.worker.process.supervisor import LEASH_OPTION
 
 try:
@@ -49,6 +51,29 @@ def working(
         except subprocess.TimeoutExpired:
             process.kill()  # its children notice, and stop
             process.wait()
+
+
+@contextlib.contextmanager
+def reloading(changed: Callable[[str], None]) -> Iterator[None]:
+    """Call `changed`, in another thread, whenever Python files below the current folder have changed."""
+    try:
+        from watchfiles import PythonFilter, watch
+    except ModuleNotFoundError as error:
+        raise missing("reload", "reload", error) from None
+    stopped = threading.Event()
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+
+    def wait() -> None:
+        for changes in watch(".", watch_filter=PythonFilter(), stop_event=stopped, raise_interrupt=False):
+            names = sorted(os.path.relpath(path) for _, path in changes)
+            changed(f"{names[0]} has changed" if len(names) == 1 else f"{len(names)} files have changed")
+
+    thread = threading.Thread(target=wait, name="rowcall-reload", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
 
 
 @contextlib.contextmanager

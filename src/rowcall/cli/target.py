@@ -69,6 +69,14 @@ def find(app: str | None, url: str | None) -> Target:
         raise click.UsageError(about_option(given, error.problem.removesuffix(PATH_ADVICE))) from error
 
 
+def has_tables(target: Target) -> bool:
+    """Return whether the tables of the queue exist. Creates nothing."""
+    queue = target.queue
+    if queue.config.in_memory or (queue.config.server is None and not os.path.exists(queue.database.path)):
+        return False
+    return version_of(queue).found > 0
+
+
 def existing(app: str | None, url: str | None) -> Target:
     """Return the queue if it and its tables exist: looking at a queue never makes one."""
     target = find(app, url)
@@ -88,6 +96,12 @@ def existing(app: str | None, url: str | None) -> Target:
         target.jobs.close()
         raise
     return target
+
+
+def declaring(app: str | None, url: str | None) -> Target:
+    """Return the queue. An app declares tasks and schedules before there are tables."""
+    target = find(app, url)
+    return existing(app, url) if app is None or has_tables(target) else target
 
 
 def _require_tables(target: Target) -> None:

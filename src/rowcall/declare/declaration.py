@@ -20,7 +20,7 @@ from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.limits import Limit, TaskLimit
-from rowcall.domain.payload import Arguments, hints_of, parameters_of, result_decoder, takes_context
+from rowcall.domain.payload import Arguments, hints_of, is_context, parameters_of, result_decoder, takes_context
 
 
 class Lane(enum.Enum):
@@ -128,7 +128,7 @@ def _check_first_parameters(name: str, function: Callable[..., object]) -> None:
                 f"the parameter {parameter.name} has no annotation; write {parameter.name}: Context to receive the"
                 " context, or annotate it as an argument",
             )
-        if index > 0 and hints.get(parameter.name) is Context:
+        if index > 0 and is_context(hints.get(parameter.name), Context):
             raise InvalidOption(f"task {name!r}", f"{parameter.name}: Context must be the first parameter")
 
 

@@ -35,6 +35,10 @@ class Failures:
     def scrubs(self) -> bool:
         return self._scrub is not None
 
+    @property
+    def keeps_tracebacks(self) -> bool:
+        return self._traceback_limit > 0
+
     def declare(self, kind: type[BaseException], code: str | CodeFunction) -> None:
         """Set the code of a class of errors and its subclasses, or raise `InvalidOption`."""
         self.check(kind)

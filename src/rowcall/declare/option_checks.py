@@ -30,6 +30,11 @@ def aliases(option: str, value: object) -> tuple[str, ...]:
     return names
 
 
+def events(option: str, value: object) -> tuple[str, ...]:
+    """Return the events that a task runs on: one name, or several."""
+    return tuple(dict.fromkeys(_names(option, [value] if isinstance(value, str) else value)))
+
+
 def tags(option: str, value: object) -> tuple[str, ...]:
     names = _names(option, value)
     if len(names) > MOST_TAGS:

@@ -47,6 +47,7 @@ class TaskOptions(Common, total=False):
 
     name: str
     aliases: Iterable[str]
+    on: str | Iterable[str]
     retry: RetryPolicy
     retention: Retention
     isolation: Literal["thread", "process"]
@@ -90,6 +91,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     aliases: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
     queue: str | None = None
     priority: int | None = None
     delay_ms: int | None = None
@@ -127,6 +129,7 @@ class _Option(NamedTuple):
 _TABLE = (
     _Option("name", "task", checks.name),
     _Option("aliases", "task", check.aliases),
+    _Option("on", "task", check.events),
     _Option("queue", "both", checks.queue),
     _Option("priority", "both", checks.whole(-(2**31), 2**31 - 1)),
     _Option("delay", "both", check.milliseconds, "delay_ms"),

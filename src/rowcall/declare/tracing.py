@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -18,7 +19,8 @@ class Sending(Protocol):
     def job(self) -> NewJob:
         """Return the job with the trace context for its row."""
 
-    def written(self, job: Job) -> Job: ...
+    def written(self, jobs: Sequence[Job]) -> None:
+        """Note what was written, or found: a duplicate was there before."""
 
 
 class Processing(Protocol):

@@ -38,7 +38,8 @@ class TaskDefaults(Value, frozen=True, metaclass=OptionsMeta):
         if not isinstance(self.queues, Mapping):
             raise InvalidOption("queues", f"must be a dict of queue names to TaskDefaults, got {self.queues!r}")
         for queue, defaults in self.queues.items():
-            if not isinstance(queue, str) or not isinstance(defaults, TaskDefaults) or defaults.queues:
+            checks.queue("queues", queue)
+            if not isinstance(defaults, TaskDefaults) or defaults.queues:
                 raise InvalidOption(
                     "queues", f"must be a dict of names to TaskDefaults without queues, got {defaults!r} for {queue!r}"
                 )

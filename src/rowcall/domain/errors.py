@@ -6,6 +6,7 @@ RowcallError
 ├── InvalidOption (ValueError)        an option that is unknown, out of range or not allowed here
 │   └── InvalidCode                   a malformed error code; in a handler it fails the job at once, as `Fail` does
 ├── UnknownTask (LookupError)         no task of that name is declared in this process
+├── UnknownEvent (LookupError)        no task that is declared in this process runs on that event
 ├── DuplicateTask (ValueError)        two tasks with one name
 ├── DuplicateJob                      a job with that key exists
 ├── JobNotFound (LookupError)         no job with that id
@@ -15,6 +16,8 @@ RowcallError
 ├── JobCancelled                      the job was cancelled, so it has no result
 ├── LeaseLost                         the attempt is no longer the caller's
 ├── WrongState                        the job's state does not allow this
+├── NoAnswer (TimeoutError)           a worker did not answer in time
+├── LifespanFailed                    the app's lifespan could not be entered or left
 ├── StillNeeded                       other jobs wait for the job or the chain
 ├── SchemaMismatch                    the tables are missing, or have another version than this code
 ├── BlobUnreadable                    a large payload or result cannot be read back
@@ -60,6 +63,9 @@ def about_option(option: str, problem: str) -> str:
 class InvalidArguments(RowcallError, TypeError):
     """A call that does not match the task's signature, or a value that is not JSON."""
 
+    error_code: str | None = None
+    """The code of a job whose handler does not catch it; None if it is an error like others."""
+
     def __init__(self, task: str, problem: str) -> None:
         super().__init__(f"{task}: {problem}")
         self.task = task
@@ -97,6 +103,16 @@ class UnknownTask(RowcallError, LookupError):
         names = ", ".join(known) or "none"
         super().__init__(f"unknown task {task!r}{did_you_mean(task, known)}; declared here: {names}")
         self.task = task
+        self.known = known
+
+
+class UnknownEvent(RowcallError, LookupError):
+    """No task that is declared in this process runs on that event."""
+
+    def __init__(self, event: str, known: list[str]) -> None:
+        names = ", ".join(known) or "none"
+        super().__init__(f"unknown event {event!r}{did_you_mean(event, known)}; events with tasks here: {names}")
+        self.event = event
         self.known = known
 
 
@@ -180,6 +196,26 @@ class WrongState(RowcallError):
         self.status = status
         self.move = move
         self.allowed = allowed
+        self.problem = problem
+
+
+class NoAnswer(RowcallError, TimeoutError):
+    """A worker did not answer in time. Nothing was changed."""
+
+    def __init__(self, job_id: int, worker: str, seconds: float, problem: str) -> None:
+        super().__init__(f"worker {worker}, which runs job {job_id}, did not answer within {seconds:g} s: {problem}")
+        self.job_id = job_id
+        self.worker = worker
+        self.seconds = seconds
+        self.problem = problem
+
+
+class LifespanFailed(RowcallError):
+    """The app's lifespan could not be entered, so that the worker claimed no job; or it could not be left."""
+
+    def __init__(self, lifespan: str, problem: str) -> None:
+        super().__init__(f"lifespan {lifespan} failed: {problem}")
+        self.lifespan = lifespan
         self.problem = problem
 
 

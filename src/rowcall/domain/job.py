@@ -1,6 +1,6 @@
 """The values that users receive: frozen snapshots. `jobs.get(id)` reads a job again."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic
@@ -103,8 +103,19 @@ class Event(Value, frozen=True, kw_only=True):
     detail: str | None = None
 
 
+class JobEvent(Event, frozen=True, kw_only=True):
+    """Something that happened to a job: a line of its timeline, as `jobs.events()` yields it.
+
+    If events were missed, `event` is `"MISSED"`, and there is no job.
+    """
+
+    job_id: int | None = None
+    type: str | None = None
+    queue: str | None = None
+
+
 class Page(Value, frozen=True, kw_only=True):
-    """A page of jobs; `next_cursor` is None on the last page.
+    """A page of jobs: `for job in page`, `len(page)`. `next_cursor` is None on the last page.
 
     A `partial` page ended because 100,000 jobs were looked at: more may fit, and `next_cursor` continues there.
     """
@@ -112,6 +123,12 @@ class Page(Value, frozen=True, kw_only=True):
     jobs: list[Job]
     next_cursor: str | None = None
     partial: bool = False
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
 
 
 class BlockedBy(Value, frozen=True, kw_only=True):
@@ -160,10 +177,16 @@ class Chain(Value, frozen=True, kw_only=True):
 
 
 class ChainPage(Value, frozen=True, kw_only=True):
-    """A page of chains, newest first; `next_cursor` is None on the last page."""
+    """A page of chains, newest first, which can be iterated; `next_cursor` is None on the last page."""
 
     chains: list[Chain]
     next_cursor: str | None = None
+
+    def __iter__(self) -> Iterator[Chain]:
+        return iter(self.chains)
+
+    def __len__(self) -> int:
+        return len(self.chains)
 
 
 class WorkerInfo(Value, frozen=True, kw_only=True):
@@ -314,6 +337,34 @@ class Why(Value, frozen=True, kw_only=True):
         return self.sentence
 
 
+class StackFrame(Value, frozen=True):
+    """A line that a function has reached. `code` is its text, if the source is there."""
+
+    file: str
+    line: int
+    function: str
+    module: str = ""
+    code: str = ""
+
+    def __str__(self) -> str:
+        said = f'  File "{self.file}", line {self.line}, in {self.function}'
+        return f"{said}\n    {self.code}" if self.code else said
+
+
+class Stack(Value, frozen=True, kw_only=True):
+    """Where a running handler is: `frames`, outermost first. As a text it looks like a traceback."""
+
+    job_id: int
+    type: str
+    attempt: int
+    worker: str
+    started_at: datetime | None
+    frames: list[StackFrame]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.frames))
+
+
 class Stats(Value, frozen=True, kw_only=True):
     """Counts of jobs by state, the age of the oldest waiting job, and recent rates.
 
@@ -335,6 +386,30 @@ class Stats(Value, frozen=True, kw_only=True):
     pace_by_queue: dict[str, Pace] = msgspec.field(default_factory=dict)
     pace_by_type: dict[str, Pace] = msgspec.field(default_factory=dict)
     paused: list[Paused] = msgspec.field(default_factory=list)
+
+
+class Period(Value, frozen=True, kw_only=True):
+    """What happened from a time on, for the `span` of its `Activity`: jobs that arrived, and attempts that ended.
+
+    `arrived` is None if it is not known: of very many arrivals, only the last are counted.
+    """
+
+    at: datetime
+    arrived: int | None
+    succeeded: int = 0
+    failed: int = 0
+    retried: int = 0
+
+
+class Activity(Value, frozen=True, kw_only=True):
+    """What happened over time, oldest period first. `span` is the length of a period in seconds.
+
+    `errors` has the attempts that failed, for good or not, by error code, one number for each period.
+    """
+
+    span: float
+    periods: list[Period]
+    errors: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
 class InProgress(Job, frozen=True, kw_only=True):
@@ -367,7 +442,8 @@ class Failing(Value, frozen=True, kw_only=True):
     """Attempts that failed with one error code within a window, and the jobs that wait after such an attempt.
 
     `attempts` includes `failed`, the attempts that were the last of their jobs; `waiting` is the number of jobs that
-    wait now, for a retry or for a worker that accepts them. `types` has the attempts of each task, and `sample` is the
+    wait now, for a retry or for a worker that accepts them. If there are very many, not all of them are counted, and
+    `more_waiting` is true. `types` has the attempts of each task, and `sample` is the
     error detail of one job.
     """
 
@@ -375,6 +451,7 @@ class Failing(Value, frozen=True, kw_only=True):
     attempts: int
     failed: int
     waiting: int
+    more_waiting: bool = False
     types: dict[str, int]
     sample: str | None
 

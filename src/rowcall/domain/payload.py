@@ -30,6 +30,10 @@ MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 UNKNOWN_TASK_CODE = "INVALID_INPUT:UNKNOWN_TASK"
 UNFIT_CODES = (MISMATCH_CODE, UNKNOWN_TASK_CODE)
 """The codes of jobs that no worker could run."""
+BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
+WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"
+RESULT_IS = "the result is"
+HANDLER_RETURNED = "the handler returned"
 _RESERVED = f"an object with the key {BLOB_KEY}, which marks a reference to a large payload; use another name"
 _NOT_FINITE = "NaN or infinity, which is not JSON; use None or a string"
 _WITH_NUL = "a string with a NUL character, which databases refuse; remove it"
@@ -48,14 +52,6 @@ class PayloadUnfit(Exception):
         super().__init__(detail)
         self.code = code
         self.detail = detail
-
-
-class WrongResult(Exception):
-    """A result that does not fit the annotation of its handler."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
 
 
 class Arguments:
@@ -199,7 +195,12 @@ def positional(names: Sequence[str]) -> type[msgspec.Struct]:
 def takes_context(function: Callable[..., object], context: type) -> bool:
     """Return whether the first parameter is annotated with the class `context`."""
     parameters = parameters_of(function)
-    return bool(parameters) and hints_of(function).get(parameters[0].name) is context
+    return bool(parameters) and is_context(hints_of(function).get(parameters[0].name), context)
+
+
+def is_context(hint: object, context: type) -> bool:
+    """Return whether an annotation is `Context` or `Context[…]`."""
+    return hint is context or typing.get_origin(hint) is context
 
 
 def untyped_to_json(task: str, arguments: object) -> str:
@@ -218,7 +219,7 @@ def untyped_to_json(task: str, arguments: object) -> str:
     return raw.decode()
 
 
-def result_to_json(task: str, result: object, said: str = "the result is") -> str | None:
+def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | None:
     """Return the JSON of what a handler returned, None for None, or raise `InvalidArguments`.
 
     The handler has already done its work, so a NUL in a string is replaced, not refused.
@@ -258,15 +259,30 @@ def result_decoder(annotation: object) -> msgspec.json.Decoder[object] | None:
         return None
 
 
-def check_result(decoder: msgspec.json.Decoder[object], text: str) -> None:
-    """Raise `WrongResult` if the JSON of a result does not decode to the annotation."""
+def checked_result(
+    task: str, result: object, decoder: msgspec.json.Decoder[object] | None, said: str = RESULT_IS
+) -> str | None:
+    """Return the JSON of what a handler returned or completed with; None for None.
+
+    Raise `InvalidArguments`, with an error code, if JSON cannot hold it or it does not decode to the annotation.
+    """
+    try:
+        text = result_to_json(task, result, said)
+    except InvalidArguments as error:
+        error.error_code = BAD_RESULT_CODE
+        raise
+    if text is None or decoder is None:
+        return text
     try:
         decoder.decode(text)
     except NoJsonForm:
-        return
+        pass
     except msgspec.ValidationError as error:
         if not isinstance(error.__cause__, NoJsonForm):
-            raise WrongResult(f"the handler returned a value that does not fit its annotation: {error}") from error
+            wrong = InvalidArguments(task, f"{said} a value that does not fit its annotation: {error}")
+            wrong.error_code = WRONG_RESULT_CODE
+            raise wrong from error
+    return text
 
 
 def value_as(kind: type[T], value: object) -> T:

@@ -203,6 +203,18 @@ def _simulated(line: str, after: datetime) -> Iterator[datetime] | None:
         return None
 
 
+def in_words(line: str) -> str:
+    """Return a cron line in words, or as it is if that is not possible."""
+    try:
+        from cronsim import CronSim, CronSimError
+    except ModuleNotFoundError:
+        return line
+    try:
+        return CronSim(line, time_of(0)).explain()
+    except CronSimError:
+        return line
+
+
 def has_cron() -> bool:
     """Return whether cronsim is installed."""
     return importlib.util.find_spec("cronsim") is not None

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.caller.connection import CallerConnections
@@ -95,8 +96,11 @@ class Database(ABC):
         return False
 
     @abstractmethod
-    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
-        """Run a plan that only reads. With `snapshot`, all its statements see the same state of the database."""
+    def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
+        """Run a plan that only reads. With `snapshot`, all its statements see the same state of the database.
+
+        A plan that takes longer than `seconds`, or on a server a statement that does, is stopped: `StoreUnavailable`.
+        """
 
     @abstractmethod
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
@@ -106,9 +110,10 @@ class Database(ABC):
     def begin(self) -> Transaction:
         """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
 
-    async def aread(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+    async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         threads = self._executor("read", self.threads)
-        return await asyncio.get_running_loop().run_in_executor(threads, lambda: self.read(plan, snapshot=snapshot))
+        read = partial(self.read, plan, snapshot=snapshot, seconds=seconds)
+        return await asyncio.get_running_loop().run_in_executor(threads, read)
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(

@@ -1,35 +1,76 @@
-"""An HTTP server with the Prometheus metrics of a worker."""
+"""An HTTP server with the Prometheus metrics of a worker, and whether it is alive and ready."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Stats
-from rowcall.observe.meter import Counts, Meter
+from rowcall.observe.meter import Latest, Meter
 from rowcall.observe.optional_libraries import missing
 
 if TYPE_CHECKING:
     from threading import Thread
     from wsgiref.simple_server import WSGIServer
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 DEFAULT_HOST = "127.0.0.1"
+PROBE_SECONDS = 0.4
+
+
+class Probes:
+    """Whether a worker is alive, and ready. Each answer is the problem, or an empty text, and comes within a second.
+
+    `turns` says whether the loop takes another turn within some seconds; `state` is empty while the worker runs, else
+    what to say about it; `ping` asks the database for anything.
+    """
+
+    def __init__(
+        self, clock: Clock, turns: Callable[[float], bool], state: Callable[[], str], ping: Callable[[], object]
+    ) -> None:
+        self._turns = turns
+        self._state = state
+        self._database = Latest(
+            ping, clock, fresh_seconds=PROBE_SECONDS, patience_seconds=PROBE_SECONDS, stale_seconds=PROBE_SECONDS
+        )
+
+    def alive(self) -> str:
+        if self._turns(PROBE_SECONDS):
+            return ""
+        if state := self._state():
+            return state
+        if self._database.latest() is None:
+            return ""  # a loop that waits for a database out of reach is alive: a restart would not help
+        return f"the loop has not turned for {PROBE_SECONDS:g} s, and the database answers"
+
+    def ready(self) -> str:
+        if state := self._state():
+            return state
+        return "" if self._database.latest() is not None else f"database: {self._database.problem}"
 
 
 class Endpoint:
     """A service of a worker. It starts first, so that a port in use stops the worker."""
 
     def __init__(
-        self, host: str, port: int, clock: Clock, ask: Callable[[], Stats], slots: int, busy: Callable[[], int]
+        self,
+        host: str,
+        port: int,
+        clock: Clock,
+        ask: Callable[[], Stats],
+        slots: int,
+        busy: Callable[[], int],
+        probes: Probes,
     ) -> None:
         _require_library()
         self._host = host
         self._port = port
-        self._counts = Counts(ask, clock)
+        self._probes = probes
+        self._counts = Latest(ask, clock)
         self._slots = slots
         self._busy = busy
         self._server: tuple[WSGIServer, Thread] | None = None
@@ -48,6 +89,10 @@ class Endpoint:
             self._server = start_http_server(self._port, self._host, registry)
         except (OSError, UnicodeError) as error:
             raise refused(self._host, self._port, error) from None
+        server, _ = self._server
+        metrics = server.get_app()
+        assert metrics is not None
+        server.set_app(_with_probes(metrics, self._probes))
 
     def stop(self) -> None:
         """Does nothing: it answers until all else has ended."""
@@ -58,6 +103,21 @@ class Endpoint:
             server.shutdown()
             server.server_close()
             thread.join()
+
+
+def _with_probes(metrics: WSGIApplication, probes: Probes) -> WSGIApplication:
+    paths = {"/healthz": probes.alive, "/readyz": probes.ready}
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        probe = paths.get(environ["PATH_INFO"])
+        if probe is None:
+            return metrics(environ, start_response)
+        problem = probe()
+        status = "503 Service Unavailable" if problem else "200 OK"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+        return [f"{problem or 'ok'}\n".encode()]
+
+    return answer
 
 
 def _require_library() -> None:

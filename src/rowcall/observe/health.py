@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.store.counts.queries import StoreHealth, Unfinished
 
 LONG_WAIT_SECONDS = 10 * 60.0
@@ -75,7 +75,7 @@ def _long_waits(due: Sequence[Unfinished], at_ms: int) -> Iterator[Complaint]:
     for queue, seconds in sorted(late.items(), key=lambda item: -item[1])[:MOST_NAMED]:
         yield Complaint(
             f"long wait {queue}",
-            f"jobs of {queue} have been due for {span(seconds)}",
+            f"jobs of {queue} have been due for {duration(seconds)}",
             "Add workers or concurrency, or see whether the workers know these tasks (rowcall stats)",
         )
 
@@ -90,7 +90,7 @@ def _store(health: StoreHealth) -> Iterator[Complaint]:
     if health.oldest_transaction_seconds > LONG_TRANSACTION_SECONDS:
         yield Complaint(
             "horizon",
-            f"a transaction has been open for {span(health.oldest_transaction_seconds)}"
+            f"a transaction has been open for {duration(health.oldest_transaction_seconds)}"
             f" (process {health.oldest_transaction_pid}): rows that died since then stay",
             "End it: rowcall doctor names it",
         )
@@ -115,7 +115,7 @@ def _surroundings(around: Surroundings) -> Iterator[Complaint]:
     if ahead is not None and abs(ahead) > CLOCK_SECONDS:
         yield Complaint(
             "clock",
-            f"the database's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
+            f"the database's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's",
             "Run NTP on both: jobs fall due by the database's clock",
             here=True,
         )

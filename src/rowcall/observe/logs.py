@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 
 from rowcall.context import running
 
-JOB_FIELDS = ("job_id", "job_type", "job_queue", "job_attempt", "worker", "error_code", "trace_id", "span_id")
+JOB_FIELDS = (
+    *("job_id", "job_type", "job_queue", "job_attempt", "worker", "duration_ms", "error_code", "trace_id", "span_id"),
+)
 
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", *JOB_FIELDS}
 _DEEPEST = 5

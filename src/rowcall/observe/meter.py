@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from rowcall.base.clock import Clock
-from rowcall.domain.job import Stats
+from rowcall.base.text import duration, one_line
 from rowcall.domain.outcome import OUTCOMES, SUCCESS, Transition
 from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.recover import RecoveredAttempt
+
+T = TypeVar("T")
 
 MOST_PAIRS = 200
 OTHER = "other"
@@ -99,6 +103,8 @@ class Meter:
         self._lock = threading.Lock()
         self._bounded = Bounded()
         self._kept: dict[Pair, AttemptNumbers] = {}
+        self._recovered: Counter[Pair] = Counter()
+        self._lost: Counter[Pair] = Counter()
 
     def add(self, attempts: Sequence[EndedAttempt], settled: set[int]) -> None:
         """Add a group; attempts that are not in `settled` no longer belonged to this worker."""
@@ -114,10 +120,26 @@ class Meter:
             for attempt in attempts:
                 self._of(attempt.ready).add(attempt, SUCCEEDED)
 
+    def add_recovered(self, attempts: Iterable[RecoveredAttempt]) -> None:
+        """Add attempts of lost workers that this worker recovered."""
+        with self._lock:
+            for attempt in attempts:
+                label = self._bounded.label((attempt.queue, attempt.type))
+                self._recovered[label] += 1
+                self._lost[label] += attempt.started
+
     def _of(self, ready: Ready) -> AttemptNumbers:
         pair = (ready.queue, ready.type)
         kept = self._kept.get(pair)
         return kept if kept is not None else self._kept.setdefault(self._bounded.label(pair), AttemptNumbers())
+
+    def recovered(self) -> list[tuple[Pair, int]]:
+        with self._lock:
+            return sorted(self._recovered.items())
+
+    def lost(self) -> list[tuple[Pair, int]]:
+        with self._lock:
+            return sorted(self._lost.items())
 
     def attempts(self) -> list[tuple[tuple[str, str, str], int]]:
         with self._lock:
@@ -143,12 +165,15 @@ def _outcome(transition: Transition | None) -> str:
     return OUTCOMES[transition.move]
 
 
-class Counts:
-    """`latest` returns None when the database has failed, or has not answered for a while. It never raises."""
+class Latest(Generic[T]):
+    """The latest answer of the database to a question. A thread asks, so that a scrape does not wait for long.
+
+    `latest` returns None when the database has failed, or has not answered for a while. It never raises.
+    """
 
     def __init__(
         self,
-        ask: Callable[[], Stats],
+        ask: Callable[[], T],
         clock: Clock,
         *,
         fresh_seconds: float = FRESH_SECONDS,
@@ -162,30 +187,39 @@ class Counts:
         self._stale_seconds = stale_seconds
         self._lock = threading.Lock()
         self._asking: threading.Thread | None = None
-        self._stats: Stats | None = None
-        self._answered_at = 0.0
+        self._answer: T | None = None
+        self._answered_at = self._asked_at = 0.0
+        self._error = ""
 
-    def latest(self) -> Stats | None:
+    @property
+    def problem(self) -> str:
+        """Why `latest` returned None."""
+        with self._lock:
+            since = self._timer() - self._asked_at
+            return self._error or f"no answer for {duration(since)}"
+
+    def latest(self) -> T | None:
         with self._lock:
             if (found := self._known(self._fresh_seconds)) is not None:
                 return found
             if self._asking is None:
                 self._asking = threading.Thread(target=self._refresh, name="rowcall-counts", daemon=True)
+                self._asked_at, self._error = self._timer(), ""
                 self._asking.start()
             asking = self._asking
         asking.join(self._patience_seconds)
         with self._lock:
             return self._known(self._stale_seconds)
 
-    def _known(self, seconds: float) -> Stats | None:
-        return self._stats if self._timer() - self._answered_at < seconds else None
+    def _known(self, seconds: float) -> T | None:
+        return self._answer if self._timer() - self._answered_at < seconds else None
 
     def _refresh(self) -> None:
-        stats = None
+        answer, said = None, ""
         try:
-            stats = self._ask()
-        except Exception:
-            pass  # the worker itself logs what is wrong with the database
+            answer = self._ask()
+        except Exception as error:  # the worker itself logs what is wrong with the database
+            said = one_line(str(error) or type(error).__name__)
         finally:
             with self._lock:
-                self._stats, self._answered_at, self._asking = stats, self._timer(), None
+                self._answer, self._answered_at, self._asking, self._error = answer, self._timer(), None, said

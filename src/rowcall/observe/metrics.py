@@ -6,7 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,49 +18,22 @@ from prometheus_client.registry import Collector
 
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import Stats
-from rowcall.observe.meter import Bounded, Counts, Meter
+from rowcall.observe.meter import Bounded, Latest, Meter
 
 
-class WorkerCollector(Collector):
-    """What a worker has done, what it is doing, and the state of the queues."""
+class QueueCollector(Collector):
+    """The state of the queues: how many jobs are in each state, and how long the oldest waits."""
 
-    def __init__(self, meter: Meter, counts: Counts, slots: int, busy: Callable[[], int]) -> None:
-        self._meter = meter
+    def __init__(self, counts: Latest[Stats]) -> None:
         self._counts = counts
-        self._slots = slots
-        self._busy = busy
         self._queues = Bounded()
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily(
-            "rowcall_build",
-            "The version of Rowcall and of Python.",
-            value={"version": VERSION, "python_version": platform.python_version()},
-        )
-        yield GaugeMetricFamily("rowcall_worker_slots", "Jobs that this worker may run at once.", value=self._slots)
-        yield GaugeMetricFamily("rowcall_worker_busy", "Jobs that this worker is running.", value=self._busy())
-        yield from self._attempts()
         stats = self._counts.latest()
         up = "Whether the database answered the query for counts."
         yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
         if stats is not None:
             yield from self._queue_state(stats)
-
-    def _attempts(self) -> Iterator[Metric]:
-        ended = "Attempts of this worker that ended, by outcome."
-        attempts = CounterMetricFamily("rowcall_attempts", ended, labels=["queue", "task", "outcome"])
-        for labels, count in self._meter.attempts():
-            attempts.add_metric(labels, count)
-        yield attempts
-        waited = "How long jobs that were due waited to be claimed."
-        for name, text, found in (
-            ("rowcall_attempt_duration_seconds", "How long handlers ran.", self._meter.ran()),
-            ("rowcall_job_wait_seconds", waited, self._meter.waited()),
-        ):
-            histogram = HistogramMetricFamily(name, text, labels=["queue", "task"])
-            for pair, buckets, total in found:
-                histogram.add_metric(pair, buckets, total)
-            yield histogram
 
     def _queue_state(self, stats: Stats) -> Iterator[Metric]:
         counts: Counter[tuple[str, str]] = Counter()
@@ -82,11 +55,63 @@ class WorkerCollector(Collector):
         yield oldest
 
 
+class WorkerCollector(Collector):
+    """What a worker has done, what it is doing, and the state of the queues."""
+
+    def __init__(self, meter: Meter, counts: Latest[Stats], slots: int, busy: Callable[[], int]) -> None:
+        self._meter = meter
+        self._queues = QueueCollector(counts)
+        self._slots = slots
+        self._busy = busy
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "rowcall_build",
+            "The version of Rowcall and of Python.",
+            value={"version": VERSION, "python_version": platform.python_version()},
+        )
+        yield GaugeMetricFamily("rowcall_worker_slots", "Jobs that this worker may run at once.", value=self._slots)
+        yield GaugeMetricFamily("rowcall_worker_busy", "Jobs that this worker is running.", value=self._busy())
+        yield from self._attempts()
+        yield from self._queues.collect()
+
+    def _attempts(self) -> Iterator[Metric]:
+        ended = "Attempts of this worker that ended, by outcome."
+        attempts = CounterMetricFamily("rowcall_attempts", ended, labels=["queue", "task", "outcome"])
+        for labels, count in self._meter.attempts():
+            attempts.add_metric(labels, count)
+        yield attempts
+        for name, text, counts in (
+            ("recovered", "Attempts of lost workers that this worker recovered.", self._meter.recovered()),
+            ("lost", "Recovered attempts whose handlers had started.", self._meter.lost()),
+        ):
+            recovered = CounterMetricFamily(f"rowcall_{name}_attempts", text, labels=["queue", "task"])
+            for pair, count in counts:
+                recovered.add_metric(pair, count)
+            yield recovered
+        waited = "How long jobs that were due waited to be claimed."
+        for name, text, found in (
+            ("rowcall_attempt_duration_seconds", "How long handlers ran.", self._meter.ran()),
+            ("rowcall_job_wait_seconds", waited, self._meter.waited()),
+        ):
+            histogram = HistogramMetricFamily(name, text, labels=["queue", "task"])
+            for pair, buckets, total in found:
+                histogram.add_metric(pair, buckets, total)
+            yield histogram
+
+
 class _DefaultRegistry(Collector):
     """The metrics of the app and of prometheus_client, from the default registry."""
 
     def collect(self) -> Iterator[Metric]:
         yield from REGISTRY.collect()
+
+
+def exposition(counts: Latest[Stats]) -> bytes:
+    """Return the state of the queues as Prometheus reads it."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(QueueCollector(counts))
+    return generate_latest(registry)
 
 
 def registry_of(collector: WorkerCollector) -> CollectorRegistry:

@@ -39,7 +39,7 @@ class OpenTelemetry:
         span = self._start(f"send {job.type}", context.get_current(), SpanKind.PRODUCER, attributes)
         token = context.attach(trace.set_span_in_context(span))
         try:
-            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span)
+            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span, is_batch=count is not None)
         except Exception as error:
             span.set_status(StatusCode.ERROR)  # its text may hold a secret
             span.set_attribute("error.type", type(error).__name__)
@@ -50,12 +50,14 @@ class OpenTelemetry:
                 span.end()
 
     def processing(self, ready: Ready, worker: str) -> _Processing:
-        sent = _propagator.extract(_carrier(ready.trace_context), Context())
-        sender = trace.get_current_span(sent).get_span_context()
+        own, *blockers = (ready.trace_context or "").splitlines() or [""]
+        sent = _propagator.extract(_carrier(own), Context())
         attributes = _attributes("process", ready.type, ready.queue)
         attributes |= {"messaging.message.id": str(ready.id), "messaging.client.id": worker}
         attributes |= {"rowcall.attempt": ready.attempt, "rowcall.max_attempts": ready.max_attempts}
-        links = [Link(sender)] if sender.is_valid else []
+        linked = [sent, *(_propagator.extract(_carrier(blocker), Context()) for blocker in blockers)]
+        found = [trace.get_current_span(one).get_span_context() for one in linked]
+        links = [Link(one) for one in found if one.is_valid]
         return _Processing(self._start(f"process {ready.type}", sent, SpanKind.CONSUMER, attributes, links))
 
     def _start(
@@ -72,13 +74,16 @@ class OpenTelemetry:
 
 
 class _Sending:
-    def __init__(self, job: NewJob, span: Span) -> None:
+    def __init__(self, job: NewJob, span: Span, *, is_batch: bool) -> None:
         self.job = job
         self._span = span
+        self._is_batch = is_batch
 
-    def written(self, job: Job) -> Job:
-        self._span.set_attribute("messaging.message.id", str(job.id))
-        return job
+    def written(self, jobs: Sequence[Job]) -> None:
+        if not self._is_batch:
+            self._span.set_attribute("messaging.message.id", str(jobs[0].id))
+        if any(job.duplicate for job in jobs):
+            self._span.set_attribute("rowcall.duplicate", True)
 
 
 class _Processing:
@@ -134,7 +139,7 @@ def _attributes(operation: str, task: str, queue: str) -> Attributes:
     }
 
 
-def _carrier(trace_context: str | None) -> dict[str, str]:
+def _carrier(trace_context: str) -> dict[str, str]:
     """Parse a trace context: `traceparent`, and `tracestate` after a space."""
-    parent, _, state = (trace_context or "").partition(" ")
+    parent, _, state = trace_context.partition(" ")
     return {"traceparent": parent, "tracestate": state} if state else {"traceparent": parent}

@@ -146,7 +146,11 @@ def _moment(option: str, value: object) -> int:
 def _payload(given: object) -> str:
     if not isinstance(given, Mapping) or not given:
         raise InvalidOption("payload", f"must be an object such as {{'customer': 7}}, got {reprlib.repr(given)}")
-    for value in _values_of(given):
+    try:
+        values = list(_values_of(given))
+    except RecursionError:
+        raise InvalidOption("payload", "is nested too deeply") from None
+    for value in values:
         if not _is_searchable(value):
             expected = "must have only texts, numbers, true, false, null and objects of these"
             raise InvalidOption("payload", f"{expected}, got {reprlib.repr(value)}")

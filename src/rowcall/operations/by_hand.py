@@ -28,6 +28,7 @@ from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write, writ
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold
+from rowcall.store.flows.enqueue import RelatedJob, standing_of
 from rowcall.store.jobs import settle
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand, made
 from rowcall.store.jobs.queries import Ready
@@ -89,7 +90,7 @@ def complete(
     """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
     name = _owned(job).type if isinstance(job, Job) else "complete"
     stored = yield from blobs.store(queue, name, result_to_json(name, result))
-    step = (yield from _next_step(queue, then)) if then is not None else None
+    step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
         step = None if step is None else step.after(job.id, job.chain_id, job.chain_index)
         yield from _settle(queue, job, Succeeded(stored), connection, step)
@@ -98,8 +99,10 @@ def complete(
     yield from write(queue, connection, make_plan, checked_id(job), stored, checked_actor(actor), step, queue.now_ms())
 
 
-def _next_step(queue: Queue, call: Bound) -> Operation[Then]:
-    job = with_limits(step_job(call), call.payload)
+def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]:
+    job = with_limits(step_job(call, "then"), call.payload)
+    if job.after:
+        yield from write(queue, connection, standing_of, [RelatedJob(job=job, payload=call.payload)])
     if queue.tracing is not None:
         job = msgspec.structs.replace(job, trace_context=queue.tracing.carried())
     return Then(job, (yield from blobs.store(queue, job.type, call.payload)))
@@ -208,7 +211,8 @@ def _owned(job: Job) -> Job:
     if not isinstance(job, Job):
         raise InvalidOption("job", f"must be a Job that claim or dequeue returned, got {job!r}")
     if job.status in WAITING:
-        raise LeaseLost(job.id, f"job {job.id} was not claimed by you; pass the Job that claim or dequeue returned")
+        how = "pass the Job that claim or dequeue returned, or to complete a waiting job, its id"
+        raise LeaseLost(job.id, f"job {job.id} was not claimed by you; {how}")
     if job.status is not Status.RUNNING:
         raise LeaseLost(job.id)
     return job

@@ -26,7 +26,7 @@ from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Stat
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.operations import blobs
 from rowcall.operations.arguments import JobFilter, checked_actor, checked_filter, checked_id, checked_reason
-from rowcall.operations.enqueue import bind_by_name
+from rowcall.operations.enqueue import Bound, bind_by_name, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
 from rowcall.operations.steps import Read, Sleep, Write, read, write
@@ -36,6 +36,7 @@ from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Filter, Order
+from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
 from rowcall.store.jobs.queries import WORKERS
@@ -135,6 +136,7 @@ def edit(
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
         call = bind_by_name(queue, found.type, arguments, Options())
+        _refuse_other_key(found, call)
         payload, limits = call.payload, with_limits(call.job, call.payload).limits
         payload = yield from blobs.store(queue, found.type, payload)
         names.insert(0, "payload")
@@ -148,6 +150,16 @@ def edit(
     )
     make_plan = blobs.safe_on(connection, actions.edit, payload)
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
+
+
+def _refuse_other_key(found: Job, call: Bound) -> None:
+    """Refuse arguments from which the key of the task makes another key than the job's, which cannot be changed."""
+    if found.key is None or call.job.key_of is None:
+        return
+    key = with_key(RelatedJob(job=call.job, payload=call.payload)).job.key
+    if key != found.key:
+        why = f"these arguments have the key {key!r}, and job {found.id} has {found.key!r}"
+        raise InvalidOption("key", f"cannot be changed: {why}; cancel the job, and enqueue another")
 
 
 def set_priority(

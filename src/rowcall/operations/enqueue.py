@@ -13,7 +13,7 @@ from rowcall.declare.limits import limited, limits_text, limits_texts, with_limi
 from rowcall.declare.option_checks import key_problem
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
 from rowcall.domain.checks import name_problem
-from rowcall.domain.errors import InvalidOption
+from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
@@ -83,6 +83,38 @@ def enqueue_by_name(
     return enqueue(queue, call.job, call.payload, given.connection)
 
 
+def publish(
+    queue: Queue, event: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
+) -> Operation[list[Job]]:
+    """Write one job for each task that runs on the event, all in one transaction."""
+    if problem := name_problem(event):
+        raise InvalidOption("event", problem)
+    given = checked(options, ENQUEUE_OPTIONS)
+    declared = {task.name: task.options.on for task in queue.tasks.values()}
+    tasks = [name for name, events in declared.items() if event in events]
+    if not tasks:
+        raise UnknownEvent(event, sorted({name for events in declared.values() for name in events}))
+    calls = [bind_by_name(queue, task, arguments, given) for task in tasks]
+    return (yield from enqueue_each(queue, calls, given.connection))
+
+
+def enqueue_many_by_name(
+    queue: Queue, task: str, rows: Sequence[Mapping[str, object]], options: EnqueueOptions
+) -> Operation[list[Job]]:
+    """Write one job for each dict of arguments, all in one transaction."""
+    given = checked(options, ENQUEUE_OPTIONS)
+    calls: list[Bound] = []
+    try:
+        calls.extend(bind_by_name(queue, task, row, given) for row in rows)
+    except InvalidArguments as error:
+        if len(rows) == 1:
+            raise
+        raise InvalidArguments(error.task, f"row {len(calls)}: {error.problem}") from error
+    if not calls:
+        return []
+    return (yield from enqueue_many(queue, calls[0].job, [call.payload for call in calls], given.connection))
+
+
 def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
     """Return a call of a task that may be declared in this process or not."""
     if problem := name_problem(task):
@@ -123,7 +155,9 @@ def enqueue(queue: Queue, job: NewJob, payload: str, connection: object = None) 
 def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     assert queue.tracing is not None
     with queue.tracing.sending(job) as sending:
-        return sending.written((yield from _enqueue(queue, sending.job, payload, connection)))
+        written = yield from _enqueue(queue, sending.job, payload, connection)
+        sending.written([written])
+        return written
 
 
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
@@ -159,7 +193,9 @@ def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection:
     if queue.tracing is None or not payloads:
         return (yield from _enqueue_many(queue, job, payloads, connection))
     with queue.tracing.sending(job, len(payloads)) as sending:
-        return (yield from _enqueue_many(queue, sending.job, payloads, connection))
+        written = yield from _enqueue_many(queue, sending.job, payloads, connection)
+        sending.written(written)
+        return written
 
 
 def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
@@ -186,16 +222,18 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
 
 
 def enqueue_each(queue: Queue, calls: Sequence[Bound], connection: object = None) -> Operation[list[Job]]:
-    """Write calls, each with its options, all in one transaction."""
-    context = queue.tracing.carried() if queue.tracing is not None else None
-    related = [
-        RelatedJob(
-            job=call.job if context is None else msgspec.structs.replace(call.job, trace_context=context),
-            payload=call.payload,
-        )
-        for call in calls
-    ]
-    return (yield from enqueue_related(queue, related, connection))
+    """Write calls of one task, each with its options, all in one transaction."""
+    related = [RelatedJob(job=call.job, payload=call.payload) for call in calls]
+    if queue.tracing is None:
+        return (yield from enqueue_related(queue, related, connection))
+    with queue.tracing.sending(related[0].job, len(related)) as sending:
+        context = sending.job.trace_context
+        related = [
+            msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, trace_context=context)) for one in related
+        ]
+        written = yield from enqueue_related(queue, related, connection)
+        sending.written(written)
+        return written
 
 
 def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:

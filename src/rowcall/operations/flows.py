@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.declare.option_checks import awaited_of, one_or_more
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
-from rowcall.domain.errors import ChainNotFound, InvalidOption, RowcallError
+from rowcall.domain.errors import ChainNotFound, DuplicateJob, InvalidOption, RowcallError
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json
 from rowcall.drivers.blobs import refers
@@ -205,7 +205,7 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
         try:
             found = yield from read(queue, inside, chains.get, checked_chain_id(first))
         except ChainNotFound:  # it was committed after the caller's transaction took its snapshot
-            found = yield from read(queue, None, chains.get, checked_chain_id(first))
+            found = yield from _committed_chain(queue, first)
         return msgspec.structs.replace(found, duplicate=True)
     return Chain(
         id=first.id,
@@ -217,6 +217,13 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
         created_at=first.created_at,
         steps=tuple(jobs),
     )
+
+
+def _committed_chain(queue: Queue, first: Job) -> Operation[Chain]:
+    try:
+        return (yield from read(queue, None, chains.get, checked_chain_id(first)))
+    except ChainNotFound:
+        raise DuplicateJob(first.type, first.key or "", first.id) from None
 
 
 def get_chain(queue: Queue, chain: Chain | Job | int) -> Operation[Chain]:
@@ -264,10 +271,10 @@ def _already_enqueued() -> InvalidOption:
     return InvalidOption("flow", "is enqueued already; begin another with jobs.flow()")
 
 
-def step_job(call: object) -> NewJob:
+def step_job(call: object, option: str = "call") -> NewJob:
     """Return the job of a bound call, if it can be a step of a chain or a part of a flow."""
     if not isinstance(call, Bound):
-        raise InvalidOption("call", f"must be a task that is bound to its arguments, task.bind(…), got {call!r}")
+        raise InvalidOption(option, f"must be a task that is bound to its arguments, task.bind(…), got {call!r}")
     if call.job.unique is not None:
         raise InvalidOption("key", f"{call.job.type!r}: a job of a chain or a flow cannot have a key")
     return call.job

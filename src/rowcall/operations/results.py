@@ -122,40 +122,42 @@ def end_waiter(queue: Queue) -> EndWaiter:
 
 class EndWaiter:
     """One thread per process, for all callers. `waiting(job_id)` yields a future that is done when the job may
-    have ended, and should be read.
+    have ended, and should be read; with `change`, when anything may have happened to it, or to any job if it is 0.
     """
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}
+        self._changes: dict[int, set[Ticket]] = {}
         self._waker: Waker | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self.pid = os.getpid()
 
     @contextlib.contextmanager
-    def waiting(self, job_id: int) -> Iterator[Ticket]:
+    def waiting(self, job_id: int, *, change: bool = False) -> Iterator[Ticket]:
         ticket: Ticket = Future()
+        tickets = self._changes if change else self._tickets
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("the queue was closed")
-            self._tickets.setdefault(job_id, set()).add(ticket)
+            tickets.setdefault(job_id, set()).add(ticket)
             if self._waker is None:
                 self._waker = Waker()
                 run = functools.partial(self._run, self._waker)
                 self._thread = threading.Thread(target=run, name="rowcall-results", daemon=True)
                 self._thread.start()
-            else:
+            elif not change:  # nothing has to be checked or announced
                 self._waker.wake()
         try:
             yield ticket
         finally:
             with self._lock:
-                others = self._tickets.get(job_id, set())
+                others = tickets.get(job_id, set())
                 others.discard(ticket)
                 if not others:
-                    self._tickets.pop(job_id, None)
+                    tickets.pop(job_id, None)
 
     def close(self) -> None:
         with self._lock:
@@ -189,7 +191,7 @@ class EndWaiter:
         pause, wanted_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
         while True:
             with self._lock:
-                wanted = set(self._tickets)
+                wanted, watched = set(self._tickets), bool(self._changes)
             joined, left = wanted - known, known - wanted
             try:
                 notifications.announce(joined, left, wanted)
@@ -202,34 +204,37 @@ class EndWaiter:
                 continue
             if notified is None or notified:
                 notifications.checked(ended=bool(ended))
-            self._resolve(ended)
+            self._resolve(self._tickets, ended)
             if ended:
                 notified = ()
                 continue  # their notifications are no longer needed
-            if wanted:
+            if wanted or watched:
                 wanted_at = self._queue.clock.timer()
             elif (self._closed or self._queue.clock.timer() - wanted_at > LINGER_SECONDS) and self._leave(waker):
                 return
             if joined:
                 pause = FIRST_DOUBT_SECONDS if unsure else FIRST_CHECK_SECONDS
             notified = notifications.wait(pause if wanted else LINGER_SECONDS)
+            self._resolve(self._changes, notified)
             pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
     def _check(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
         queue = self._queue
         return queue.database.read(ends(queue.dialect, job_ids)) if job_ids else (set(), set())
 
-    def _resolve(self, job_ids: Collection[int]) -> None:
+    def _resolve(self, waiting: dict[int, set[Ticket]], job_ids: Collection[int] | None) -> None:
         with self._lock:
-            tickets = [ticket for job_id in job_ids for ticket in self._tickets.pop(job_id, ())]
+            found = list(waiting) if job_ids is None else job_ids
+            tickets = [ticket for job_id in found for ticket in waiting.pop(job_id, ())]
         for ticket in tickets:
             with contextlib.suppress(InvalidStateError):  # its caller has gone
                 ticket.set_result(None)
 
     def _dismiss(self, error: BaseException) -> None:
         with self._lock:
-            tickets = [ticket for waiting in self._tickets.values() for ticket in waiting]
+            tickets = [one for some in (self._tickets, self._changes) for waiting in some.values() for one in waiting]
             self._tickets.clear()
+            self._changes.clear()
         for ticket in tickets:
             with contextlib.suppress(InvalidStateError):
                 ticket.set_exception(error)
@@ -237,7 +242,7 @@ class EndWaiter:
     def _leave(self, waker: Waker, *, even_if_wanted: bool = False) -> bool:
         """Return whether no caller came at the last moment; a later one starts another thread."""
         with self._lock:
-            if self._tickets and not even_if_wanted:
+            if (self._tickets or self._changes) and not even_if_wanted:
                 return False
             if self._waker is waker:
                 self._waker = None

@@ -26,7 +26,7 @@ from rowcall.store.counts.queries import (
 from rowcall.store.flows.blockers import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
 from rowcall.store.limits.queries import PRUNE_STARTS
-from rowcall.store.results.queries import PRUNE_WAITERS
+from rowcall.store.results.queries import PRUNE_CHANGES, PRUNE_WAITERS
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
@@ -141,6 +141,7 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: folding.fold_minutes(queue.dialect, queue.now_ms()),
         lambda: folding.prune_history(queue.dialect, queue.now_ms()),
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
+        lambda: queue.dialect.change(PRUNE_CHANGES),
         lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),
         lambda: drop_stale(queue.dialect),
         lambda: repair_edges(queue.dialect, queue.now_ms()),

@@ -44,9 +44,14 @@ def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
 
 def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]]:
     found = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
-    for name, entry in queue.declared_schedules.items() if unwritten else ():
-        found.setdefault(name, _described(entry, declaration="new"))
+    if unwritten:
+        found = {schedule.name: schedule for schedule in unwritten_schedules(queue)} | found
     return [found[name] for name in sorted(found)]
+
+
+def unwritten_schedules(queue: Queue) -> list[Schedule]:
+    """Return the declared schedules, as they are before a worker writes them."""
+    return [_described(entry, declaration="new") for _, entry in sorted(queue.declared_schedules.items())]
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:

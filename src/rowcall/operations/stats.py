@@ -7,16 +7,18 @@ from datetime import timedelta
 
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.job import Activity, ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, Status
 from rowcall.operations.arguments import checked_error_code, checked_limit
 from rowcall.operations.retention import rules_of
 from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
+from rowcall.store.counts.queries import TOTALS
 from rowcall.store.jobs.pages import is_like
 from rowcall.store.statement import Plan
 
 DEFAULT_WINDOW_SECONDS = 300.0
+DEFAULT_ACTIVITY_SECONDS = 3600.0
 LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
@@ -24,6 +26,16 @@ MOST_SHOWN = 1000
 def stats(queue: Queue, window: float | timedelta) -> Operation[Stats]:
     window_ms = _checked_window(window)
     return (yield from Read(questions.stats(queue.dialect, window_ms, queue.now_ms()), snapshot=True))
+
+
+def failed_jobs(queue: Queue) -> Operation[int]:
+    totals = yield from Read(queue.dialect.ask(TOTALS))
+    return sum(total.jobs for total in totals if total.status == Status.FAILED)
+
+
+def activity(queue: Queue, window: float | timedelta) -> Operation[Activity]:
+    plan = questions.activity(queue.dialect, _checked_window(window), queue.now_ms())
+    return (yield from Read(plan, snapshot=True))
 
 
 def _checked_window(window: float | timedelta) -> int:

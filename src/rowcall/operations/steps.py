@@ -32,19 +32,38 @@ class EnsureSchema(Step[None]):
 class Read(Step[T]):
     """Run a plan that only reads. With `snapshot`, all its statements see the same moment."""
 
-    __slots__ = ("_plan", "_snapshot")
+    __slots__ = ("_plan", "_snapshot", "seconds")
 
     def __init__(self, plan: Plan[T], *, snapshot: bool = False) -> None:
         self._plan = plan
         self._snapshot = snapshot
+        self.seconds: float | None = None
 
     def run(self, queue: Queue) -> T:
         queue.ensure_schema()
-        return queue.database.read(self._plan, snapshot=self._snapshot)
+        return queue.database.read(self._plan, snapshot=self._snapshot, seconds=self.seconds)
 
     async def arun(self, queue: Queue) -> T:
         await queue.aensure_schema()
-        return await queue.database.aread(self._plan, snapshot=self._snapshot)
+        return await queue.database.aread(self._plan, snapshot=self._snapshot, seconds=self.seconds)
+
+
+def reading_within(operation: Operation[T], seconds: float) -> Operation[T]:
+    """Run an operation of which no read may take longer."""
+    try:
+        step = next(operation)
+        while True:
+            if isinstance(step, Read):
+                step.seconds = seconds
+            try:
+                result = yield step
+            except BaseException as error:
+                step = operation.throw(error)
+            else:
+                step = operation.send(result)
+    except StopIteration as stop:
+        returned: T = stop.value
+        return returned
 
 
 class Write(Step[T]):

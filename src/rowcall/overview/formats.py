@@ -1,14 +1,13 @@
-"""Times, durations, counts, rates and sizes for people."""
+"""Times, ages, counts, rates and sizes for people. `rowcall.base.text` has durations."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
 
-from rowcall.base.text import span
+from rowcall.base.text import NOTHING, duration
 
-NOTHING = "-"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_MINUTE, _HOUR = 60, 3600
 
 
 def moment(at: datetime | None) -> str:
@@ -20,7 +19,7 @@ def moment(at: datetime | None) -> str:
 
 
 def ago(at: datetime | None, now: datetime) -> str:
-    """Return how long ago, or in how long, in one unit.
+    """Return how long ago, or in how long.
 
     >>> ago(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 5, tzinfo=UTC))
     '5 min ago'
@@ -28,43 +27,7 @@ def ago(at: datetime | None, now: datetime) -> str:
     if at is None:
         return NOTHING
     seconds = (now - at).total_seconds()
-    return f"{span(seconds)} ago" if seconds >= 0 else f"in {span(-seconds)}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a measured duration, in two units where one is too coarse.
-
-    >>> [duration(seconds) for seconds in (0.0, 0.0123, 1.25, 42.4, 192, 7500, 200_000, None)]
-    ['<1 ms', '12 ms', '1.2 s', '42 s', '3m 12s', '2h 05m', '2d 07h', '-']
-    """
-    if seconds is None:
-        return NOTHING
-    if seconds < 0.0005:
-        return "<1 ms"
-    if seconds < 0.9995:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 59.5:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    whole = round(seconds)
-    if whole < _HOUR:
-        return f"{whole // _MINUTE}m {whole % _MINUTE:02}s"
-    if whole < _DAY:
-        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02}m"
-    return f"{whole // _DAY:,}d {whole % _DAY // _HOUR:02}h"
-
-
-def period(seconds: float | None) -> str:
-    """Return a configured duration, in the largest unit that divides it.
-
-    >>> [period(seconds) for seconds in (30 * 86_400, 5400, 300, 0.5, None)]
-    ['30 d', '90 min', '5 min', '500 ms', 'forever']
-    """
-    if seconds is None:
-        return "forever"
-    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= unit and seconds % unit == 0:
-            return f"{seconds / unit:,.0f} {name}"
-    return duration(seconds)
+    return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
 
 
 def rate(per_second: float) -> str:

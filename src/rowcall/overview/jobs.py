@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.domain.job import FINISHED, WAITING, InProgress, Job, Reason, Status, Why
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.overview.formats import ago
@@ -23,10 +23,10 @@ def when(job: Job, now: datetime) -> str:
     if job.status in FINISHED:
         return f"ended {ago(job.finished_at or job.run_at, now)}"
     if job.status == Status.RUNNING:
-        return f"running for {span((now - (job.claimed_at or job.run_at)).total_seconds())}"
+        return f"running for {duration((now - (job.claimed_at or job.run_at)).total_seconds())}"
     if job.status == Status.SCHEDULED and job.run_at > now:
         return f"due {ago(job.run_at, now)}"
-    return f"waiting for {span((now - max(job.run_at, job.created_at)).total_seconds())}"
+    return f"waiting for {duration((now - max(job.run_at, job.created_at)).total_seconds())}"
 
 
 def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:

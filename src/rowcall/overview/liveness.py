@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
 from rowcall.operations.steps import Read
-from rowcall.queue import Queue
+from rowcall.queue import Operation, Queue
 from rowcall.store.counts.queries import NOW
 
 
@@ -37,12 +37,18 @@ def liveness_of(worker: WorkerInfo, now: datetime) -> Liveness:
 def described(worker: WorkerInfo, now: datetime) -> str:
     """Return `alive`, `gone`, `stopped` or `silent for 40 s`."""
     state = liveness_of(worker, now)
-    return f"silent for {span(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
+    return f"silent for {duration(_silent_seconds(worker, now))}" if state == Liveness.SILENT else str(state)
+
+
+def time_now(queue: Queue) -> Operation[datetime]:
+    """Return the time by the database's clock, which set the times in its rows."""
+    (now_ms,) = yield from Read(queue.dialect.ask(NOW, queue.now_ms()))
+    return time_of(now_ms)
 
 
 def database_time(queue: Queue) -> datetime:
-    """Return the time by the database's clock, which set the times in its rows."""
-    return time_of(queue.run(Read(queue.dialect.ask(NOW, queue.now_ms())))[0])
+    """Return `time_now`, for sync code."""
+    return queue.run(time_now(queue))
 
 
 def _silent_seconds(worker: WorkerInfo, now: datetime) -> float:

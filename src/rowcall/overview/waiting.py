@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from rowcall.base.text import decoded, span
+from rowcall.base.text import decoded, duration
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
     FINISHED,
@@ -26,7 +26,7 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.steps import Read
-from rowcall.overview.formats import ago, counted, moment, period
+from rowcall.overview.formats import ago, counted, moment
 from rowcall.overview.liveness import Liveness, liveness_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import PAUSED
@@ -112,7 +112,7 @@ class Surroundings:
 
     def _running(self, job: Job) -> Why:
         began = job.started_at or job.claimed_at or job.run_at
-        took = span(max(0.0, (self._now - began).total_seconds()))
+        took = duration(max(0.0, (self._now - began).total_seconds()))
         if job.started_at is None:
             said = f"{job.worker} claimed it {took} ago, and starts it when a slot is free"
             return _made(job, Reason.BUFFERED, said, worker=job.worker)
@@ -212,5 +212,5 @@ def _limit_text(key: str, numbers: Numbers, used: int) -> str:
     if numbers.concurrency is not None and used >= numbers.concurrency:
         return f"{said} is full: {used:,} of {numbers.concurrency:,} run"
     if numbers.rate is not None:
-        return f"{said} allows {counted(numbers.rate, 'start')} in {period((numbers.per_ms or 0) / 1000)}"
+        return f"{said} allows {counted(numbers.rate, 'start')} in {duration((numbers.per_ms or 0) / 1000)}"
     return f"{said} holds it"

@@ -101,10 +101,12 @@ TABLES = {
   started flag? not null
   worker key? not null
 """,
+    # `lease` is that of the job after the attempt had ended
     "attempt": """
   id rowid
   job_id bigint? not null references <job> (id) on delete cascade
   attempt int? not null
+  lease bigint?
   claimed_at time? not null
   started_at time?
   finished_at time?
@@ -116,7 +118,7 @@ TABLES = {
   traceback text?
 """,
     "event": """
-  id rowid
+  id identity
   job_id bigint? not null references <job> (id) on delete cascade
   at time? not null
   event text? not null
@@ -182,6 +184,20 @@ TABLES = {
     "setting": """
   name text primary key
   value text not null
+""",
+    # Who waits for the end of a job, or, as job 0, for what happens to any job: its row lasts a minute, unless it is
+    # renewed.
+    "waiter": """
+  job_id bigint not null
+  until moment not null
+  name key not null
+  primary key (name, job_id)
+""",
+    # Written while someone reads events, by each transaction that ends attempts or unblocks jobs: a JSON array of the
+    # ids and leases of these jobs. The ids of unblocked jobs are negative.
+    "change": """
+  id identity
+  jobs text not null
 """,
     # which jobs need which blob; and which blobs a job is about to need, in statements that may be committed one by one
     "blob_ref": """
@@ -414,7 +430,8 @@ from <job> as job where exists (select 1 from <edge> as edge where edge.job_id =
 union all
 select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null
 from <job> as job where status <> <blocked> and exists (select 1 from <edge> as edge where edge.job_id = job.id)
-  and not exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state in ('open', <failed>))
+  and not exists (select 1 from <edge> as edge where edge.job_id = job.id
+                  and (edge.state in ('open', <failed>) or edge.resolved_at > job.finished_at))
 union all
 select id, finished_at, 9000000000000000000, 5, case status when <failed> then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, '')

@@ -15,7 +15,7 @@ from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
 from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
-from rowcall.domain.job import Job
+from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.outcome import (
     SUCCESS,
     AttemptBudget,
@@ -32,8 +32,9 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, WrongResult, check_result, result_to_json
+from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.drivers.liveness_file import NO_SLOT
+from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Ready
@@ -41,9 +42,6 @@ from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
 
-BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
-WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"
-HANDLER_RETURNED = "the handler returned"
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
 
@@ -69,6 +67,8 @@ class ClaimFacts:
     completion: Completion | None = None
     tracing: Tracing | None = None
     lease: Lease | None = None
+    log_start: Callable[[Attempt], None] | None = None
+    """Set where starts are logged."""
 
 
 class Attempt:
@@ -83,6 +83,8 @@ class Attempt:
     stopped_because: Stop | None = None
     failed_while_stopping: Raised | Reported | None = None
     """What its handler raised after it was asked to stop; this does not use up the attempt."""
+    exception: Shown | None = None
+    """What the log shows of the exception that its handler raised."""
     transition: Transition | None = None
     large_result: str | None = None
     """A result that `put_large_result` must store elsewhere before `end`."""
@@ -127,6 +129,11 @@ class Attempt:
         return self._context
 
     @property
+    def resources(self) -> object:
+        assert self.claim.completion is not None
+        return self.claim.completion.resources
+
+    @property
     def log_fields(self) -> dict[str, object]:
         """The fields of log records about this attempt."""
         ready = self.ready
@@ -159,6 +166,8 @@ class Attempt:
         if (file := claim.identity.liveness_file) is not None:
             self.file_slot = file.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
+        if claim.log_start is not None:
+            claim.log_start(self)
         if claim.tracing is not None:
             self.trace = claim.tracing.processing(self.ready, claim.identity.name)
             if self.settled and self.transition is not None:  # given up before its thread started it
@@ -185,7 +194,8 @@ class Attempt:
     def complete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None
         completion = self.claim.completion
-        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        given = checked_result(self.ready.type, result, self.task.result_decoder)
+        age_ms = self._age_ms()
         with self.completing() as done:
             completion.queue.run(
                 completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
@@ -194,7 +204,8 @@ class Attempt:
     async def acomplete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None
         completion = self.claim.completion
-        given, age_ms = result_to_json(self.ready.type, result), self._age_ms()
+        given = checked_result(self.ready.type, result, self.task.result_decoder)
+        age_ms = self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
                 completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
@@ -255,15 +266,13 @@ class Attempt:
             self.transition = SUCCESS
         else:
             try:
-                text = result_to_json(self.ready.type, result, HANDLER_RETURNED)
-                if text is not None and (decoder := self.task.result_decoder) is not None:
-                    check_result(decoder, text)
+                text = checked_result(self.ready.type, result, self.task.result_decoder, HANDLER_RETURNED)
                 if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._decide(Succeeded(text))
-            except (InvalidArguments, WrongResult) as error:
-                code = WRONG_RESULT_CODE if isinstance(error, WrongResult) else BAD_RESULT_CODE
+            except InvalidArguments as error:
+                code = error.error_code or BAD_RESULT_CODE
                 self.transition = self._decide(Unfit(code, self.task.failures.detail(error.problem)))
 
     def put_large_result(self) -> Outcome:
@@ -293,6 +302,8 @@ class Attempt:
         self.finished_at = self.claim.clock.monotonic()
         stopped = self.stopped_because
         if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
+            if isinstance(stopped, TimedOut) and isinstance(error, BaseException):
+                self.show_timeout(stopped, frames_of(drop_callers(error)))
             self.transition = self._decide(stopped)
             return
         if isinstance(error, LeaseInDoubt):
@@ -300,13 +311,22 @@ class Attempt:
             return
         if isinstance(error, PayloadUnfit):
             error = self.task.failures.unfit(error, error.code)
+        elif isinstance(error, InvalidArguments) and error.error_code is not None:  # from `complete`
+            error = self.task.failures.unfit(error, error.error_code)
         elif isinstance(error, BaseException):
+            if self.task.failures.keeps_tracebacks:
+                self.exception = shown(drop_callers(error), self.task.failures.scrub)
             error = self.task.failures.raised(error)
         if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
             self.transition = self._decide(self._unfit(error) if isinstance(error, Unfit) else error)
         else:
             self.failed_while_stopping = error
             self.transition = self._decide(stopped)
+
+    def show_timeout(self, outcome: TimedOut, frames: list[StackFrame]) -> None:
+        """Let the log show where the handler was."""
+        if self.task.failures.keeps_tracebacks:
+            self.exception = Shown(TimeoutError, f"the handler ran for more than {outcome.seconds:g} s", frames)
 
     def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
         """Arguments that do not fit here may fit another worker; a payload that is not an object fits none."""

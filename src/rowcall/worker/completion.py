@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from rowcall.context import NO_LIFESPAN
 from rowcall.declare.limits import with_limits
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
@@ -30,6 +31,8 @@ class Completion:
         self.queue = queue
         self.progress = ProgressWriter(queue)
         self.blobs = queue.blobs
+        self.resources = NO_LIFESPAN
+        """What the app's lifespan has yielded."""
         self.refused: set[int] = set()
         """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import TypedDict
+from typing import Literal, TypedDict, get_args
 
 import msgspec
 
@@ -20,6 +20,9 @@ DEFAULT_LEASE_SECONDS = 15.0
 SHORTEST_LEASE_SECONDS = 0.1
 MOST_PORT = 65535
 
+LogJobs = Literal["all", "failures"]
+"""Whether the log has a line for each attempt, or only for the ones that fail."""
+
 Queues = Mapping[str, int | None] | Iterable[str] | str | None
 
 
@@ -32,6 +35,7 @@ class WorkerOptions(TypedDict, total=False):
     lease: float | timedelta
     metrics_port: int | None
     metrics_host: str
+    log_jobs: LogJobs
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_HOST
+    log_all_jobs: bool = True
 
     @property
     def queues_text(self) -> str:
@@ -63,6 +68,7 @@ def settings(
     lease: float | timedelta = DEFAULT_LEASE_SECONDS,
     metrics_port: int | None = None,
     metrics_host: str = DEFAULT_HOST,
+    log_jobs: LogJobs = "all",
 ) -> Settings:
     problems = []
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MOST_CONCURRENCY:
@@ -80,6 +86,8 @@ def settings(
         problems.append(InvalidOption("metrics_port", f"must be a port from 1 to {MOST_PORT}, got {metrics_port!r}"))
     if not isinstance(metrics_host, str) or not metrics_host:
         problems.append(InvalidOption("metrics_host", f"must be a name or an address, got {metrics_host!r}"))
+    if log_jobs not in get_args(LogJobs):
+        problems.append(InvalidOption("log_jobs", f'must be "all" or "failures", got {log_jobs!r}'))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -91,6 +99,7 @@ def settings(
         lease_seconds=lease_seconds,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
+        log_all_jobs=log_jobs == "all",
     )
 
 

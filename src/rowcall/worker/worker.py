@@ -6,18 +6,20 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
-from rowcall.domain.errors import RowcallError
+from rowcall.domain.errors import LifespanFailed, RowcallError
 from rowcall.domain.job import Stats, Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Released
 from rowcall.drivers.uncancellable import finish_in_thread
-from rowcall.observe.endpoint import Endpoint
+from rowcall.observe.endpoint import Endpoint, Probes
 from rowcall.operations.schedules import publish_schedules
 from rowcall.operations.steps import Read, Write
+from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.limits.admission import put_quotas, quotas
@@ -25,6 +27,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.lifespan import Lifespan
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.registrar import Registrar
@@ -51,7 +54,15 @@ class Worker:
         self._settings = settings
         self._registrar = Registrar(queue, settings)
         self._endpoint = (
-            Endpoint(settings.metrics_host, settings.metrics_port, queue.clock, ask, settings.concurrency, self._busy)
+            Endpoint(
+                settings.metrics_host,
+                settings.metrics_port,
+                queue.clock,
+                ask,
+                settings.concurrency,
+                self._busy,
+                Probes(queue.clock, self._turns, self._state, partial(database_time, queue)),
+            )
             if settings.metrics_port is not None and ask is not None
             else None
         )
@@ -60,8 +71,10 @@ class Worker:
         self._waker: Waker | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
+        self._lifespan: Lifespan | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
+        self._asked_to_turn: list[threading.Event] = []
         self.ended = threading.Event()
         self.failure: BaseException | None = None
         self.exhausted = False
@@ -114,6 +127,8 @@ class Worker:
         if self._thread is None or os.getpid() != self._pid:
             return  # in a forked child there is nothing to stop: threads stay with the parent
         self.ask_to_stop(grace_seconds)
+        if self._lifespan is not None:
+            self._lifespan.leave_later()
         self.ended.wait()
         self._thread.join()
         self._shutdown.cancel_timer()
@@ -195,9 +210,14 @@ class Worker:
             limited_queues=settings.queues is not None,
             tasks=queue.tasks,
             app=queue.app_module,
+            lifespan=queue.lifespan,
+            lifespan_failed=self._lifespan_failed,
         )
-        self._dispatcher.warm_up()
         try:
+            if queue.lifespan is not None:  # before it is registered, as this may take longer than a lease
+                self._lifespan = Lifespan(queue.lifespan)
+                self._lifespan.enter(self._dispatcher.event_loop)
+            self._dispatcher.warm_up()
             publish_schedules(queue)
             self._registrar.register()
             self._loop = self._make_loop(self._dispatcher, self._waker)
@@ -208,10 +228,12 @@ class Worker:
 
     def _make_loop(self, dispatcher: Dispatcher, waker: Waker) -> Loop:
         queue, clock, outage, completion = self._queue, self.clock, Outage(self.clock), Completion(self._queue)
+        if self._lifespan is not None:
+            completion.resources = self._lifespan.resources
         meter = self._endpoint.meter if self._endpoint is not None else None
         loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter)
         heartbeat = Heartbeat(queue, self._registrar, self._declared_lost)
-        recovery = Recovery(queue, self._registrar, heartbeat, loop.mismatches)
+        recovery = Recovery(queue, self._registrar, heartbeat, loop.mismatches, meter)
         cancel_requests = CancelRequests(queue, dispatcher)
         self._services += [
             Background("heartbeat", heartbeat.run, clock, outage=outage),
@@ -248,6 +270,8 @@ class Worker:
 
     def _is_finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None
+        while self._asked_to_turn:
+            self._asked_to_turn.pop().set()
         if self._dispatcher.is_exhausted and not self.exhausted and not self.stop_asked:
             self.exhausted = True  # for good, even if one of them ends after all: the decision takes several rounds
             logger.critical("all %d slots are held by handlers past their timeout", self._settings.concurrency)
@@ -267,6 +291,8 @@ class Worker:
         for service in self._services:
             service.stop()
         retired = self._registrar.retire(self._abandoned)
+        if self._lifespan is not None:
+            self.failure = self._lifespan.leave() or self.failure
         if self._dispatcher is not None:
             self._dispatcher.close()
         for service in self._services:
@@ -280,6 +306,12 @@ class Worker:
         if self._dispatcher is not None:
             self._dispatcher.stop_all()
 
+    def _lifespan_failed(self, error: LifespanFailed) -> None:
+        """Called when a child process could not enter the lifespan."""
+        self.failure = error
+        logger.error("worker %s ends: %s", self.name, error)
+        self.ask_to_stop()
+
     def _declared_lost(self) -> None:
         if self._loop is not None:
             self._loop.declare_lost()
@@ -287,6 +319,21 @@ class Worker:
 
     def _abandoned(self) -> set[tuple[int, int]]:
         return self._dispatcher.abandoned if self._dispatcher is not None else set()
+
+    def _turns(self, seconds: float) -> bool:
+        """Return whether the loop takes another turn within that time."""
+        turned = threading.Event()
+        self._asked_to_turn.append(turned)
+        self._wake()
+        return self.clock.wait(turned, seconds)
+
+    def _state(self) -> str:
+        """Return what to say about a worker that does not simply run, or an empty text."""
+        if self.ended.is_set():
+            return "the worker has ended"
+        if self.stop_asked:
+            return "the worker is stopping"
+        return "" if self._loop is not None else "the worker is starting"
 
     def _busy(self) -> int:
         return self._settings.concurrency - self._dispatcher.free_slots if self._dispatcher is not None else 0

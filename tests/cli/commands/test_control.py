@@ -89,6 +89,22 @@ def test_complete(run: Run, queue: Rowcall) -> None:
     assert run("complete", "app:jobs", str(job.id)).exit_code == 1
 
 
+def test_edit(run: Run, queue: Rowcall) -> None:
+    job = queue.enqueue("hello", {"name": "Ann"}, delay=60, tags=["old"])
+    result = run(
+        "edit", "app:jobs", str(job.id), '{"name": "Bob"}', "--tag", "new", "--priority", "3", "--timeout", "5m"
+    )
+    assert result.stdout == f"job {job.id} is scheduled, with new arguments, tags, priority, timeout\n"
+    found = queue.get(job.id)
+    assert (found.payload, found.tags, found.priority, found.timeout) == ({"name": "Bob"}, ("new",), 3, 300.0)
+    result = run("edit", "app:jobs", str(job.id), "--no-tags", "--delay", "0", "--json")
+    assert json.loads(result.stdout) == {"jobs": [{"id": job.id, "ok": True, "status": "pending", "error": None}]}
+    assert (queue.get(job.id).tags, queue.timeline(job.id)[-1].event) == ((), "EDITED")
+    queue.cancel(job.id)
+    result = run("edit", "app:jobs", str(job.id), "--priority", "1")
+    assert (result.exit_code, result.stderr.startswith(f"error: job {job.id} ")) == (1, True)
+
+
 def test_many_by_a_filter(run: Run, queue: Rowcall) -> None:
     for _ in range(3):
         queue.enqueue("hello", queue="mail")
@@ -133,6 +149,16 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         (["reschedule", "1", "--run-at", "tomorrow"], f"--run-at: 'tomorrow' is not a time; {TIME}"),
         (["reschedule", "1", "--run-at", "2030-01-01"], f"--run-at: '2030-01-01' has no time zone; {TIME}"),
         (["complete", "1", "--result", "{"], "--result must be JSON: Input data was truncated"),
+        (["edit", "1"], "edit needs something to change: pass arguments or options"),
+        (["edit"], "give the id of one job, and its new arguments, if any, as one JSON object"),
+        (["edit", "1", "{}", "{}"], "give the id of one job, and its new arguments, if any, as one JSON object"),
+        (["edit", "x", "{}"], "'x' is not a job id"),
+        (["edit", "1", '{"nome": 1}'], "hello: unexpected argument 'nome' (did you mean 'name'?)"),
+        (["edit", "1", "--tag", "a", "--no-tags"], "give --tag or --no-tags, not both"),
+        (
+            ["edit", "1", "--priority", "4000000000"],
+            "--priority must be a whole number from -2147483648 to 2147483647, got 4000000000",
+        ),
         (["set-priority", "1"], "Missing option '--priority'."),
         (
             ["set-priority", "1", "--priority", "4000000000"],

@@ -71,10 +71,10 @@ def test_a_pipe_gets_a_line_per_second_and_each_event_once(capsys: pytest.Captur
         show(progress(1.1, 4, ["begun", "killed"]))
     assert capsys.readouterr().out.splitlines() == [
         "begun",
-        "  0.0 s       0 of 4 done,   1 running, 1 worker",
+        " <1 ms       0 of 4 done,   1 running, 1 worker",
         "killed",
-        "  1.0 s       2 of 4 done,   1 running, 1 worker",
-        "  1.1 s       4 of 4 done,   1 running, 1 worker",
+        "   1 s       2 of 4 done,   1 running, 1 worker",
+        " 1.1 s       4 of 4 done,   1 running, 1 worker",
     ]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def test_what_to_type_names_the_same_database(
 def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:
     queue.enqueue("hello")
     assert examine("app:Holder.inner").advice["waiting"] == "Start one: rowcall work app:Holder.inner"
+
+
+def test_a_warning_counts_only_if_it_is_strict(run: Run, queue: Rowcall) -> None:
+    queue.enqueue("hello")
+    for words, code in ((), 0), (("--strict",), 1):
+        assert run("doctor", "app:jobs", *words).exit_code == code
+        result = run("doctor", "app:jobs", "--json", *words)
+        assert (result.exit_code, json.loads(result.stdout)["ok"]) == (code, not code)
 
 
 def test_a_queue_in_memory_has_no_file(examine: Examine) -> None:

@@ -57,6 +57,7 @@ def test_errors_names_what_is_being_retried(run: Run, queue: Rowcall) -> None:
                 "attempts": 2,
                 "failed": 0,
                 "waiting": 2,
+                "more_waiting": False,
                 "types": {"hello": 2},
                 "sample": "refused\nmore",
             }
@@ -65,7 +66,7 @@ def test_errors_names_what_is_being_retried(run: Run, queue: Rowcall) -> None:
     assert answer_of(run, "top", "app:jobs", "--once")["failing"] == shown["failing"]
     for command in ("errors", "top"):
         assert ["API:DOWN", "2", "2", "0", "hello", "refused"] in rows_of(run, command, "app:jobs")
-    assert answer_of(run, "errors", "app:jobs", "--code", "API:*", "--type", "broken")["failing"] == []
+    assert answer_of(run, "errors", "app:jobs", "--error-code", "API:*", "--type", "broken")["failing"] == []
     assert run("errors", "app:jobs", "--window", "99d").exit_code == 2
 
 

@@ -28,9 +28,9 @@ def test_a_table_of_all(run: Run, scheduled: Rowcall) -> None:
     assert result.exit_code == 0, result.stderr
     head, _, nightly, often = (line.strip() for line in result.stdout.strip().splitlines())
     assert head.split() == ["schedule", "task", "when", "zone", "catch", "up", "next", "last", "last", "job"]
-    assert "nightly   broken  0 3 * * *      Europe/Berlin  skip      paused by ann@web-1" in nightly
+    assert "nightly   broken  0 3 * * *         Europe/Berlin  skip      paused by ann@web-1" in nightly
     assert "often" in often
-    assert "every 1:30:00" in often
+    assert "every 1 h 30 min" in often
     assert " in " in often
 
 
@@ -71,6 +71,14 @@ def test_declared_ones_before_and_after_their_declaration(run: Run, queue: Rowca
     assert "app:jobs no longer declares schedule hello, which still enqueues hello" in run("doctor", "app:jobs").stdout
     for words in (("schedules", "--url", "sqlite:///queue.db"), ("doctor", "--url", "sqlite:///queue.db")):
         assert "no longer" not in run(*words).stdout
+
+
+def test_declared_ones_before_there_is_a_file(run: Run, app: Path, folder: Path) -> None:
+    app.write_text(APP + '\njobs.schedule("0 3 * * *")(jobs.task(name="report")(lambda: None))\n')
+    assert re.search(r"report .* after a worker has started", run("schedules", "app:jobs").stdout)
+    refused = run("schedules", "app:jobs", "--pause", "report")
+    assert (refused.exit_code, "there is no file" in refused.stderr) == (1, True)
+    assert not (folder / "queue.db").exists()
 
 
 def test_none(run: Run, queue: Rowcall) -> None:

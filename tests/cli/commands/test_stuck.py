@@ -42,7 +42,7 @@ def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder:
     assert (shown[0]["progress"], shown[0]["progress_message"]) == (0.4, "row 40")
     assert shown[0]["silent_for"] > 7500
     row = rows_of(run, "stuck", "app:jobs")[2]
-    assert " ".join(row).startswith(f"{claimed[1].id} hello default 1/5 2h 05m 2h 05m worker-1")
+    assert " ".join(row).startswith(f"{claimed[1].id} hello default 1/5 2 h 5 min 2 h 5 min worker-1")
     assert row[-3:] == ["40%", "row", "40"]
 
 
@@ -62,6 +62,6 @@ def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folde
         assert (shown["id"], shown["worker_state"]) == (job.id, "silent")
         assert shown["worker_silent_for"] > 9000
         assert shown["host"]
-        assert "2h 30m ago (silent)" in run("stuck", "app:jobs").stdout
+        assert "2 h 30 min ago (silent)" in run("stuck", "app:jobs").stdout
         raw.execute("update rowcall_job set status = 'scheduled', worker = null, claimed_at = null")
     jobs.close()

@@ -130,6 +130,8 @@ def test_a_worker_stays_small_and_never_imports_what_draws_tables(queue: Rowcall
         (["app:nothing"], 2, "did you mean app:jobs?"),
         (["nowhere:jobs", "--processes=3"], 2, "there is no module 'nowhere'"),
         (["app:jobs", "--concurrency=0"], 2, "--concurrency must be a whole number"),
+        (["app:jobs", "--concurrency=0", "--reload"], 2, "--concurrency must be a whole number"),
+        (["app:jobs", "--import=nowhere"], 2, "there is no module 'nowhere'"),
         (["app:jobs", "--queues=mail=x"], 2, "--queues: 'mail=x' must be name or name=number"),
         (["app:jobs", "--queues="], 2, "--queues: a name in the list is empty; leave queues out to serve all"),
         (["app:jobs", "--queues=a,,b"], 2, "--queues: a name in the list is empty"),
@@ -188,3 +190,67 @@ def test_tables_that_it_may_not_make_are_made_with_a_command_that_names_the_app(
     result = run("work", "other:jobs", "--processes", processes)
     assert result.exit_code == 1
     assert result.stderr.endswith("run: rowcall migrate other:jobs (auto_migrate is off)\n")
+
+
+@pytest.mark.slow
+def test_processes_import_the_tasks_of_a_package_and_other_modules(queue: Rowcall, folder: Path) -> None:
+    declare = "from shop.app import jobs\n@jobs.task\ndef {name}() -> str:\n    return __name__\n"
+    (folder / "shop" / "mail").mkdir(parents=True)
+    (folder / "shop" / "app.py").write_text((folder / "app.py").read_text())
+    (folder / "shop" / "mail" / "tasks.py").write_text(declare.format(name="found"))
+    (folder / "extra.py").write_text(declare.format(name="imported"))
+    words = ("shop.app:jobs", "--import=extra", "--processes=2")
+    with ForkedProcess("-m", "rowcall", "work", *words, cwd=str(folder)) as process:
+        made = [queue.enqueue("found"), queue.enqueue("imported")]
+        eventually(lambda: [queue.get(job).result for job in made] == ["shop.mail.tasks", "extra"])
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+RELOADED = """
+import threading
+from pathlib import Path
+from rowcall import Rowcall
+
+jobs = Rowcall("sqlite:///queue.db")
+
+@jobs.task
+def version() -> int:
+    Path("begun").touch()
+    while not Path("go").exists():
+        threading.Event().wait(0.01)
+    return 1
+"""
+
+
+@pytest.mark.slow
+def test_a_change_of_the_code_replaces_the_worker_when_its_jobs_have_finished(queue: Rowcall, folder: Path) -> None:
+    code = folder / "live.py"
+    code.write_text(RELOADED)
+    with ForkedProcess("-m", "rowcall", "work", "live:jobs", "--reload", cwd=str(folder)) as process:
+        eventually(queue.workers)
+        first = queue.enqueue("version")
+        eventually((folder / "begun").exists)
+        # each version has another size: Python takes a cached one of the same second and size for current
+        code.write_text(RELOADED.replace("return 1", "return 20"))
+        process.wait_for("restarting 1 worker process: live.py has changed")
+        second = queue.enqueue("version")
+        (folder / "go").touch()
+        eventually(lambda: (queue.get(first).result, queue.get(second).result) == (1, 20))
+        assert queue.get(first).attempt == 1
+        code.write_text("def (")
+        process.wait_for("importing live failed: SyntaxError")
+        process.wait_for("the next one starts when a file changes")
+        code.write_text(RELOADED.replace("return 1", "return 300"))
+        third = queue.enqueue("version")
+        eventually(lambda: queue.get(third).result == 300)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert queue.workers() == []
+
+
+def test_reload_without_its_library_says_what_to_install(run: Run, app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    result = run("work", "app:jobs", "--reload")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "error: --reload needs watchfiles: pip install 'rowcall[reload]'"

@@ -69,6 +69,9 @@ def test_every_line_is_a_json_object(queue: Rowcall, folder: Path, words: list[s
     assert warned["logger"] == "py.warnings"
     [failure] = [line for line in lines if line["level"] == "ERROR" and line["logger"] == "rowcall"]
     assert (failure["job_id"], failure["error_code"]) == (said["job_id"], "INTERNAL:ValueError")
+    first = failure["traceback"].splitlines()[1]
+    assert first.endswith('talking.py", line 15, in talk')
+    assert failure["message"].startswith(f"job {said['job_id']} (talk): attempt 1 of 1 failed for good (")
     assert failure["worker"] == said["worker"] == queue.get(said["job_id"]).worker
 
 

@@ -64,7 +64,7 @@ def test_jobs_that_wait_for_long(queue: Rowcall, folder: Path, examine: Examine)
         change(folder, "update rowcall_job set run_at = run_at - 3600000, created_at = created_at - 3600000")
         found = examine()
         assert found.level["waiting"] == "warn"
-        assert "2 due jobs are waiting, the first for 60 min" in found.what["waiting"]
+        assert "2 due jobs are waiting, the first for 1 h" in found.what["waiting"]
 
 
 def test_queues_that_no_living_worker_serves(queue: Rowcall, examine: Examine) -> None:
@@ -132,7 +132,7 @@ def test_a_slot_of_a_handler_that_still_runs(queue: Rowcall, examine: Examine) -
 def test_a_job_from_the_future(queue: Rowcall, folder: Path, examine: Examine) -> None:
     queue.enqueue("hello")
     change(folder, "update rowcall_job set created_at = created_at + 3600000")
-    assert "60 min in the future" in examine().what["clock of the rows"]
+    assert "1 h in the future" in examine().what["clock of the rows"]
 
 
 def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> None:

@@ -95,7 +95,7 @@ def test_a_standby(run: Run, examine: Examine, durable_server: PostgresServer, d
     change(durable_server.url(), "select pg_drop_replication_slot('following')")
 
 
-@pytest.mark.parametrize(("shift", "said"), [(1800, "30 min behind"), (-11_000, "3 h ahead of")])
+@pytest.mark.parametrize(("shift", "said"), [(1800, "30 min behind"), (-11_000, "3 h 3 min ahead of")])
 def test_clocks_that_differ(
     examine: Examine, server_queue: Rowcall, monkeypatch: pytest.MonkeyPatch, shift: int, said: str
 ) -> None:

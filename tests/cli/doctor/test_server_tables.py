@@ -308,7 +308,7 @@ def test_a_slot_of_a_handler_that_still_runs(server_queue: Rowcall, examine: Exa
 def test_a_job_from_the_future(examine: Examine, server_queue: Rowcall, raw: psycopg.Connection) -> None:
     server_queue.enqueue("hello")
     raw.execute("update rowcall_job set created_at = created_at + interval '1 hour'")
-    assert "60 min in the future" in examine().what["clock of the rows"]
+    assert "1 h in the future" in examine().what["clock of the rows"]
 
 
 def test_a_database_beside_it_is_not_looked_at(

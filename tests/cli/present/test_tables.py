@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
 
 from rowcall import Rowcall
-from rowcall.cli.present.tables import bar, block, text
+from rowcall.cli.present.tables import Table, bar, block, text
 from tests.cli.terminal import on_a_terminal
 
 
@@ -28,6 +33,68 @@ def test_a_narrow_terminal_shows_errors_below_the_table(queue: Rowcall) -> None:
     assert ["1", "INTERNAL:ValueError:", "that", "was", "not", "to", "be"] in [line[:7] for line in lines]
     wide = on_a_terminal("jobs", "app:jobs", columns=140, NO_COLOR="1")
     assert re.search(r"ended .* ago +{} +INTERNAL:ValueError: that was not to be expected", wide)
+
+
+def drawn(table: Table, width: int) -> list[str]:
+    out = Console(width=width, file=io.StringIO(), color_system=None)
+    with out.capture() as captured:
+        out.print(table)
+    return captured.get().splitlines()
+
+
+CELLS = st.text("ab_:.漢", min_size=1, max_size=24).map(lambda word: f"{word} xy {word}")
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS, st.integers(0, 10**9)), min_size=1, max_size=4), st.integers(56, 140))
+@settings(max_examples=30, deadline=None, database=None, derandomize=True)
+def test_no_word_is_broken_and_no_line_is_longer_than_the_terminal(
+    rows: list[tuple[str, str, str, int]], width: int
+) -> None:
+    table = Table("first", "second", "third", "number", right=("number",))
+    for row in rows:
+        table.add_row(*row)
+    lines = drawn(table, width)
+    words = {word for line in lines for word in line.split()}
+    assert all(cell_len(line) <= width for line in lines)
+    assert {word for *texts, number in rows for text in texts for word in text.split()} <= words
+    assert {f"{number:,}" for *_, number in rows} <= words
+
+
+def test_a_word_that_is_longer_than_the_terminal_is_broken_and_loses_nothing() -> None:
+    table = Table("id", "name", right=("id",))
+    table.add_row("1", "x" * 100)
+    lines = drawn(table, 60)
+    assert max(map(len, lines)) == 60
+    assert sum(line.count("x") for line in lines) == 100
+
+
+def test_two_long_names_are_stacked() -> None:
+    table = Table("error", "jobs", "types", right=("jobs",))
+    table.add_row("A:" + "X" * 38, 7, "y" * 30)
+    table.add_row("B:C", 12_345, "short")
+    assert [line.strip("─ ") for line in drawn(table, 60)] == [
+        *("error" + " " * 39 + "jobs", "", "A:" + "X" * 38 + " " * 7 + "7", "B:C" + " " * 39 + "12,345"),
+        *("", "error", "types", "", "A:" + "X" * 38, "y" * 30, "B:C", "short"),
+    ]
+
+
+def test_a_part_that_is_not_the_first_has_nothing_that_is_empty() -> None:
+    table = Table("id", "type", "host", "detail", right=("id",), whole=("type", "detail"))
+    table.add_row("1", "a" * 30, None, "b" * 30)
+    table.add_row("2", "c" * 30, None, None)
+    assert [line.split() for line in drawn(table, 50) if "─" not in line] == [
+        *(["id", "type"], ["1", "a" * 30], ["2", "c" * 30]),
+        *([], ["id", "detail"], ["1", "b" * 30]),
+    ]
+
+
+def test_short_texts_are_not_wrapped_and_long_ones_share_the_room() -> None:
+    table = Table("type", "when", "detail")
+    table.add_row("send_email", "in 3 min 12 s", "a long sentence about what went wrong with this one")
+    assert [line.rstrip() for line in drawn(table, 60)[2:4]] == [
+        "send_email  in 3 min 12 s  a long sentence about what went",
+        "                           wrong with this one",
+    ]
 
 
 def test_what_a_terminal_would_obey_is_shown_instead() -> None:

@@ -93,6 +93,23 @@ def test_what_has_changed_since_is_taken_as_it_is(jobs: Rowcall, postgres_url: s
     assert len(jobs.list().jobs) == 3
 
 
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_a_job_that_was_started_meanwhile_is_not_replaced(
+    jobs: Rowcall, postgres_url: str, level: IsolationLevel
+) -> None:
+    """It is not a waiting job any more, whatever the snapshot shows: the new one is the only one that waits."""
+    started = jobs.enqueue("send", {"to": "a"}, key="k")
+    with connected(postgres_url, level) as mine:
+        assert [job.id for job in jobs.claim("hand")] == [started.id]
+        new = jobs.enqueue("send", {"to": "b"}, key="k", delay=60, on_duplicate="replace", connection=mine)
+        assert (new.duplicate, new.id == started.id) == (False, False)
+        again = jobs.enqueue("send", {"to": "c"}, key="k", delay=60, on_duplicate="replace", connection=mine)
+        assert (again.duplicate, again.id, again.payload) == (True, new.id, {"to": "c"})
+        mine.commit()
+    assert (jobs.get(started).status, jobs.get(started).payload) == ("running", {"to": "a"})
+    assert [job.payload for job in jobs.list(status=["pending", "scheduled"]).jobs] == [{"to": "c"}]
+
+
 @pytest.mark.parametrize("level", LEVELS[1:], ids=lambda level: level.name)
 def test_what_has_not_changed_can_be_replaced(jobs: Rowcall, postgres_url: str, level: IsolationLevel) -> None:
     waits = jobs.enqueue("send", {"to": "a"}, key="k", delay=60)

@@ -171,6 +171,28 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
         assert left == ([] if act is delete else [Status.CANCELLED])
 
 
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+@pytest.mark.parametrize("end", [SUCCESS, FAILURE], ids=["succeeds", "fails"])
+def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
+    jobs: Rowcall, url: str, end: Transition, ends: str
+) -> None:
+    """A settle that skips locked rows does not wait for the caller's transaction. The job ends as that one does."""
+    blocker = running(jobs)
+    job = jobs.enqueue("waiting", queue="waiting", after=blocker)
+    check(jobs)
+    with psycopg.connect(url) as mine:
+        assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
+        ended = Ended(blocker.id, blocker.lease, end)
+        skipping = settle(queue_of(jobs).dialect, [ended], None, None, skip_locked=True)
+        with Stepper(url, skipping, patience=AT_ONCE) as settler:
+            assert settler.finish() == {blocker.id}
+        getattr(mine, ends)()
+    check(jobs)
+    expected = Status.PENDING if end is SUCCESS else Status.FAILED
+    assert jobs.get(job).status is (Status.CANCELLED if ends == "commit" else expected)
+    assert [one.open for one in jobs.blockers(job)] == [False]
+
+
 def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, url: str) -> None:
     def going_on(job: Job) -> Plan[Any]:
         assert job.chain_index is not None

@@ -104,3 +104,34 @@ def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postg
         assert claimed.id == second.id
     assert worker.settle(claimed, Succeeded())
     assert [one.id for one in worker.claim(slots=9).started] == [first.id]
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+@pytest.mark.parametrize("position", [0, 2, 4])
+def test_a_job_of_a_run_is_deleted_in_an_open_transaction(
+    jobs: Rowcall, postgres_url: str, position: int, ends: str
+) -> None:
+    """Other jobs of the run are settled meanwhile; the worker does not wait for the transaction."""
+    worker = StoreWorker(jobs, "together")
+    for _ in range(5):
+        jobs.enqueue("send")
+    claimed = worker.claim(slots=5).started
+    deleted = claimed[position]
+    with psycopg.connect(postgres_url) as mine:
+        mine.execute("delete from rowcall_job where id = %s", [deleted.id])
+        before = [one for one in claimed if one is not deleted][:2]
+        assert all(worker.settle(ready, Succeeded()) for ready in before)
+        getattr(mine, ends)()
+    assert worker.settle(deleted, Succeeded()) is (ends == "rollback")
+    for ready in claimed:
+        if ready is not deleted and ready not in before:
+            assert worker.settle(ready, Succeeded())
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def claims() -> list[tuple[object, ...]]:
+            worker.write_old_claims()
+            return connection.execute("select * from rowcall_claim").fetchall()
+
+        eventually(lambda: claims() == [], message="no claim row is left")
+    counts = jobs.stats().by_status
+    assert (counts["succeeded"], counts["running"]) == (4 if ends == "commit" else 5, 0)

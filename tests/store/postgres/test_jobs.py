@@ -23,6 +23,7 @@ from rowcall.store.jobs.queries import (
     DELETE,
     EXPIRE,
     FAIL_MISMATCHED,
+    FIND_OTHER_WORK_AND_LOCK,
     FIND_WORK,
     FIND_WORK_AND_LOCK,
     GET,
@@ -62,6 +63,7 @@ SIZES = (1, 10, 100, 300, 500, 1000)
 LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
 TABLE = "rowcall_job"
 BY_ID = "rowcall_job_pkey(id)"
+READY_BY_PLACE = "rowcall_ready_pkey(queue, type, rank, turn, id)"
 SEVERAL_TYPES = "ready, several types"
 
 DIALECT = PostgresDialect(PREFIX)
@@ -111,11 +113,11 @@ class Case(NamedTuple):
 CASES = {
     "ready, one type": Case(
         lambda size: statements_of(DIALECT.ready_jobs("default", ["type1"], size, None)),
-        ["rowcall_ready_pkey(queue, type)", BY_ID],
+        [READY_BY_PLACE, BY_ID],
     ),
     SEVERAL_TYPES: Case(
         lambda size: statements_of(DIALECT.ready_jobs("default", ["type1", "type2", "type3"], size, None)),
-        ["rowcall_ready_pkey(queue, type)"] * 2 + [BY_ID],
+        [READY_BY_PLACE] * 2 + [BY_ID],
     ),
     "mark claimed": Case(mark_claimed, [BY_ID, "by row"]),
     "find work": Case(
@@ -126,6 +128,10 @@ CASES = {
     "find work, and lock the worker": Case(
         lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, None, "worker1")),
         ["rowcall_ready_pkey()", "rowcall_ready_pkey(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],
+    ),
+    "find other work, where the ready jobs are known": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_OTHER_WORK_AND_LOCK, None, "worker1", [("default", "type1")])),
+        ["rowcall_job_due()", "rowcall_job_expiry()"],
     ),
     "peek": Case(
         lambda size: statements_of(DIALECT.ask(PEEK, None)),

@@ -25,6 +25,7 @@ from rowcall.store.counts.queries import (
     UNFINISHED,
     UNFINISHED_ATTEMPTS,
     WAITING_ERRORS,
+    WAITING_GROUPS,
     Group,
 )
 from rowcall.store.dialect import Filter, Order, Span
@@ -189,7 +190,16 @@ CASES = {
     "newest id": (DIALECT.ask(NEWEST_ID), ["rowcall_job_pkey()"], False),
     "arrivals": (DIALECT.ask(ARRIVALS, FINISHED, 1, 2), [BY_ID], False),
     "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed(error_code)"] * 3, False),
-    "waiting errors": (DIALECT.ask(WAITING_ERRORS), ["rowcall_job_error(status)"] * 2, False),
+    "waiting groups": (
+        DIALECT.ask(WAITING_GROUPS),
+        ["rowcall_job_error()", "rowcall_job_error(status, error_code, type)"],
+        False,
+    ),
+    "waiting errors": (
+        DIALECT.ask(WAITING_ERRORS, "scheduled", "A:B", "type1", 1000),
+        ["rowcall_job_error(status, error_code, type)"],
+        False,
+    ),
     "prune": (
         DIALECT.change(PRUNE, *GROUP, LATER_MS, 100),
         # also of the jobs that wait for it, and of its chain

@@ -185,8 +185,9 @@ def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(databa
 
 
 def test_jobs_that_wait_for_a_retry_are_counted_along_their_index(database: sqlite3.Connection) -> None:
-    way = "SEARCH rowcall_job USING INDEX rowcall_job_error (status=?"
-    assert [line[: len(way)] for line in reads(database, SQL.waiting_errors)] == [way] * 2
+    way = "SEARCH rowcall_job USING INDEX rowcall_job_error (status=? AND error_code=? AND type=?)"
+    assert reads(database, SQL.waiting_errors) == [way]
+    assert "rowcall_job" not in read_from(database, SQL.waiting_errors)
     assert sorts(database, SQL.waiting_errors) == []
 
 

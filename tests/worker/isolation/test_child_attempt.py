@@ -7,9 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from rowcall import Rowcall
 from tests.worker import isolated
-from tests.worker.isolation.support import enqueue
+from tests.worker.isolation.support import enqueue, run_app
 from tests.worker.support import Site
 
 
@@ -49,6 +51,48 @@ def test_a_chain_continues_from_a_child_and_reads_what_came_before(jobs: Rowcall
     assert jobs.get(job.id).result == "refused: continue"
     (last,) = (one for one in jobs.list(type="go_on").jobs if one.id != job.id)
     assert (last.chain_id, last.chain_index, last.result) == (job.id, 1, ["refused: continue", []])
+
+
+FANS_OUT = """
+import os
+from rowcall import Context, Rowcall
+
+jobs = Rowcall(os.environ["QUEUE"])
+
+
+@jobs.task(isolation="process")
+def part(number: int) -> int:
+    return number * 10
+
+
+@jobs.task(isolation="process")
+def join(ctx: Context) -> object:
+    return [ctx.previous, ctx.blockers]
+
+
+@jobs.task(isolation="process")
+def split(ctx: Context) -> str:
+    parts = [part.enqueue(1), part.using(priority=5).enqueue(2)]
+    ctx.continue_with(join.using(after=parts, max_attempts=2))
+    return "split"
+
+
+if __name__ == "__main__":
+    job = split.enqueue()
+    jobs.drain(concurrency=1)
+    print(jobs.result(jobs.chain(job.id), timeout=20), jobs.chain(job.id).steps[1].max_attempts)
+"""
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_handler_fans_out_from_a_child(
+    request: pytest.FixtureRequest, site: Site, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{site.folder}/queue.db"
+    monkeypatch.setenv("QUEUE", url)
+    with run_app(site, FANS_OUT, "app.py") as script:
+        assert script.wait() == 0, script.output
+        assert script.output.splitlines()[-1] == "['split', [10, 20]] 2"
 
 
 def test_secrets_are_scrubbed_before_they_are_stored(tmp_path: Path) -> None:

@@ -48,8 +48,17 @@ def complete(ctx: Context) -> None:
     connection.close()
 
 
+@jobs.task(isolation="process")
+def wrong(ctx: Context) -> int:
+    import sqlite3
+
+    with sqlite3.connect("queue.db") as connection:
+        ctx.complete("not a number", connection=connection)
+    return 0
+
+
 if __name__ == "__main__":
-    made = [task.enqueue() for task in (odd, parent, complete)]
+    made = [task.enqueue() for task in (odd, parent, complete, wrong)]
 if GUARD:
     jobs.drain(concurrency=1)
 if __name__ == "__main__":
@@ -64,8 +73,9 @@ def test_the_tasks_of_a_script_are_found_in_its_file(site: Site, started: list[s
     with run_app(site, SCRIPT.replace("GUARD", "__name__ == '__main__'"), *started) as script:
         assert script.wait() == 0
         lines = script.output.splitlines()
-    assert lines[-4:-2] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
-    assert lines[-2].startswith("succeeded None {'done': ")
+    assert lines[-5:-3] == ["failed ODD:ONE None", f"succeeded None {script.pid}"]
+    assert lines[-3].startswith("succeeded None {'done': ")
+    assert lines[-2] == "failed INVALID_OUTPUT:WRONG_TYPE None"
     assert lines[-1] == f"[{script.pid}, {script.pid}]"
     assert "the policy got its own exception class: True" in lines
 

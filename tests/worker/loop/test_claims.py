@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.store.jobs.claim import Claim, Demand
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Work
 from rowcall.testing import eventually
+from rowcall.worker.loop.claims import FIRST_SECONDS, LEAST_CLAIMED, LONGEST_SECONDS, Resuming
 from tests.worker.support import all_ended, ended, some_heartbeats
+from tests.worker.timers import StoppedClock
 
 
 class Crowd:
@@ -174,3 +179,71 @@ def test_an_unknown_task_is_left_for_workers_that_know_it(
 
         assert others.drain(concurrency=1).succeeded == 51
     assert ran == ["behind", "later", *map(str, range(50)), "late"]
+
+
+# where a busy worker on PostgreSQL reads ready jobs on
+
+WORK = Work(0, None, None, registered=True, ready=[])
+READY = Ready(7, "send", "default", "{}", 5, 0, 0, 0, None, None, None)
+PLACES = {("default", "send"): (-1, 7, 7)}
+FULL = Demand(worker="w", slots=LEAST_CLAIMED)
+RESUMED = Demand(worker="w", slots=LEAST_CLAIMED, resume=PLACES)
+
+
+def claim(jobs: int = LEAST_CLAIMED, *, left: bool = False) -> Claim:
+    return Claim(WORK, started=[READY] * jobs, places=PLACES, left=left)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def resuming(postgres_url: str, clock: StoppedClock) -> Resuming:
+    return Resuming(queue_of(Rowcall(postgres_url, clock=clock)))
+
+
+def test_after_a_round_that_filled_a_large_buffer_it_resumes_for_a_moment(
+    resuming: Resuming, clock: StoppedClock
+) -> None:
+    assert resuming.places() == NOTHING_KNOWN
+    resuming.note(FULL, claim(), 0.02)
+    assert resuming.places() == PLACES
+    clock.at += FIRST_SECONDS
+    assert resuming.places() == NOTHING_KNOWN
+
+
+@pytest.mark.parametrize("found", [claim(LEAST_CLAIMED - 1), claim(left=True)], ids=["not full", "left some"])
+def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: Claim) -> None:
+    resuming.note(FULL, claim(), 0.02)
+    resuming.note(RESUMED, found, 0.02)
+    assert resuming.places() == NOTHING_KNOWN
+
+
+def test_a_round_that_only_settles_changes_nothing(resuming: Resuming) -> None:
+    resuming.note(FULL, claim(), 0.02)
+    resuming.note(Demand(worker="w", slots=0), Claim(WORK), 0.02)
+    assert resuming.places() == PLACES
+
+
+@pytest.mark.parametrize(
+    ("full_seconds", "resumes_for"), [(0.02, 0.0), (0.03, 0.2), (5.0, LONGEST_SECONDS)], ids=["same", "slower", "slow"]
+)
+def test_the_slower_the_look_at_the_beginning_the_rarer_it_is(
+    resuming: Resuming, clock: StoppedClock, full_seconds: float, resumes_for: float
+) -> None:
+    resuming.note(FULL, claim(), 0.05)
+    resuming.note(RESUMED, claim(), 0.02)
+    clock.at += FIRST_SECONDS
+    resuming.note(FULL, claim(), full_seconds)
+    clock.at += max(0.0, resumes_for - 0.01)
+    assert resuming.places() == (PLACES if resumes_for else NOTHING_KNOWN)
+    clock.at += 0.02
+    assert resuming.places() == NOTHING_KNOWN
+
+
+def test_sqlite_needs_none_of_it(jobs: Rowcall) -> None:
+    resuming = Resuming(queue_of(jobs))
+    resuming.note(FULL, claim(), 0.02)
+    assert resuming.places() == NOTHING_KNOWN

@@ -194,12 +194,22 @@ def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monke
     asked: list[object] = []
     read = queue_of(jobs).database.read
 
-    def noted(plan: Plan[object], *, snapshot: bool) -> object:
+    def noted(plan: Plan[object], *, snapshot: bool, seconds: float | None) -> object:
         asked.append(plan)
-        return read(plan, snapshot=snapshot)
+        return read(plan, snapshot=snapshot, seconds=seconds)
 
     monkeypatch.setattr(queue_of(jobs).database, "read", noted)
     monkeypatch.setattr(queue_of(jobs).database, "connect", lambda: pytest.fail("a connection was made"))
     monkeypatch.setattr(queue_of(jobs).database, "write", lambda *_: pytest.fail("something was written"))
     pruning.round()
     assert len(asked) == 1
+
+
+def test_requests_for_stacks_that_no_one_removed_are_dropped(jobs: Rowcall, clock: FakeClock) -> None:
+    queue = queue_of(jobs)
+    fresh, old = (f"stack:1:1:{round((clock.wall() - age) * 1000)}:ab" for age in (5, 7200))
+    for request in (fresh, old):
+        queue.run(Write(queue.dialect.ask, PUT_SETTING, request, "null"))
+    Pruning(queue).round()
+    names = dict(queue.run(Read(queue.dialect.ask(SETTINGS))))
+    assert (fresh in names, old in names) == (True, False)

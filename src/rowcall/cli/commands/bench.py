@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rowcall.base.text import duration
 from rowcall.cli.bench.measure import BULK, Figures, in_folder, measure, on_server
 from rowcall.cli.command import Answer, answering_command
 from rowcall.cli.present.console import show
@@ -47,4 +48,4 @@ def _show(figures: Figures, where: str) -> None:
     shown.add_row("pick-up by an idle worker process, median", f"{figures.pick_up_p50_ms:.1f} ms")
     shown.add_row("pick-up by an idle worker process, p99", f"{figures.pick_up_p99_ms:.1f} ms")
     show(shown)
-    show(f"\none process, {where}; took {figures.seconds:.1f} s", style="dim")
+    show(f"\none process, {where}; took {duration(figures.seconds)}", style="dim")

@@ -1,6 +1,6 @@
-"""`rowcall retry`, `cancel`, `complete`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
+"""`rowcall retry`, `cancel`, `complete`, `edit`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
 
-All but `complete` also take a filter, and ask at a terminal before they change all jobs that match.
+All but `complete` and `edit` also take a filter, and ask at a terminal before they change all jobs that match.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -20,9 +20,11 @@ from rowcall.cli.command import (
     F,
     given_options,
     job_ids,
+    job_options,
     optional_job_ids,
     queue_command,
     selecting_options,
+    typed_object,
     typed_option,
     typed_seconds,
     typed_time,
@@ -30,9 +32,10 @@ from rowcall.cli.command import (
 )
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
-from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable, WrongState
+from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, StoreUnavailable, WrongState
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.overview.formats import counted, moment
+from rowcall.overview.matching import count_matching
 
 Act = Callable[[Rowcall, int], tuple[Job | None, str]]
 """Acts on one job; returns its new state, and what to print after its id."""
@@ -45,7 +48,6 @@ _status_option = click.option(
 )
 _all_option = click.option("--all", is_flag=True, help="Every job, without a filter.")
 _UNFINISHED = (*WAITING, Status.RUNNING)
-_MOST_COUNTED, _PAGE = 10_000, 1_000
 
 
 def _filters(function: F) -> F:
@@ -118,6 +120,45 @@ def complete_command(target: Target, words: list[int], result: str | None) -> An
         return jobs.get(job_id), "completed"
 
     return _act_on(target, words, complete)
+
+
+class _Edit(NamedTuple):
+    job_id: int
+    arguments: dict[str, object] | None
+
+
+def _edit_words(words: tuple[str, ...]) -> _Edit:
+    if not 1 <= len(words) <= 2:
+        raise click.UsageError("give the id of one job, and its new arguments, if any, as one JSON object")
+    [job_id] = optional_job_ids(words[:1])
+    return _Edit(job_id, typed_object(words[1]) if len(words) == 2 else None)
+
+
+@queue_command("edit", "Change the arguments and options of a waiting job.", words="ID [JSON]", parse=_edit_words)
+@job_options
+@click.option("--no-tags", is_flag=True, help="Remove all tags.")
+def edit_command(target: Target, words: _Edit, no_tags: bool, **options: object) -> Answer:
+    """Change a waiting job: all its arguments, as one JSON object, its tags, or its options.
+
+    The arguments are checked as in an enqueue. Tags that are given replace the former ones.
+
+    \b
+        rowcall edit app:jobs 7 '{"to": "ann@example.com"}' --tag vip --delay 0
+
+    With --json: {"jobs": [{"id", "ok", "status", "error"}]}. Exit code 1 if the job could not be changed.
+    """
+    given = given_options(options)
+    if no_tags and "tags" in given:
+        raise click.UsageError("give --tag or --no-tags, not both")
+    if no_tags:
+        given["tags"] = ()
+
+    def edit(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
+        job = jobs.edit(job_id, words.arguments, **given)
+        changed = [*(["arguments"] if words.arguments is not None else []), *given]
+        return job, f"is {job.status}, with new {', '.join(name.replace('_', ' ') for name in changed)}"
+
+    return _act_on(target, [words.job_id], edit)
 
 
 @queue_command("delete", "Delete jobs that are not running.", words="[ID…]", parse=optional_job_ids)
@@ -210,7 +251,7 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
         try:
             job, said[job_id] = act(target.jobs, job_id)
             status = None if job is None else job.status
-        except (StoreUnavailable, InvalidOption):
+        except (StoreUnavailable, InvalidOption, InvalidArguments):
             raise  # the other jobs would fail alike
         except WrongState as wrong:
             status, error = wrong.status, str(wrong)
@@ -243,8 +284,9 @@ def _confirm(target: Target, verb: str, given: Mapping[str, Any], statuses: Coll
     """Ask at a terminal. `statuses` are selected unless the filter names one."""
     if yes or not sys.stdin.isatty():
         return
+    matching = target.queue.run(count_matching(target.queue, given, statuses))
     named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
-    if not click.confirm(f"{verb} all jobs with {named} (now {_count(target.jobs, given, statuses)})?", err=True):
+    if not click.confirm(f"{verb} all jobs with {named} (now {matching})?", err=True):
         click.echo("nothing was changed", err=True)
         sys.exit(1)
 
@@ -264,25 +306,3 @@ def _typed(name: str, value: object) -> str:
         return typed_option(name)
     typed = msgspec.json.encode(value).decode() if isinstance(value, dict) else value
     return f"{typed_option(name)} {one_line(str(typed))}"
-
-
-def _count(jobs: Rowcall, given: Mapping[str, Any], statuses: Collection[Status]) -> str:
-    """Return how many jobs match now, as far as they are counted."""
-    chosen = {name: value for name, value in given.items() if name not in ("limit", "rate", "all")}
-    wanted = chosen.pop("status", None) or [status.value for status in statuses]
-    most = given.get("limit")
-    if not chosen.keys() - {"queue"} or not chosen.keys() - {"type"}:
-        stats = jobs.stats()
-        by_name = {**stats.by_queue.get(str(chosen.get("queue")), {}), **stats.by_type.get(str(chosen.get("type")), {})}
-        counts = by_name if chosen else stats.by_status
-        count = sum(counts.get(Status(status), 0) for status in wanted if status in list(Status))
-        return f"{count if most is None else min(count, most):,}"
-    count, cursor = 0, None
-    while count < (most or _MOST_COUNTED):
-        page = jobs.list(status=wanted, limit=_PAGE, cursor=cursor, **chosen)
-        count, cursor = count + len(page.jobs), page.next_cursor
-        if cursor is None:
-            break
-        if page.partial:
-            return f"{count:,} or more"
-    return f"{count if most is None else min(count, most):,}{' or more' if most is None and cursor is not None else ''}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import click
+
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.sqlite_file import check_clock, check_file_and_disk, check_sqlite
@@ -17,16 +19,18 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.PROBLEM: "bold red"}
 
 
 @queue_command("doctor", "Check a database and its environment, and say what to do.", opened=find)
-def doctor_command(target: Target) -> Answer:
+@click.option("--strict", is_flag=True, help="Count warnings as problems.")
+def doctor_command(target: Target, strict: bool) -> Answer:
     """Check a database and its environment, and say what to do. Changes nothing.
 
-    Exit code 1 if there is a problem; warnings do not count.
+    Exit code 1 if there is a problem; with --strict, also if there is a warning.
 
     With --json: {"path", "ok": true or false, "findings": [{"level": "ok" | "warn" | "problem", "check", "what",
     "advice"}, …]}.
     """
     findings = _examine(target)
-    well = all(finding.level != Level.PROBLEM for finding in findings)
+    bad = (Level.PROBLEM, Level.WARN) if strict else (Level.PROBLEM,)
+    well = all(finding.level not in bad for finding in findings)
     data = {"path": target.queue.database.name, "ok": well, "findings": findings}
     return Answer(data, lambda: _show(findings), well)
 

@@ -7,12 +7,13 @@ from datetime import datetime
 
 import click
 
+from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, limit_option, queue_command, window_option
 from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup, Failing
-from rowcall.overview.formats import NOTHING, ago, period
+from rowcall.overview.formats import ago
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
 
@@ -25,7 +26,11 @@ _WIDE_ONLY = ("", "first")
 @queue_command("errors", "Show why jobs failed, and what fails now.")
 @window_option
 @click.option("--type", metavar="NAME", help="Only errors of this task.")
-@click.option("--code", metavar="CODE", help="Only this error code; one that ends with * matches all that begin so.")
+@click.option(
+    *("--error-code", "--code", "code"),
+    metavar="CODE",
+    help="Only this error code; one that ends with * matches all that begin so.",
+)
 @limit_option
 def errors_command(target: Target, window: float, type: str | None, code: str | None, limit: int) -> Answer:
     """Show failed jobs by error code, most frequent first, with the latest message of each.
@@ -33,7 +38,8 @@ def errors_command(target: Target, window: float, type: str | None, code: str | 
     Then show what fails now: the attempts that failed within the window, and the jobs that wait for a retry.
 
     With --json: {"errors": [{"error_code", "count", "types": {"send_email": 7, …}, "first_at", "last_at", "sample"},
-    …], "failing": [{"error_code", "attempts", "failed", "waiting", "types": {"send_email": 7, …}, "sample"}, …]}.
+    …], "failing": [{"error_code", "attempts", "failed", "waiting", "more_waiting",
+    "types": {"send_email": 7, …}, "sample"}, …]}.
     """
     errors = error_groups(target, limit, type, code)
     now_failing = failing(target, window, limit, type, code)
@@ -67,14 +73,14 @@ def failing(
 
 
 def failing_heading(window: float) -> str:
-    return f"failing in the last {period(window)}, and waiting for a retry"
+    return f"failing in the last {duration(window)}, and waiting for a retry"
 
 
 def failing_table(groups: Sequence[Failing], *, wide: bool = True) -> Table:
     columns: dict[str, Callable[[Failing], object]] = {
         "error": lambda group: text(group.error_code or _NO_CODE, "red"),
         "attempts": lambda group: group.attempts,
-        "waiting": lambda group: group.waiting,
+        "waiting": lambda group: f"{group.waiting:,}{'+' if group.more_waiting else ''}",
         "failed": lambda group: group.failed,
         "types": lambda group: _types(group.types),
     }

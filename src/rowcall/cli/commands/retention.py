@@ -9,6 +9,7 @@ from datetime import datetime
 
 import click
 
+from rowcall.base.text import duration
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import console, show, show_section
 from rowcall.cli.present.tables import Table, count, first_of, has_unicode, status_text, table_of
@@ -17,7 +18,7 @@ from rowcall.cli.target import Target
 from rowcall.domain.job import FINISHED, Pruned, RetentionReport
 from rowcall.operations.retention import prune_now
 from rowcall.overview.counts import kept_by_status
-from rowcall.overview.formats import ago, counted, period, size
+from rowcall.overview.formats import ago, counted, size
 from rowcall.overview.liveness import database_time
 
 MOST_RULES = 30
@@ -53,7 +54,7 @@ def _show(report: RetentionReport, now: datetime) -> None:
         "state": lambda rule: status_text(rule.status),
         "queue": lambda rule: rule.queue,
         "type": lambda rule: rule.type,
-        "keep": lambda rule: period(rule.keep),
+        "keep": lambda rule: "forever" if rule.keep is None else duration(rule.keep),
         "kept": lambda rule: rule.jobs,
         "next prune": lambda rule: count(rule.prunable, "yellow"),
         "oldest": lambda rule: ago(rule.oldest_at, now),

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 import click
 import msgspec
 
-from rowcall.base.text import one_line
+from rowcall.base.text import duration, one_line
+from rowcall.base.times import time_of
 from rowcall.cli.command import Answer, queue_command, typed_option
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.present.console import show
+from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import table_of, text
-from rowcall.cli.target import Target
+from rowcall.cli.target import Target, declaring, existing, has_tables
 from rowcall.domain.job import Schedule
+from rowcall.operations.schedules import unwritten_schedules
 from rowcall.overview.formats import ago
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
 
 
-@queue_command("schedules", "List schedules; run, pause, resume or remove one.")
+@queue_command("schedules", "List schedules; run, pause, resume or remove one.", opened=declaring)
 @click.option("--run-now", metavar="NAME", help="Enqueue one more job of this schedule, even if it is paused.")
 @click.option("--pause", metavar="NAME", help="Enqueue no jobs of this schedule until it is resumed.")
 @click.option("--resume", metavar="NAME", help="Resume this schedule; its next tick is after now.")
@@ -38,11 +41,13 @@ def schedules_command(target: Target, **options: str | None) -> Answer:
     given = {option: name for option, name in options.items() if name is not None}
     if len(given) > 1:
         raise click.UsageError(f"give only one of {' and '.join(map(typed_option, given))}")
+    is_written = has_tables(target)
     for option, name in given.items():
-        return _change(target, option, name)
-    schedules = [scrubbed(target.queue.failures, schedule) for schedule in target.jobs.schedules(unwritten=True)]
+        return _change(target if is_written else existing(target.app, None), option, name)
+    found = target.jobs.schedules(unwritten=True) if is_written else unwritten_schedules(target.queue)
+    schedules = [scrubbed(target.queue.failures, schedule) for schedule in found]
     data = {"schedules": [_as_json(schedule) for schedule in schedules]}
-    now = database_time(target.queue)
+    now = database_time(target.queue) if is_written else time_of(int(target.queue.clock.wall() * 1000))
     return Answer(data, lambda: _show(target, schedules, now) if schedules else show("no schedules"))
 
 
@@ -63,22 +68,28 @@ def _show(target: Target, schedules: list[Schedule], now: datetime) -> None:
     def upcoming(schedule: Schedule) -> object:
         return text(_next(schedule, now), "yellow" if schedule.paused or schedule.problem is not None else "")
 
-    columns = {
+    columns: dict[str, Callable[[Schedule], object]] = {
         "schedule": lambda schedule: schedule.name,
         "task": lambda schedule: schedule.task,
-        "when": lambda schedule: f"every {schedule.every}" if schedule.every is not None else schedule.cron,
+        "when": lambda schedule: _when(schedule),
         "zone": lambda schedule: schedule.tz,
         "catch up": lambda schedule: schedule.catch_up,
         "next": upcoming,
         "last": lambda schedule: None if schedule.last_run_at is None else ago(schedule.last_run_at, now),
         "last job": lambda schedule: None if schedule.last_job_id is None else str(schedule.last_job_id),
     }
+    if is_narrow() and all(schedule.task == schedule.name for schedule in schedules):
+        del columns["task"]
     show(table_of(schedules, columns, right=("last job",), whole=("schedule", "task", "when", "zone")))
     for schedule in schedules:
         if schedule.declaration == "gone":
             remove = target.command("schedules", "--remove", schedule.name)
             show("")
             show(text(f"no longer declared here: {schedule.name}; remove it with: {remove}", "yellow"))
+
+
+def _when(schedule: Schedule) -> str | None:
+    return schedule.cron if schedule.every is None else f"every {duration(schedule.every.total_seconds())}"
 
 
 def _next(schedule: Schedule, now: datetime) -> str:

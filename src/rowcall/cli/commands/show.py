@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 import click
 import msgspec
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.cli.command import Answer, job_ids, queue_command
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.present.console import show, show_section
+from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
@@ -91,7 +91,7 @@ def _fields(job: Job, details: Collection[str | None]) -> Table:
         if name in _TIMES:
             value = f"{moment(value)} UTC"
         elif name in _JSON_FIELDS:
-            value = msgspec.json.encode(value).decode()
+            value = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
         elif name == "progress":
             value = f"{100 * value:.0f} %"
         shown.add_row(text(name, "dim"), block(value))
@@ -116,7 +116,7 @@ def _attempts(attempts: list[Attempt]) -> Table:
 def _took(attempt: Attempt) -> str:
     if attempt.started_at is None or attempt.finished_at is None:
         return ""
-    return span((attempt.finished_at - attempt.started_at).total_seconds())
+    return duration((attempt.finished_at - attempt.started_at).total_seconds())
 
 
 def _errors(attempts: list[Attempt]) -> Table:
@@ -156,10 +156,19 @@ def _dependents(dependents: list[Dependent]) -> Table:
 
 def _timeline(timeline: list[Event], errors: Mapping[str, str | None]) -> Table:
     """Return the events. `errors` are the codes of errors that are shown elsewhere: here, the code is enough."""
-    columns = {
+
+    def detail(event: Event) -> str:
+        return errors.get(event.detail or "") or event.detail or ""
+
+    columns: dict[str, Callable[[Event], object]] = {
         "at (UTC)": lambda event: moment(event.at),
         "event": lambda event: event.event,
         "by": lambda event: event.actor,
-        "detail": lambda event: block(errors.get(event.detail or "") or event.detail or ""),
+        "detail": lambda event: block(detail(event)),
     }
+    if is_narrow():
+        del columns["by"]
+        columns["detail"] = lambda event: block(
+            " ".join(filter(None, (detail(event), f"by {event.actor}" if event.actor is not None else "")))
+        )
     return table_of(timeline, columns, whole=("at (UTC)", "event"), line=False)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, queue_command, window_option
 from rowcall.cli.present.console import console, is_narrow, show, show_section
 from rowcall.cli.present.tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Pace, Stats, Status, what_is_paused
 from rowcall.overview.counts import OUTCOMES, by_activity, by_unfinished
-from rowcall.overview.formats import NOTHING, duration, rate
+from rowcall.overview.formats import rate
 
 if TYPE_CHECKING:
     from rich.text import Text

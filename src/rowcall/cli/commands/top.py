@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rowcall.base.clock import Clock
+from rowcall.base.text import duration
 from rowcall.cli.command import Answer, queue_command, window_option
 from rowcall.cli.commands.errors import error_groups, errors_table, failing, failing_heading, failing_table
 from rowcall.cli.commands.retention import retention_line
@@ -35,7 +36,7 @@ from rowcall.cli.processes import interruptible, quit_key
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, WorkerInfo
-from rowcall.overview.formats import counted, duration, moment
+from rowcall.overview.formats import counted, moment
 from rowcall.overview.liveness import Liveness, database_time
 
 REFRESH_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 10.0

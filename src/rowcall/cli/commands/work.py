@@ -11,8 +11,10 @@ import click
 
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
+from rowcall.cli.command import typed_option
 from rowcall.cli.load import load
 from rowcall.cli.present import log
+from rowcall.cli.processes import reloading
 from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
@@ -20,6 +22,7 @@ from rowcall.overview.formats import counted
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
+from rowcall.worker.settings import settings as check_settings
 
 MOST_PROCESSES = 256
 
@@ -60,6 +63,13 @@ MOST_PROCESSES = 256
 )
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Text (default), or one JSON object per line.")
 @click.option(
+    "--log-jobs",
+    type=click.Choice(["all", "failures"]),
+    default="all",
+    show_default=True,
+    help="Log each attempt, or only the ones that fail.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(1, MOST_PORT),
     metavar="PORT",
@@ -68,18 +78,62 @@ MOST_PROCESSES = 256
 @click.option(
     "--metrics-host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address of the metrics port."
 )
+@click.option(
+    "--import",
+    "imports",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this module, too, because it declares tasks; may be given several times.",
+)
+@click.option("--reload", is_flag=True, help="For development: restart when a Python file below this folder changes.")
 @click.option("--leash", type=int, hidden=True)
 def work_command(
-    app: str, processes: int, log_level: str, log_format: str | None, leash: int | None, **settings: Any
+    app: str,
+    processes: int,
+    log_level: str,
+    log_format: str | None,
+    imports: tuple[str, ...],
+    reload: bool,
+    leash: int | None,
+    **settings: Any,
 ) -> None:
     """Run the jobs of APP until SIGINT or SIGTERM.
 
     The first signal lets running jobs finish, the second releases them at once. Logs go to standard error.
 
+    If APP is in a package, its modules named tasks are imported, too: of shop.app:jobs, shop/tasks.py and
+    shop/*/tasks.py.
+
     \b
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5
     """
-    jobs = load(app)
+
+    def supervise(reloads: bool) -> None:
+        more = _with_metrics(settings["metrics_host"], settings["metrics_port"], processes)
+        given = {
+            **settings,
+            "log_level": log_level,
+            "log_format": log_format,
+            "metrics_host": None,
+            "metrics_port": None,
+        }
+        options = [f"{typed_option(name)}={value}" for name, value in given.items() if value is not None]
+        options += [f"--import={module}" for module in imports]
+        command = [sys.executable, "-m", "rowcall", "work", app, *options]
+        supervisor = Supervisor(command, processes, settings["grace"], SystemClock(), more, reloads=reloads)
+        if leash is not None:
+            supervisor.obey(leash)
+        with reloading(supervisor.reload) if reloads else contextlib.nullcontext():
+            well = supervisor.run()
+        if not well:
+            sys.exit(1)
+
+    if reload:  # imports nothing of the app, so that no error in it ends this process
+        check_settings(**settings)
+        log.set_up(log_level, log_format)
+        supervise(reloads=True)
+        return
+    jobs = load(app, imports)
     queue = queue_of(jobs)
     queue.app_module = app.partition(":")[0]
     # after the import, so that an app can set up logging itself
@@ -91,15 +145,7 @@ def work_command(
         with _migration_named(app):
             worker.check_folder()  # report problems of the database and its folder once, here
         jobs.close()
-        more = _with_metrics(settings.pop("metrics_host"), settings.pop("metrics_port"), processes)
-        given = {**settings, "log-level": log_level, "log-format": log_format}
-        options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-        command = [sys.executable, "-m", "rowcall", "work", app, *options]
-        supervisor = Supervisor(command, processes, settings["grace"], SystemClock(), more)
-        if leash is not None:
-            supervisor.obey(leash)
-        if not supervisor.run():
-            sys.exit(1)
+        supervise(reloads=False)
         return
     if leash is not None:
         obey(leash, worker)

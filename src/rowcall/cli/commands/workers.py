@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.present.console import show
+from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import WorkerInfo
@@ -35,7 +36,7 @@ def _show(workers: list[WorkerInfo], now: datetime) -> None:
         said = described(worker, now)
         return text(said, "" if said in (Liveness.ALIVE, Liveness.STOPPED) else "red")
 
-    columns = {
+    columns: dict[str, Callable[[WorkerInfo], object]] = {
         "worker": lambda worker: worker.name,
         "pid": lambda worker: str(worker.pid),
         "state": state,
@@ -46,4 +47,6 @@ def _show(workers: list[WorkerInfo], now: datetime) -> None:
         "started": lambda worker: ago(worker.started_at, now),
         "last heartbeat": lambda worker: ago(worker.heartbeat_at, now),
     }
+    if is_narrow():
+        del columns["pid"]  # the names have it
     show(table_of(workers, columns, right=("pid", "running", "of", "buffered")))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from rowcall.app import Rowcall
+from rowcall.base.text import duration
 from rowcall.cli.present.console import show
 from rowcall.cli.present.tables import Table
 from rowcall.domain.job import Job, Status
@@ -79,5 +80,5 @@ def show_report(report: Report) -> None:
     show("")
     style = "bold red" if report.lost else "bold green"
     killed = "" if report.killed_pid is None else ", one of two worker processes killed halfway"
-    show(f"{report.lost} lost, in {report.seconds:.1f} s{killed}", style=style)
+    show(f"{report.lost} lost, in {duration(report.seconds)}{killed}", style=style)
     show("recovered: attempts that died with their worker, and were made again by another worker", style="dim")

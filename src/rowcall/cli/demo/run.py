@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from rowcall.app import Rowcall
+from rowcall.base.text import duration
 from rowcall.cli.demo.report import Report, report_of
 from rowcall.cli.demo.tasks import CLOCK, Demo
 from rowcall.cli.present.console import console
@@ -68,10 +69,10 @@ def _watch(jobs: Rowcall, enqueued: Mapping[str, int], started_at: float, show: 
             killed_pid = victim.pid
             os.kill(killed_pid, signal.SIGKILL)
             held = f"while it held {victim.running + victim.buffered} jobs"
-            events.append(f"{seconds:5.1f} s  killed worker process {killed_pid} (SIGKILL) {held}")
+            events.append(f"{duration(seconds):>6}  killed worker process {killed_pid} (SIGKILL) {held}")
         if known and (new := [worker.pid for worker in workers if worker.name not in known]):
             known = set()
-            events.append(f"{seconds:5.1f} s  the supervisor started worker process {new[0]} instead")
+            events.append(f"{duration(seconds):>6}  the supervisor started worker process {new[0]} instead")
         running = stats.by_status["running"]
         show(
             DemoProgress(
@@ -134,7 +135,7 @@ class _Lines:
 def _line(progress: DemoProgress) -> str:
     done, enqueued = sum(progress.done.values()), sum(progress.enqueued.values())
     return (
-        f"{progress.seconds:5.1f} s  {done:6,} of {enqueued:,} done, {progress.running:3} running,"
+        f"{duration(progress.seconds):>6}  {done:6,} of {enqueued:,} done, {progress.running:3} running,"
         f" {counted(progress.workers, 'worker')}"
     )
 

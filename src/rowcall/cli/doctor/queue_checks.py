@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
 from rowcall.domain.job import serves, what_is_paused
@@ -85,7 +85,7 @@ def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[Finding]
             advice = f"Any worker on this machine recovers them within 2 s: {target.work_command}"
             yield warn("workers", f"{worker.name} died while it held {held}", advice)
         elif worker.state == Liveness.SILENT:
-            what = f"{worker.name} sent its last heartbeat {span(worker.silent_seconds)} ago, and holds {held}"
+            what = f"{worker.name} sent its last heartbeat {duration(worker.silent_seconds)} ago, and holds {held}"
             yield warn("workers", what, "If it hangs, kill it; any worker recovers its jobs when its lease is over")
 
 
@@ -93,7 +93,7 @@ def _due(rows: Rows, any_alive: bool, target: Target) -> Finding:
     [(due, longest_ms)] = rows(DUE)
     if not due:
         return ok("waiting", "no due jobs are waiting")
-    longest = span(longest_ms / 1000)
+    longest = duration(longest_ms / 1000)
     said = f"{due:,} due jobs are waiting, the first for {longest}"
     if due == 1:
         said = f"1 due job has been waiting for {longest}"
@@ -115,7 +115,7 @@ def _queues(ready: Sequence[Count], alive: Sequence[SeenWorker]) -> Iterator[Fin
 
 def _pauses(rows: Rows, target: Target) -> Iterator[Finding]:
     for kind, name, actor, paused_ms in rows(PAUSED)[:MOST_SHOWN]:
-        what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {span(paused_ms / 1000)} ago"
+        what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {duration(paused_ms / 1000)} ago"
         resume = target.command("resume", *(["--task"] if kind == "task" else []), name)
         yield warn("pauses", what, f"Resume it, unless this is intended: {resume}")
 
@@ -170,7 +170,7 @@ def _future(rows: Rows) -> Finding:
     ahead_seconds = max((ms / 1000 for (ms,) in rows(NEWEST)), default=0.0)
     if ahead_seconds < FUTURE_SECONDS:
         return ok("clock of the rows", "no job was created in the future")
-    what = f"a job was created {span(ahead_seconds)} in the future"
+    what = f"a job was created {duration(ahead_seconds)} in the future"
     return warn("clock of the rows", what, "A clock was set back, or another host's is ahead: run NTP on all hosts")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.cli.doctor import server_queries
 from rowcall.cli.doctor.finding import Finding, ok, problem, unavailable, warn
 from rowcall.cli.doctor.server_queries import ANSWER_SECONDS, ServerConnection, connected
@@ -63,7 +63,9 @@ def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     try:
         yield from findings
     except psycopg.errors.QueryCanceled:
-        yield warn(check, f"no answer within {ANSWER_SECONDS} s", "The server is very busy, or the table very large")
+        yield warn(
+            check, f"no answer within {duration(ANSWER_SECONDS)}", "The server is very busy, or the table very large"
+        )
     except psycopg.errors.LockNotAvailable:
         yield warn(check, "the table is locked, so this was not checked", "See locks")
     except psycopg.errors.InsufficientPrivilege as error:
@@ -95,8 +97,8 @@ def _clock(server: ServerConnection) -> Finding:
     unsure = (answered_at - asked_at) / 2
     ahead = there - here
     if abs(ahead) - unsure < CLOCK_SECONDS:
-        return ok("clock", f"the server's and this machine's agree within {span(max(0.001, abs(ahead) + unsure))}")
-    what = f"the server's clock is {span(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's"
+        return ok("clock", f"the server's and this machine's agree within {duration(max(0.001, abs(ahead) + unsure))}")
+    what = f"the server's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's"
     advice = "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off"
     return warn("clock", what, advice)
 
@@ -156,10 +158,10 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
         yield warn("listen", error.problem, error.advice)
         return
     if not heard:
-        what = f"a notification did not arrive within {NOTIFICATION_SECONDS:g} s"
+        what = f"a notification did not arrive within {duration(NOTIFICATION_SECONDS)}"
         yield warn("listen", what, "Check that listen_url names the same server and the same database")
         return
-    yield ok("listen", f"notifications arrive (round trip {span(answered_at - asked_at)})")
+    yield ok("listen", f"notifications arrive (round trip {duration(answered_at - asked_at)})")
     (usage,) = server.row(server_queries.NOTIFICATION_QUEUE)
     if usage > FULL_NOTIFICATION_QUEUE:
         what = f"the queue of notifications is {usage:.0%} full"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.cli.doctor import queue_checks, server_queries
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
@@ -69,16 +69,16 @@ def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[Finding]:
         what = f"it is off for {prefix}job: dead rows stay, claims become slow"
         yield warn("autovacuum", what, f"alter table {prefix}job reset (autovacuum_enabled)")
     elif naptime_seconds > LONG_NAPTIME_SECONDS:
-        what = f"it runs only every {span(naptime_seconds)} (autovacuum_naptime)"
+        what = f"it runs only every {duration(naptime_seconds)} (autovacuum_naptime)"
         yield warn("autovacuum", what, "Set it to 1min or less, or 10s for thousands of jobs per second")
     else:
-        yield ok("autovacuum", f"on; runs every {span(naptime_seconds)} (autovacuum_naptime)")
+        yield ok("autovacuum", f"on; runs every {duration(naptime_seconds)} (autovacuum_naptime)")
 
 
 def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[Finding]:
     live, dead, vacuumed_seconds, table_bytes, index_bytes = server.row(server_queries.DEAD_ROWS)
     size = f"{table_bytes / 1024**2:,.0f} MB and {index_bytes / 1024**2:,.0f} MB of indexes"
-    vacuumed = "never" if vacuumed_seconds is None else f"{span(vacuumed_seconds)} ago"
+    vacuumed = "never" if vacuumed_seconds is None else f"{duration(vacuumed_seconds)} ago"
     said = f"{dead:,} in {prefix}job, and {live:,} live ones; {size}; last vacuum {vacuumed}"
     if dead < MANY_DEAD_ROWS:
         yield ok("dead rows", said)
@@ -108,12 +108,12 @@ def _transactions(server: ServerConnection) -> Iterator[Finding]:
         who = f"{user}, {application}" if application else user
         yield warn(
             "horizon",
-            f"a transaction has been open for {span(seconds)} (process {pid}, {who}, {state}):"
+            f"a transaction has been open for {duration(seconds)} (process {pid}, {who}, {state}):"
             " rows that died since then stay",
             f"End it where it began, or run: select pg_terminate_backend({pid})",
         )
     for gid, owner, seconds in server.rows(server_queries.PREPARED_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN):
-        what = f"the prepared transaction {gid!r} of {owner} is {span(seconds)} old: rows that died since then stay"
+        what = f"the prepared transaction {gid!r} of {owner} is {duration(seconds)} old: rows that died since then stay"
         yield warn("horizon", what, "Finish it: commit prepared, or rollback prepared")
 
 

@@ -14,6 +14,7 @@ from rowcall.cli.doctor.mounts import file_system_of, is_network
 from rowcall.drivers.side_files import advice_on_rights
 from rowcall.drivers.sqlite.connection import OLDEST_SQLITE
 from rowcall.observe.health import LITTLE_SPACE_BYTES
+from rowcall.overview.formats import size
 
 NO_SPACE_BYTES = 32 * 1024**2
 _EARLIEST_YEAR = 2025
@@ -56,7 +57,7 @@ def check_file(path: str, migrate: str) -> Finding:
         return problem("file", f"{path} cannot be read by this user", advice_on_rights(path))
     if not os.access(path, os.W_OK):
         return problem("file", f"{path} cannot be written by this user", advice_on_rights(path))
-    return ok("file", f"{path}, {os.path.getsize(path) / 1024**2:.1f} MB")
+    return ok("file", f"{path}, {size(os.path.getsize(path))}")
 
 
 def check_folder(path: str) -> Finding:

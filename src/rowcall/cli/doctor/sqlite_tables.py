@@ -13,6 +13,7 @@ from rowcall.cli.doctor.schema_version import open_read_only, version_in
 from rowcall.cli.target import Target
 from rowcall.drivers.sqlite.errors import explained, lock_holders
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
+from rowcall.overview.formats import size
 from rowcall.store.schema import TABLES
 from rowcall.store.sqlite.schema import NEWEST_VERSION
 from rowcall.store.sqlite.words import render
@@ -83,11 +84,11 @@ def _vacuum(raw: sqlite3.Connection) -> Finding:
 
 def _wal(path: str) -> Finding:
     try:
-        size = os.path.getsize(f"{path}-wal")
+        length = os.path.getsize(f"{path}-wal")
     except FileNotFoundError:
         return ok("wal", "empty")
-    said = f"the write-ahead log is {size / 1024**2:.1f} MB"
-    if size <= OVERSIZED_WAL_BYTES:
+    said = f"the write-ahead log is {size(length)}"
+    if length <= OVERSIZED_WAL_BYTES:
         return ok("wal", said)
     return warn("wal", said, "Find and end the read transaction that has been open for long; then the log shrinks")
 

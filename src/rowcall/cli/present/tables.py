@@ -1,12 +1,14 @@
 """Tables with no line but one under the headings, and what their cells hold.
 
-Where a terminal is too narrow, a table is split into parts, each with the first column: no figure is ever cut.
+Where a terminal is too narrow, cells are wrapped between words. Where even the words do not fit beside each other, the
+table is split into parts, each with the first column: no figure and no name is broken. Two long names are stacked.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rowcall.base.text import one_line, printable
@@ -21,7 +23,7 @@ T = TypeVar("T")
 
 MOST_ROWS = 20
 GAP = 2
-FOLDED_WIDTH = 8
+WRAPPED_WIDTH = 16  # of a column: shorter texts are not wrapped
 STYLES = {
     "blocked": "magenta",
     "scheduled": "cyan",
@@ -35,10 +37,11 @@ STYLES = {
 
 
 class Table:
-    """Columns that are `whole` or `right` are never broken or cut: where there is no room for them, they come below.
+    """Columns that are `whole` or `right` are never wrapped: where there is no room for them, they come below.
 
-    A column without a heading, which holds bars, is the first to be left out. The columns in `continued` mean nothing
-    without the column before them, and stay beside it. Rich is imported when the table is printed.
+    A column without a heading, which holds bars, is the first to be left out, with empty columns. The columns in
+    `continued` mean nothing without the column before them, and stay beside it. Rich is imported when the table is
+    printed.
     """
 
     def __init__(
@@ -63,17 +66,39 @@ class Table:
         for number, part in enumerate(self._parts(options.max_width)):
             if number:
                 yield ""
-            yield self._drawn(part)
+            yield part
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return self._drawn(range(len(self._columns))).__rich_measure__(console, options)
+        return self._drawn(dict(enumerate(self._longest))).__rich_measure__(console, options)
 
-    def _drawn(self, part: Sequence[int]) -> RichTable:
+    def _drawn(self, widths: Mapping[int, int], *, is_first: bool = True) -> RichTable:
+        """Return the columns with these numbers. A part that is not the first has no rows with nothing in them."""
+        drawn = self._empty()
+        for at, width in widths.items():
+            justify: Literal["left", "right"] = "right" if self._columns[at] in self._right else "left"
+            drawn.add_column(self._columns[at], justify=justify, overflow="fold", width=width)
+        for cells, style in self._rows:
+            if is_first or any(cells[at].plain for at in [*widths][1:]):
+                drawn.add_row(*(cells[at] for at in widths), style=style)
+        return drawn
+
+    def _is_filled(self, at: int) -> bool:
+        return any(cells[at].plain for cells, _ in self._rows) or not self._rows
+
+    def _stacked(self, at: int) -> RichTable:
+        """Return one column of the first cells, each with its cell of another column below it."""
+        drawn = self._empty()
+        drawn.add_column(f"{self._columns[0]}\n  {self._columns[at]}", overflow="fold")
+        for cells, style in self._rows:
+            drawn.add_row(cells[0] + "\n  " + cells[at], style=style)
+        return drawn
+
+    def _empty(self) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
 
         lines = box.SIMPLE_HEAD if has_unicode() else box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
-        drawn = RichTable(
+        return RichTable(
             box=lines if self._line else None,
             header_style="bold",
             padding=(0, 1 if self._line else 2, 0, 0),
@@ -81,24 +106,23 @@ class Table:
             show_edge=False,
             show_header=self._headings,
         )
-        for column in (self._columns[at] for at in part):
-            justify: Literal["left", "right"] = "right" if column in self._right else "left"
-            drawn.add_column(column, justify=justify, overflow="fold", no_wrap=column in self._whole)
-        for cells, style in self._rows:
-            drawn.add_row(*(cells[at] for at in part), style=style)
-        return drawn
 
-    def _parts(self, room: int) -> Iterator[list[int]]:
-        """Yield the numbers of the columns of each part."""
-        widths = [self._needed(at) for at in range(len(self._columns))]
+    def _parts(self, room: int) -> Iterator[RichTable]:
+        narrowest = self._narrowest
+        stacked = [
+            at
+            for at in range(1, len(narrowest))
+            if narrowest[0] > room // 3 and narrowest[0] + GAP + narrowest[at] > room >= narrowest[at] + GAP
+        ]
+        needed = self._needed(room, stacked)
 
         def fits(part: Sequence[int]) -> bool:
-            return sum(widths[at] for at in part) + GAP * (len(part) - 1) <= room
+            return sum(needed[at] for at in part) + GAP * (len(part) - 1) <= room
 
-        part = list(range(len(self._columns)))
-        if not fits(part):
+        part, is_first = list(range(len(self._columns))), True
+        if stacked or not fits(part):
             groups: list[list[int]] = []
-            for at in (at for at in part[1:] if self._columns[at]):
+            for at in (at for at in part[1:] if self._columns[at] and at not in stacked and self._is_filled(at)):
                 if groups and self._columns[at] in self._continued:
                     groups[-1].append(at)
                 else:
@@ -106,17 +130,53 @@ class Table:
             part = [0]
             for group in groups:
                 if len(part) > 1 and not fits([*part, *group]):
-                    yield part
-                    part = [0]
+                    yield self._drawn(self._widths(part, needed, room), is_first=is_first)
+                    part, is_first = [0], False
                 part += group
-        yield part
+        if len(part) > 1 or not stacked:
+            yield self._drawn(self._widths(part, needed, room), is_first=is_first)
+        yield from map(self._stacked, stacked)
 
-    def _needed(self, at: int) -> int:
-        from rich.cells import cell_len
+    def _widths(self, part: Sequence[int], needed: Sequence[int], room: int) -> dict[int, int]:
+        """Return what each column needs, and a share of the room that is left if it can use it."""
+        widths = {at: needed[at] for at in part}
+        left = room - sum(widths.values()) - GAP * (len(part) - 1)
+        for others, at in enumerate(sorted(part, key=lambda at: self._longest[at] - needed[at])):
+            more = min(self._longest[at] - needed[at], max(0, left) // (len(part) - others))
+            widths[at] += more
+            left -= more
+        return widths
 
-        shown = [self._columns[at] if self._headings else "", *(cells[at].plain for cells, _ in self._rows)]
-        longest = max(cell_len(line) for cell in shown for line in cell.splitlines() or [""])
-        return longest if self._columns[at] in self._whole else min(longest, FOLDED_WIDTH)
+    def _needed(self, room: int, stacked: Collection[int]) -> list[int]:
+        """Return how narrow each column may be. A word is broken only if it is too long beside the first."""
+        first, *others = self._narrowest
+        beside = [others[at - 1] for at, name in enumerate(self._columns) if at and name and at not in stacked]
+        first = min(first, max(room // 2, room - GAP - max(beside)) if beside else room)
+        return [first, *(min(width, max(1, room - GAP - first)) for width in others)]
+
+    @cached_property
+    def _narrowest(self) -> list[int]:
+        """The widths at which no word is broken."""
+        words = [_longest(cells, str.split) for cells in self._texts()]
+        return [
+            longest if column in self._whole else max(word, min(longest, WRAPPED_WIDTH))
+            for column, longest, word in zip(self._columns, self._longest, words, strict=True)
+        ]
+
+    @cached_property
+    def _longest(self) -> list[int]:
+        return [_longest(cells, str.splitlines) for cells in self._texts()]
+
+    def _texts(self) -> Iterator[list[str]]:
+        """Yield the texts of each column, with its heading."""
+        for at, column in enumerate(self._columns):
+            yield [column if self._headings else "", *(cells[at].plain for cells, _ in self._rows)]
+
+
+def _longest(texts: Iterable[str], parts_of: Callable[[str], list[str]]) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(part) for text in texts for part in parts_of(text)), default=0)
 
 
 def _cell(value: object) -> Text:

@@ -179,10 +179,11 @@ class Session:
             self._must_notify = True
         return found
 
-    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
-        if not snapshot:
+    def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
+        if not snapshot and seconds is None:
             return self.run(plan)
-        self._start(self._begin.replace(BEGIN, BEGIN_SNAPSHOT))
+        limit = "" if seconds is None else f"; set local statement_timeout = {max(1, round(seconds * 1000))}"
+        self._start(f"{self._begin.replace(BEGIN, BEGIN_SNAPSHOT)}{limit}")
         try:
             return self.run(plan)
         finally:

@@ -100,10 +100,10 @@ class PostgresDatabase(Database):
             return None
         return raw
 
-    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+    def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         def attempt() -> T:
             with self._session() as session:
-                return session.read(plan, snapshot=snapshot)
+                return session.read(plan, snapshot=snapshot, seconds=seconds)
 
         return self._again(attempt, (NothingWritten,))
 

@@ -28,6 +28,7 @@ logger = logging.getLogger("rowcall")
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.001, 0.05
 READ_SECONDS = 0.005
+STEPS_BETWEEN_CHECKS = 20_000  # of SQLite's virtual machine: about a millisecond
 OLDEST_SQLITE = (3, 35, 0)
 CACHE_KIB = 8192
 CHECKPOINT_PAGES = 1000
@@ -56,6 +57,7 @@ class SqliteConnection:
         # held during each call of SQLite, and at no other time: a fork waits for it (see fork_hooks)
         self._in_use = threading.RLock()
         self._interruptible = False
+        self._read_until: float | None = None
         self._interrupting = threading.Lock()
         self._raw: sqlite3.Connection
         with forking.lock:
@@ -87,29 +89,43 @@ class SqliteConnection:
                     return cursor.fetchall() if cursor.description is not None else []
             except sqlite3.OperationalError as error:
                 if self._interruptible and getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+                    if self._is_late():
+                        raise StoreUnavailable("the read took too long, and was stopped", "Narrow it down") from None
                     continue  # by a thread that forks: read again afterwards
                 patience = patience or _Patience(self._config.busy_timeout_seconds)
                 patience.wait_after(error)
 
-    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
-        """Run a plan that only reads. With `snapshot`, all statements see the same state of the database."""
+    def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
+        """Run a plan that only reads. With `snapshot`, all statements see the same state of the database.
+
+        If it takes longer than `seconds`, it is stopped: a long read keeps the WAL from being copied back.
+        """
         with self._explaining:
             self._check_file()
             if not snapshot:
-                return self._read(plan)
+                return self._read(plan, seconds)
             self._call("begin")
             try:
-                return self._read(plan)
+                return self._read(plan, seconds)
             finally:
                 self._call("rollback")
 
-    def _read(self, plan: Plan[T]) -> T:
+    def _read(self, plan: Plan[T], seconds: float | None) -> T:
         self._interruptible = True
+        if seconds is not None:
+            self._read_until = SYSTEM_CLOCK.timer() + seconds
+            self._raw.set_progress_handler(self._is_late, STEPS_BETWEEN_CHECKS)
         try:
             return run(plan, self.execute)
         finally:
+            if seconds is not None:
+                self._raw.set_progress_handler(None, 0)
+                self._read_until = None
             with self._interrupting:
                 self._interruptible = False
+
+    def _is_late(self) -> bool:
+        return self._read_until is not None and SYSTEM_CLOCK.timer() > self._read_until
 
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a write transaction: all of it, or nothing."""

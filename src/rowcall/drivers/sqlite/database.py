@@ -80,11 +80,11 @@ class SqliteDatabase(Database):
         self.close()
         return True
 
-    def read(self, plan: Plan[T], *, snapshot: bool = False) -> T:
+    def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         readers = self._readers
         connection = _popped(readers) or self._connect()
         try:
-            return connection.read(plan, snapshot=snapshot)
+            return connection.read(plan, snapshot=snapshot, seconds=seconds)
         finally:
             self._put_back(connection, readers)
 

@@ -11,6 +11,7 @@ from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.limits import job_limits_from_text
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control import queries
@@ -223,13 +224,16 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         raise WrongState(job_id, before.status, "edit", [str(status) for status in WAITING])
     if edited.max_attempts is not None and edited.max_attempts <= before.attempt:
         raise InvalidOption("max_attempts", f"must be above {before.attempt}, the attempts that job {job_id} has used")
+    limits = edited.limits
+    if limits is not None and not (yield from _has_limits_of_task(dialect, job_id, limits)):
+        limits = None
     tags = msgspec.json.encode(edited.tags).decode() if edited.tags else None
     yield from dialect.ask(
         queries.EDIT,
         now_ms,
         job_id,
         edited.payload,
-        edited.limits,
+        limits,
         edited.queue,
         edited.priority,
         edited.max_attempts,
@@ -250,6 +254,16 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         yield from retag(dialect, [job_id])
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "EDITED", actor, ", ".join(edited.names))
     return (yield from get(dialect, job_id))
+
+
+def _has_limits_of_task(dialect: Dialect, job_id: int, limits: str) -> Plan[bool]:
+    """Return whether a job has the limits of its task, which count by its new arguments, and none from its enqueue."""
+    (written,) = yield from dialect.ask(queries.LIMITS_OF, job_id)
+    return written is None or _limit_names(written) == _limit_names(limits)
+
+
+def _limit_names(limits: str) -> list[str]:
+    return [entry.name for entry in job_limits_from_text(limits) or ()]
 
 
 def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None, now_ms: int | None) -> Plan[Job]:

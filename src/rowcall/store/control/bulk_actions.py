@@ -34,8 +34,7 @@ class Batch:
         self._most = most
 
     def cancel(self, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[int]:
-        jobs = yield from self._locked()
-        return (yield from cancel_locked(self._dialect, jobs[: self._most], reason, actor, now_ms))
+        return (yield from self._change(lambda jobs: cancel_locked(self._dialect, jobs, reason, actor, now_ms)))
 
     def reschedule(self, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None) -> Plan[int]:
         jobs = (yield from self._locked())[: self._most]
@@ -49,9 +48,10 @@ class Batch:
 
     def delete(self) -> Plan[int]:
         """Delete them, apart from jobs that others wait for."""
-        jobs = yield from self._locked()
-        needed = yield from delete_locked(self._dialect, jobs[: self._most])
-        return len(jobs[: self._most]) - len(needed)
+        return (yield from self._change(self._delete))
+
+    def _delete(self, jobs: Sequence[Job]) -> Plan[int]:
+        return len(jobs) - len((yield from delete_locked(self._dialect, jobs)))
 
     def retry(
         self,
@@ -68,6 +68,15 @@ class Batch:
             reruns = [Rerun(job.id, attempts_of(job.type), due_at_ms(number)) for number, job in enumerate(jobs)]
             yield from rerun(self._dialect, jobs, reruns, actor, now_ms)
         return len(jobs)
+
+    def _change(self, act: Callable[[Sequence[Job]], Plan[int]]) -> Plan[int]:
+        """Change jobs until as many have changed as may: a job that is left out does not count."""
+        jobs, changed = (yield from self._locked()), 0
+        while jobs and changed != self._most:
+            some = jobs if self._most is None else jobs[: self._most - changed]
+            changed += yield from act(some)
+            jobs = jobs[len(some) :]
+        return changed
 
     def _locked(self) -> Plan[list[Job]]:
         """Return the jobs that still fit. One that started fits only if the filter includes running jobs."""

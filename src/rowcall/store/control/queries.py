@@ -29,6 +29,7 @@ from rowcall.store.statement import (
     always_notify,
     number_from_row,
     row_as,
+    text_from_row,
 )
 
 
@@ -51,6 +52,8 @@ class Interrupted(NamedTuple):
     is_current: bool
     """False where its job is gone, has another lease, or is not running."""
     reason: str | None
+    stack_request: str | None = None
+    """Set in a row that is a request for a stack, of any job, and nothing else."""
 
 
 class Rerun(NamedTuple):
@@ -77,8 +80,8 @@ class Moved(NamedTuple):
 
 
 def interrupted_from_row(row: Row) -> Interrupted:
-    job_id, lease, is_current, reason = cast("tuple[int, int, int, str | None]", row)
-    return Interrupted(job_id, lease, bool(is_current), reason)
+    job_id, lease, is_current, reason, request = cast("tuple[int, int, int, str | None, str | None]", row)
+    return Interrupted(job_id, lease, bool(is_current), reason, request)
 
 
 def locked_attempt_from_row(row: Row) -> tuple[int, bool]:
@@ -86,11 +89,17 @@ def locked_attempt_from_row(row: Row) -> tuple[int, bool]:
     return job_id, bool(has_request)
 
 
+def limits_from_row(row: Row) -> str | None:
+    return None if row[0] is None else text_from_row(row)
+
+
 def paused_from_row(row: Row) -> Paused:
     kind, name, actor, at = cast("tuple[str, str, str | None, int]", row)
     return Paused(kind=kind, name=name, actor=actor, at=time_of(at))
 
 
+STACK_REQUEST = "stack:"
+"""How the names of settings begin that are requests: job, lease, time and a token follow. The value is the answer."""
 REASON = """(select detail from <event> as event
           where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
 _CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
@@ -106,6 +115,7 @@ _CANCEL_REQUESTS = f"""
     select job.id, job.lease, job.queue, job.type, job.attempt, {REASON}
     from <job> as job where id <in_ids:1> order by id"""
 CANCEL_REQUESTS = Query("cancel_requests", (Ids,), row_as(CancelRequest), text=_CANCEL_REQUESTS)
+# attempts that must end, and all open requests for stacks: one statement, as it runs several times a second
 INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)
 
 # in the order of their ids
@@ -120,9 +130,9 @@ CANCEL_WAITING = Query("cancel_waiting", (Now, Ids, Text, Text), text=_CANCEL_WA
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event
 _RECORD_LAST_ATTEMPTS = f"""
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                           error_detail, traceback)
+                           error_detail, traceback, lease)
     select id, attempt, case when status = <failed> and error_code = '{LOST_CODE}' then 'lost' else status end,
-           claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback
+           claimed_at, started_at, finished_at, worker, error_code, error_detail, traceback, lease
     from <job> where id <in_ids:1> and claimed_at is not null"""
 RECORD_LAST_ATTEMPTS = Query("record_last_attempts", (Ids,), text=_RECORD_LAST_ATTEMPTS)
 _RECORD_ENDS = f"""
@@ -172,6 +182,7 @@ EDIT = Query(
     notifies=always_notify,
     text=_EDIT,
 )
+LIMITS_OF = Query("limits_of", (Int,), limits_from_row, text="select limits from <job> where id = <bigint:1>")
 DROP_TAGS = Query("drop_tags", (Int,), text="delete from <job_tag> where job_id = <bigint:1>")
 _ADD_TAGS = """
     insert into <job_tag> (tag, job_id, status)

@@ -20,7 +20,20 @@ from rowcall.base.histogram import Histogram, from_json
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
-from rowcall.store.statement import Change, Ids, Int, Json, Ms, Now, Query, Row, Text, number_from_row, row_as
+from rowcall.store.statement import (
+    Change,
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Query,
+    Row,
+    Text,
+    number_from_row,
+    row_as,
+    text_from_row,
+)
 
 MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
 MOST_SUMMED = 2**53
@@ -119,13 +132,12 @@ class ErrorSpan(NamedTuple):
     sample: str | None
 
 
-class WaitingError(NamedTuple):
-    """Jobs of one type that wait after an attempt with one error code; `newest_id` is the highest id."""
+class WaitingGroup(NamedTuple):
+    """Jobs of one type that wait after an attempt with one error code."""
 
+    status: str
     error_code: str
     type: str
-    jobs: int
-    newest_id: int
 
 
 class StoreHealth(NamedTuple):
@@ -206,6 +218,11 @@ def setting_from_row(row: Row) -> tuple[str, str]:
     return str(name), str(value)
 
 
+def pair_from_row(row: Row) -> tuple[int, int]:
+    first, second = cast("tuple[int, int]", row)
+    return first, second
+
+
 def upkeep_from_row(row: Row) -> UpkeepState:
     at_ms, any_tally, settings = cast("tuple[int, int, str]", row)
     return UpkeepState(at_ms, bool(any_tally), msgspec.json.decode(settings, type=dict[str, str]))
@@ -239,6 +256,13 @@ _ARRIVALS = """
            <ms:min(created_at) filter (where created_at between <time:2> and <time:3>)>
     from <job> where id >= <bigint:1> group by queue, type"""
 ARRIVALS = Query("arrivals", (Int, Ms, Ms), row_as(Arrived), text=_ARRIVALS)
+# likewise since a time, in periods of a number of milliseconds
+_ARRIVALS_BY_PERIOD = """
+    select <ms:created_at> / <bigint:3>, count(*) from <job>
+    where id >= <bigint:1> and created_at >= (select <time:2>) group by 1"""
+ARRIVALS_BY_PERIOD = Query(
+    "arrivals_by_period", (Int, Ms, Int), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
+)
 _PAST = f"""
     select <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs from <history>
     where at between (select <time:1>) and (select <time:2>)
@@ -246,18 +270,9 @@ _PAST = f"""
     select <ms:at>, {MINUTE_MS}, queue, type, outcome, error_code, jobs, waits, runs from <tally>
     where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
 PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
-# jobs that wait after an attempt with an error, counted along the index
-_WAITING_ERRORS = " union all ".join(
-    f"""select error_code, type, count(*), max(id) from <job> <indexed:job_error>
-    where status = <{status}> and error_code is not null group by error_code, type"""
-    for status in ("pending", "scheduled")
-)
-WAITING_ERRORS = Query(
-    "waiting_errors",
-    (),
-    lambda row: WaitingError(text(row[0]) or "", *cast("tuple[str, int, int]", row[1:])),
-    text=_WAITING_ERRORS,
-)
+# groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
+WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))
+WAITING_ERRORS = Query("waiting_errors", (Text, Text, Text, Int), pair_from_row)
 _DETAILS = "select id, error_detail from <job> where id <in_ids:1>"
 DETAILS = Query("details", (Ids,), lambda row: (cast("int", row[0]), text(row[1])), text=_DETAILS)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
@@ -315,6 +330,9 @@ _PUT_SETTING = """
     insert into <setting> (name, value) values (<text:1>, <text:2>)
     on conflict (name) do update set value = excluded.value"""
 PUT_SETTING = Query("put_setting", (Text, Text), text=_PUT_SETTING)
+_ANSWER_SETTING = "update <setting> set value = <text:2> where name = <text:1> and value = ''"
+ANSWER_SETTING = Query("answer_setting", (Text, Text), text=_ANSWER_SETTING)  # nothing, if no one waits any more
+SETTING = Query("setting", (Text,), text_from_row, text="select value from <setting> where name = <text:1>")
 DROP_SETTING = Query("drop_setting", (Text,), text="delete from <setting> where name = <text:1>")
 UPKEEP_STATE = Query("upkeep_state", (Now,), upkeep_from_row)
 _ONCE_EVERY = """

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from rowcall.base.histogram import Histogram, merge, percentile_ms
-from rowcall.base.times import time_or_none
+from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
+    Activity,
     ErrorGroup,
     Failing,
     InProgress,
     Kept,
     Pace,
     Percentiles,
+    Period,
     RetentionReport,
     Retries,
     Stats,
@@ -29,6 +31,9 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 MOST_ARRIVALS_COUNTED = 50_000
+MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of all groups together, of each
+MOST_PERIODS = 60
+SPANS_MS = [MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720)]
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
 DUE = (Status.PENDING, Status.SCHEDULED)
 _DONE = ("succeeded", "failed")
@@ -68,6 +73,38 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
         pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
         paused=(yield from dialect.ask(PAUSED)),
+    )
+
+
+def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activity]:
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    span_ms = next(span for span in SPANS_MS if window_ms <= MOST_PERIODS * span)
+    first = (at_ms - window_ms) // span_ms + 1
+    numbers = range(first, at_ms // span_ms + 1)
+    outcomes: dict[int, Counter[str]] = defaultdict(Counter)
+    errors: dict[str, Counter[int]] = defaultdict(Counter)
+    for past in (yield from dialect.ask(queries.PAST, first * span_ms, at_ms)):
+        outcomes[past.at_ms // span_ms][past.outcome] += past.jobs
+        if past.outcome in _UNSUCCESSFUL:
+            errors[past.error_code][past.at_ms // span_ms] += past.jobs
+    (newest,) = yield from dialect.ask(queries.NEWEST_ID)
+    from_id = newest - MOST_ARRIVALS_COUNTED + 1
+    arrived = Counter(dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, first * span_ms, span_ms))))
+    # of more arrivals than are counted, the first period is not complete
+    known_from = min(arrived, default=first) + 1 if arrived.total() == MOST_ARRIVALS_COUNTED else first
+    return Activity(
+        span=span_ms / 1000,
+        periods=[
+            Period(
+                at=time_of(number * span_ms),
+                arrived=arrived[number] if number >= known_from else None,
+                succeeded=outcomes[number]["succeeded"],
+                failed=outcomes[number]["failed"],
+                retried=outcomes[number]["retried"],
+            )
+            for number in numbers
+        ],
+        errors={code: [counts[number] for number in numbers] for code, counts in sorted(errors.items())},
     )
 
 
@@ -205,16 +242,21 @@ def failing(
     attempts: dict[str, Counter[str]] = defaultdict(Counter)
     failed: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
+    uncounted: set[str] = set()
     newest: dict[str, int] = {}
     for past in (yield from dialect.ask(queries.PAST, _since(at_ms, window_ms), at_ms)):
         if past.outcome in _UNSUCCESSFUL and fits(past.type, past.error_code):
             attempts[past.error_code][past.type] += past.jobs
             failed[past.error_code] += past.jobs if past.outcome == "failed" else 0
-    for found in (yield from dialect.ask(queries.WAITING_ERRORS)):
-        if fits(found.type, found.error_code):
-            attempts[found.error_code][found.type] += 0
-            waiting[found.error_code] += found.jobs
-            newest[found.error_code] = max(found.newest_id, newest.get(found.error_code, 0))
+    groups = [group for group in (yield from dialect.ask(queries.WAITING_GROUPS)) if fits(group.type, group.error_code)]
+    most = max(FEWEST_WAITING_COUNTED, MOST_WAITING_COUNTED // max(1, len(groups)))
+    for group in groups:
+        ((jobs, newest_id),) = yield from dialect.ask(queries.WAITING_ERRORS, *group, most)
+        attempts[group.error_code][group.type] += 0
+        waiting[group.error_code] += jobs
+        newest[group.error_code] = max(newest_id, newest.get(group.error_code, 0))
+        if jobs == most:
+            uncounted.add(group.error_code)
     codes = sorted(attempts, key=lambda code: (-attempts[code].total(), -waiting[code], code))[:limit]
     details = dict((yield from dialect.ask(queries.DETAILS, [newest[code] for code in codes if code in newest])))
     ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
@@ -224,6 +266,7 @@ def failing(
             attempts=attempts[code].total(),
             failed=failed[code],
             waiting=waiting[code],
+            more_waiting=code in uncounted,
             types=dict(attempts[code].most_common()),
             sample=details.get(newest.get(code, 0)) or ends[code].sample,
         )

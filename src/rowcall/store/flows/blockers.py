@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
@@ -13,6 +14,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.flows import queries
 from rowcall.store.flows.queries import BlockedEnd, EndedEdge, Touched, UnsureEdge
 from rowcall.store.jobs.marks import retag
+from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
 CHECKED_AT_ONCE = 500
@@ -21,23 +23,38 @@ GONE_CODE = "JOB:DELETED"
 _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 
-def resolve_ended(
-    dialect: Dialect, job_ids: Collection[int], now_ms: int | None, *, skip_locked: bool = False
-) -> Plan[bool]:
-    """Resolve the edges of jobs that have ended; return whether that made any job ready."""
-    (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(job_ids))
-    return (yield from resolve(dialect, edges, now_ms, skip_locked=skip_locked))
+class Changed(NamedTuple):
+    """Jobs that a transaction has ended, and jobs that it has unblocked."""
+
+    ended: list[int]
+    unblocked: list[int]
+
+
+def resolve_ended(dialect: Dialect, changed: Changed, now_ms: int | None, *, skip_locked: bool = False) -> Plan[bool]:
+    """Resolve the edges of jobs that have ended, and add what changes. Return whether that made any job ready."""
+    (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(changed.ended))
+    return (yield from _resolve(dialect, edges, now_ms, changed, skip_locked=skip_locked))
 
 
 def resolve(
     dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None, *, skip_locked: bool = False
+) -> Plan[bool]:
+    """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
+    changed = Changed([], [])
+    any_ready = yield from _resolve(dialect, edges, now_ms, changed, skip_locked=skip_locked)
+    if any(changed):
+        yield from notify_waiters(dialect, *changed)
+    return any_ready
+
+
+def _resolve(
+    dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None, changed: Changed, *, skip_locked: bool
 ) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and the edges of jobs that end because of it.
 
     `skip_locked`: leave edges of jobs that other transactions have locked for a later check. A transaction of a caller
     may lock them for long.
     """
-    any_ready = False
     while edges:
         edges = yield from _lock(dialect, edges, skip_locked=skip_locked)
         passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
@@ -47,10 +64,11 @@ def resolve(
         if breaking:
             yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.FAILED, breaking)
         ended = yield from _break(dialect, breaking, now_ms)
+        changed.ended.extend(ended)
         if passing:
-            any_ready |= bool((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
+            changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
         edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []
-    return any_ready
+    return bool(changed.unblocked)
 
 
 def _lock(dialect: Dialect, edges: Sequence[EndedEdge], *, skip_locked: bool) -> Plan[Sequence[EndedEdge]]:

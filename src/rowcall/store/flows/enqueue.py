@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Awaited, Inserted, NewJob
 from rowcall.store.statement import Plan
+
+MOST_LINKS = 100  # of one job, to the traces of its blockers
 
 
 class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +107,7 @@ def write_related(
     if not related:
         return []
     yield from dialect.ask(queries.BEGIN_WRITING)
-    standing = yield from _standing(dialect, related)
+    standing = yield from standing_of(dialect, related)
     taken = yield from _reserve_keys(dialect, related, committed, now_ms)
     if whole and 0 in taken:
         return [(yield from _existing(dialect, {0: taken[0]}, {}))[0]]
@@ -130,7 +132,8 @@ def _job_of(item: RelatedJob) -> NewJob:
     return item.job
 
 
-def _standing(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Blocker, Standing]]:
+def standing_of(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Blocker, Standing]]:
+    """Return how the blockers of these jobs stand, or raise `InvalidOption` if one does not exist."""
     given_after = [one for item in related for one in (*item.job.after, *item.after)]
     awaited = {one.blocker: one for one in given_after if not isinstance(one, int)}
     if not awaited:
@@ -175,6 +178,10 @@ def _wait(
     if not edges:
         return inserted
     yield from dialect.ask(queries.INSERT_EDGES, edges)
+    for position, row in inserted.items():
+        item = related[position]
+        awaited = [one for one in (*item.job.after, *item.after) if not isinstance(one, int)]
+        yield from _link_traces(dialect, row.id, item.job.trace_context, awaited, standing)
     if not over:
         return inserted
     (ended,) = yield from dialect.ask(queries.ENDS_OF, over)
@@ -197,15 +204,30 @@ def wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_ms
     for job_id, job in jobs:
         for number, (blocker, *_) in enumerate(job.after):
             ends = (blocker.job_id, int(blocker.of_chain), job_id)
-            edges.append(Edge(*ends, number, job.on_blocker_failure, int(not dialect.one_writer)))
+            if blocker.job_id < job_id:  # a higher id never existed, and the table refuses it
+                edges.append(Edge(*ends, number, job.on_blocker_failure, int(not dialect.one_writer)))
             if blocker not in standing:
                 ended.append(gone(UnsureEdge(*ends, job.on_blocker_failure)))
             elif standing[blocker].status in FINISHED:
                 over.append((blocker.job_id, job_id))
     yield from dialect.ask(queries.INSERT_EDGES, edges)
+    for job_id, job in jobs:
+        yield from _link_traces(dialect, job_id, job.trace_context, job.after, standing)
     if over:
         ended += (yield from dialect.ask(queries.ENDS_OF, over))[0]
     yield from resolve(dialect, ended, now_ms)
+
+
+def _link_traces(
+    dialect: Dialect, job_id: int, own: str | None, after: Iterable[Awaited], standing: Mapping[Blocker, Standing]
+) -> Plan[None]:
+    """Add the traces of its blockers to a job that is traced: a line for each sender other than its own."""
+    if own is None:
+        return
+    contexts = [standing[one.blocker].trace_context or "" for one in after if one.blocker in standing]
+    senders = dict.fromkeys(words[0] for context in contexts if (words := context.split()) and words[0] not in own)
+    if senders:
+        yield from dialect.ask(queries.LINK_TRACES, job_id, "\n".join([own, *senders][: MOST_LINKS + 1]))
 
 
 def _mark_chains(dialect: Dialect, related: Sequence[RelatedJob], inserted: dict[int, Inserted]) -> Plan[None]:

@@ -55,6 +55,7 @@ class Standing(NamedTuple):
     status: str
     type: str
     created_at_ms: int
+    trace_context: str | None
 
 
 class Edge(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -145,7 +146,7 @@ INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""
 
 _options = attrgetter(*_OPTIONS.split())
-_standing = msgspec.json.Decoder(list[tuple[int, int, str, str, int]])
+_standing = msgspec.json.Decoder(list[tuple[int, int, str, str, int, str | None]])
 
 
 def inserted_fields(job: NewJob, payload: str) -> tuple[Parameter, ...]:
@@ -158,7 +159,7 @@ def inserted_from_row(row: Row) -> Inserted:
 
 def standing_from_row(row: Row) -> dict[Blocker, Standing]:
     found = _standing.decode(text_from_row(row))
-    return {Blocker(job_id, bool(of_chain)): Standing(status, task, at) for job_id, of_chain, status, task, at in found}
+    return {Blocker(one[0], bool(one[1])): Standing(*one[2:]) for one in found}
 
 
 def pair_from_row(row: Row) -> tuple[int, int]:
@@ -241,6 +242,8 @@ MARK_CHAINS = Query("mark_chains", (Json,))
 # edges. Blockers are pairs: an id, and 1 for the chain that the job began
 STANDING = Query("standing", (Json,), standing_from_row)
 INSERT_EDGES = Query("insert_edges", (Json,))
+_LINK_TRACES = "update <job> set trace_context = <text:2> where id = <bigint:1> returning id"
+LINK_TRACES = Query("link_traces", (Int, Text), text=_LINK_TRACES)
 SETTLE_EDGES = Query("settle_edges", (Now, Text, Json))
 # takes edges (blocker and job); returns the open ones whose blocker has ended
 ENDS_OF = Query("ends_of", (Json,), json_from_row(list[EndedEdge]))

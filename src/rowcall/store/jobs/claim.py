@@ -20,7 +20,7 @@ from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import Ready, Success, Work
+from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Ready, Resume, Success, Work
 from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
@@ -54,6 +54,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Task names by their aliases."""
     offers: Sequence[int] = ()
     """Jobs that another worker refused, and that fit this one."""
+    resume: Resume = NOTHING_KNOWN
+    """Where the last round ended. Jobs that stand before these places wait for a round that starts at the beginning."""
     quick: bool = False
     """Whether jobs probably end within milliseconds: then they are claimed together, by claim rows."""
 
@@ -88,6 +90,8 @@ class Claim(msgspec.Struct):
     """Offered jobs that exist and were not considered yet, by queue."""
     passed_over: list[int] = []
     """Offered jobs without room, in this worker or under a limit."""
+    places: dict[tuple[str, str], tuple[int, int, int] | None] = {}
+    """For each queue and type of ready jobs: the place of the last one that was found, if any was."""
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
     more: bool = False
@@ -109,16 +113,24 @@ def round_of_work(
     *,
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
+    any_claim_row: bool = True,
 ) -> Plan[Claim]:
     """Run one round of a worker. A worker that is no longer registered (it was declared lost) claims nothing.
 
     `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
-    `abandoned` attempts still run, so their slots under limits are not freed.
+    `abandoned` attempts still run, so their slots under limits are not freed. `any_claim_row`: whether there may be
+    claim rows of this worker.
     """
-    claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
+    claims: Sequence[ClaimRow] = ()
+    if any_claim_row:
+        claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
     settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
     any_left = yield from write_old(dialect, claims)
-    (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
+    if demand.resume:
+        known = list(demand.resume)
+        (work,) = yield from dialect.ask(queries.FIND_OTHER_WORK_AND_LOCK, now_ms, demand.worker, known)
+    else:
+        (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
     if (ended or late) and any(work.concerned):
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
         if (yield from follow(dialect, settled, work.concerned, now_ms, freed)):
@@ -158,7 +170,8 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
     now_ms = work.now_ms  # the whole claim, and what is reported of it, has one time
-    claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room))
+    places = {pair: demand.resume.get(pair) for pair in work.ready}
+    claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room), places=places)
     wanted = wanted_types(demand, work)
     if demand.offers:
         yield from _claim_offers(dialect, demand, work, claim, now_ms)
@@ -173,7 +186,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
             job = retried[cast("int", job_id)]
             job.error_code, job.error_detail = text(code), text(detail)
     claim.left = admission.left
-    claim.more |= admission.again or (admission.crowded and admission.moved)
+    claim.more |= admission.again or (admission.crowded and admission.moved) or bool(demand.resume)
     return claim
 
 
@@ -201,9 +214,12 @@ def _claim_shares(
         if share > 0:
             alone = demand.claimed_alone if demand.quick else None
             types = wanted[queue]
-            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone)) if types else []
-            if not found and (yield from _drop_stale(dialect, queue, wanted[queue])):
+            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, demand.resume)) if types else []
+            if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
                 plenty.append(queue)
+            if not dialect.one_writer:
+                last = {job.type: job for job in found}
+                claim.places.update({(queue, task): job.order() for task, job in last.items()})
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:

@@ -12,8 +12,9 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import msgspec
@@ -90,13 +91,18 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
         return claimed_at_ms - (since if since > written else written)
 
     def order(self) -> tuple[int, int, int]:
-        """Return what claims sort by."""
-        return -self.priority, self.id if self.turn is None else self.turn, self.id
+        """Return what claims sort by: its place in the table of ready jobs."""
+        return ~self.priority, self.id if self.turn is None else self.turn, self.id
 
     @property
     def bufferable(self) -> bool:
         """A job that was lost before, or has one attempt left, starts at once or not at all."""
         return self.lost == 0 and self.attempt < self.max_attempts
+
+
+Resume = Mapping[tuple[str, str], tuple[int, int, int] | None]
+"""For each queue and type of ready jobs: the place of the last one that was claimed, if any was."""
+NOTHING_KNOWN: Resume = MappingProxyType({})
 
 
 class ClaimRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -378,6 +384,8 @@ END_BULK = Query("end_bulk", only=_FILE)
 FIND_WORK = Query("find_work", (Now, Text), work_from_row)
 # the same, and the worker, if it is registered, stays so until the transaction ends
 FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
+# the same, where the queues and types of ready jobs are known
+FIND_OTHER_WORK_AND_LOCK = Query("find_other_work_and_lock", (Now, Text, Json), work_from_row, only=_SERVER)
 PEEK = Query("peek", (Now,), peek_from_row)
 _STAGE = """
     update <job> as job set status = <to:stage> where id <in_rows>
@@ -393,7 +401,7 @@ _EXPIRE = f"""
       order by expires_at limit <int:2> <for_update> <skip_locked> <end_rows>
     returning id, <text_of:queue>, <text_of:type>, attempt"""
 EXPIRE = Query("expire", (Now, Int), row_as(Touched), text=_EXPIRE)
-READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text), Ready, only=_SERVER)
+READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text, Int, Int, Int), Ready, only=_SERVER)
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)

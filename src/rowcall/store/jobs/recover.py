@@ -21,10 +21,18 @@ RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot
 
 
-class Recovered(NamedTuple):
-    """How many jobs were recovered, and whether that was all."""
+class RecoveredAttempt(NamedTuple):
+    """An attempt that ended with its worker; `started`: its handler had begun."""
 
-    jobs: int
+    queue: str
+    type: str
+    started: bool
+
+
+class Recovered(NamedTuple):
+    """What was recovered, and whether that was all."""
+
+    attempts: list[RecoveredAttempt]
     done: bool
 
 
@@ -43,7 +51,7 @@ def recover_worker(
     A worker that is only silent is spared if its heartbeat has changed since `heartbeats` was read.
     """
     if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
-        return Recovered(0, done=False)
+        return Recovered([], done=False)
     yield from write_claims_of_worker(dialect, worker)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms)
@@ -102,14 +110,14 @@ def release_unknown(
     return claimed | {(job.id, job.lease) for job in owned}
 
 
-def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[list[RecoveredAttempt]]:
     """Recover running jobs whose workers are not registered."""
     yield from write_claims_of_gone(dialect)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
 
 
-def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[list[RecoveredAttempt]]:
     """Recover jobs claimed by hand whose lease has expired."""
     owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms))
@@ -117,7 +125,7 @@ def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 def _recover(
     dialect: Dialect, owned: Sequence[Owned], begun: Mapping[tuple[int, int], int] | None, now_ms: int | None
-) -> Plan[int]:
+) -> Plan[list[RecoveredAttempt]]:
     lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
@@ -132,4 +140,7 @@ def _recover(
         return tallies.rows()
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    return len((yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), skip_locked=True)))
+    settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), skip_locked=True)
+    return [
+        RecoveredAttempt(job.queue, job.type, transition.attempt_used) for job, transition in lost if job.id in settled
+    ]

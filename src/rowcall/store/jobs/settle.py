@@ -16,12 +16,18 @@ from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Tallies, broken, times_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.blockers import resolve_ended
+from rowcall.store.flows.blockers import Changed, resolve_ended
 from rowcall.store.flows.enqueue import insert_each, wait_for_others
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
-from rowcall.store.jobs.claim_rows import delete_done, settle_claimed, write_claims_of, write_free_claims_of
+from rowcall.store.jobs.claim_rows import (
+    WRITE_AFTER_MS,
+    delete_done,
+    settle_claimed,
+    write_claims_of,
+    write_free_claims_of,
+)
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
@@ -92,10 +98,36 @@ def settle(
         yield from write_claims_of(dialect, [job_id for job_id, lease in attempts_of(ended) if lease == 1])
     live = (yield from write_ended(dialect, ended, make_tallies, now_ms)).live
     if live or freed:
-        (concerned,) = yield from dialect.ask(queries.IN_USE)
-        if any(concerned):
-            yield from follow(dialect, live, concerned, now_ms, freed, skip_locked=skip_locked)
+        yield from _follow_if_used(dialect, live, now_ms, freed, skip_locked=skip_locked)
     return live
+
+
+def settle_group(
+    dialect: Dialect,
+    ended: Sequence[Ended | Success],
+    make_tallies: MakeTallies,
+    worker: str,
+    now_ms: int | None,
+    freed: Collection[tuple[int, int]],
+) -> Plan[Written]:
+    """Settle attempts that a worker claimed together or alone, and do what follows. `freed`: see `follow`."""
+    claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, worker, WRITE_AFTER_MS)
+    written = yield from write_ended(dialect, ended, make_tallies, now_ms, worker, claims)
+    yield from _follow_if_used(dialect, written.live, now_ms, freed)
+    return written
+
+
+def _follow_if_used(
+    dialect: Dialect,
+    live: set[int],
+    now_ms: int | None,
+    freed: Collection[tuple[int, int]] | None,
+    *,
+    skip_locked: bool = False,
+) -> Plan[None]:
+    (concerned,) = yield from dialect.ask(queries.IN_USE)
+    if any(concerned):
+        yield from follow(dialect, live, concerned, now_ms, freed, skip_locked=skip_locked)
 
 
 def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
@@ -369,13 +401,13 @@ def follow(
     `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as someone settled
     them by hand: then the slots of workers are not freed.
     """
-    any_ready = False
+    any_ready, changed = False, Changed(list(settled), [])
     if settled and concerned.edges:
-        any_ready |= yield from resolve_ended(dialect, settled, now_ms, skip_locked=skip_locked)
+        any_ready |= yield from resolve_ended(dialect, changed, now_ms, skip_locked=skip_locked)
     if concerned.slots:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
     if settled and concerned.waiters:  # also of other jobs that ended because of it
-        yield from notify_waiters(dialect, None if concerned.edges else settled)
+        yield from notify_waiters(dialect, *changed)
     return any_ready
 
 

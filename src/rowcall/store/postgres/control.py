@@ -20,13 +20,14 @@ lock_attempts = """
       select id, coalesce(cancel_lease = lease, false) as has_request from <job> as job
       where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
 interrupted = f"""
-    select given.id, given.lease, (job.id is not null)::int, {REASON}
+    select given.id, given.lease, (job.id is not null)::int, {REASON}, null
     from (select (pair ->> 0)::bigint as id, (pair ->> 1)::bigint as lease
           from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
     left join lateral (
       select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
       on job.status = <running> and job.lease = given.lease or job.status = <pending> and job.lease = given.lease - 1
-    where job.id is null or job.cancel_lease = job.lease"""
+    where job.id is null or job.cancel_lease = job.lease
+    union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,

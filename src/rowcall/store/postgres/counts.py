@@ -58,17 +58,31 @@ drop_empty_totals = """
     delete from <total> where jobs = 0 and ctid = any (array(
       select ctid from <total> where jobs = 0 for update skip locked))"""
 
-# it hops from one group to the next, however many jobs are in each
-finished_groups = f"""
-    with recursive found (status, queue, type) as (
-      (select status, queue, type from <job> where {_FINISHED} order by status, queue, type limit 1)
+
+def _groups_of(columns: str, proof: str) -> str:
+    """Return SQL that hops from one group of an index to the next, however many jobs are in each."""
+    names = columns.split(", ")
+    first = f"select {columns} from <job> where {proof}"
+    return f"""
+    with recursive found ({columns}) as (
+      ({first} order by {columns} limit 1)
       union all
-      select next.status, next.queue, next.type from found cross join lateral (
-        select status, queue, type from <job>
-        where {_FINISHED} and (status, queue, type) > (found.status, found.queue, found.type)
-        order by status, queue, type limit 1) as next
+      select {", ".join(f"next.{name}" for name in names)} from found cross join lateral (
+        {first} and ({columns}) > ({", ".join(f"found.{name}" for name in names)}) order by {columns} limit 1) as next
     )
-    select status::text, queue::text, type::text from found where status in <finished>"""
+    select {", ".join(f"{name}::text" for name in names)} from found where"""
+
+
+finished_groups = f"{_groups_of('status, queue, type', _FINISHED)} status in <finished>"
+waiting_groups = (
+    f"{_groups_of('status, error_code, type', 'error_code is not null')} status in (<pending>, <scheduled>)"
+)
+# `= any (array[…])` is not a constant to the planner, so only this index has the order
+waiting_errors = """
+    select count(*), coalesce(max(id), 0) from (
+      select id from <job>
+      where status = any (array[$1::text]) and error_code = $2::text and type = $3::text
+      order by status desc, error_code desc, type desc, id desc limit $4::int) as newest"""
 # Other jobs may still read its result, and a chain is kept as long as its youngest step. Each row is asked for by
 # itself, as "the first of them is null": the planner may turn a join round and read the whole table.
 prune = f"""

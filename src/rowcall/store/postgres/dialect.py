@@ -17,7 +17,7 @@ from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
-from rowcall.store.jobs.queries import Claimed, Ready, Success, inserted_from_row
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import Inserted, NewJob, fields_of
 from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results, schema
@@ -27,6 +27,8 @@ from rowcall.store.postgres.words import array, channel_of, channel_of_ends, ren
 from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
+_START = (-(2**63),) * 3
+Asked = tuple[str, int, int, int]
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
 
@@ -136,11 +138,13 @@ class PostgresDialect:
         limit: int,
         now_ms: int | None,
         alone: Collection[str] | None = None,
+        resume: Resume = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
+        asked = _asked(queue, types, resume)
         if len(types) == 1:
-            found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, types[0])
+            found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0])
         else:
-            found = yield from self._ready_of_types(queue, types, limit, now_ms)
+            found = yield from self._ready_of_types(queue, asked, limit, now_ms)
         # A transaction that has locked a job may wait for its ready row, which is locked here: never wait for the job.
         to_lock = [
             job.id for job in found if not job.is_plain or alone is None or job.type in alone or job.queue in alone
@@ -151,17 +155,17 @@ class PostgresDialect:
         missed = set(to_lock) - locked
         return [job for job in found if job.id not in missed] if missed else found
 
-    def _ready_of_types(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(queries.READY_OF_TYPES, now_ms, queue, limit, types)
+    def _ready_of_types(self, queue: str, asked: Sequence[Asked], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+        found = yield from self.ask(queries.READY_OF_TYPES, now_ms, queue, limit, asked)
         if len(found) < limit:
             # another transaction may have locked the first of them, and the shares were computed with those
-            rest = yield from self.ask(queries.REST_OF_TYPES, now_ms, queue, limit, types)
+            rest = yield from self.ask(queries.REST_OF_TYPES, now_ms, queue, limit, asked)
             ours = {job.id for job in found}
             found += [job for job in sorted(rest, key=Ready.order) if job.id not in ours][: limit - len(found)]
         return sorted(found, key=Ready.order)
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(queries.READY_AHEAD, now_ms, queue, limit, types)
+        found = yield from self.ask(queries.READY_AHEAD, now_ms, queue, limit, _asked(queue, types, NOTHING_KNOWN))
         return sorted(found, key=Ready.order)[:limit]
 
     def mark_claimed(
@@ -239,6 +243,11 @@ class PostgresDialect:
 
     def has_payload_index(self) -> Plan[bool]:
         return self._pages.has_payload_index()
+
+
+def _asked(queue: str, types: Sequence[str], resume: Resume) -> list[Asked]:
+    """Return the types, each with the place behind which to look."""
+    return [(task, *(resume.get((queue, task)) or _START)) for task in types]
 
 
 def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:

@@ -86,7 +86,7 @@ mark_chains = f"""
     returning job.id"""
 standing = _array_of(
     f"head.id, given.value -> 1, {_BLOCKER_STATUS.format(f'{_blocker.of_chain}::int')}, head.type,"
-    f" {milliseconds_or_null('head.created_at')}",
+    f" {milliseconds_or_null('head.created_at')}, head.trace_context",
     f"{_rows_of('$1')} cross join lateral (select * from <job> where id = {_blocker.id}::bigint offset 0) as head",
 )
 insert_edges = f"""

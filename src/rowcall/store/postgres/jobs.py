@@ -34,7 +34,8 @@ _OWNED_COLUMNS = (
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 LISTENING = "exists (select from <worker> where listening)"
 _TO_QUEUE = "listening and (served is null or served ? $3::text)"
-_LISTENING_TO_QUEUE = f"exists (select from <worker> where {_TO_QUEUE})"
+_ANY_EVENT_READER = "exists (select from <waiter> where job_id = 0)"
+_LISTENING_TO_QUEUE = f"(exists (select from <worker> where {_TO_QUEUE}) or {_ANY_EVENT_READER})"
 
 _NEXT_DUE = "(select <ms_after:run_at> from <job> where status = <scheduled> order by run_at limit 1)"
 _NEXT_EXPIRY = (
@@ -89,14 +90,17 @@ def _finished(age_ms: str) -> str:
     return f"greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond')"
 
 
-def _find_work(registered: str, more: str = "") -> str:
-    return f"""
-        with recursive found (queue, type) as (
+_FOUND = """
           (select queue, type from <ready> order by queue, type limit 1)
           union all
           select next.queue, next.type from found cross join lateral (
             select queue, type from <ready> where (queue, type) > (found.queue, found.type)
-            order by queue, type limit 1) as next
+            order by queue, type limit 1) as next"""
+
+
+def _find_work(registered: str, more: str = "", found: str = _FOUND) -> str:
+    return f"""
+        with recursive found (queue, type) as ({found}
         ){more}
         select <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
           (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
@@ -140,8 +144,12 @@ insert_many = f"""
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")
 # waits for a transaction that is about to declare this worker lost, and sees its outcome
-find_work_and_lock = _find_work(
-    "select from held", ", held as (select 1 from <worker> where name = $2::text for key share)"
+_HELD = ", held as (select 1 from <worker> where name = $2::text for key share)"
+find_work_and_lock = _find_work("select from held", _HELD)
+find_other_work_and_lock = _find_work(
+    "select from held",
+    _HELD,
+    "select pair ->> 0, pair ->> 1 from jsonb_array_elements($3::text::jsonb) as given (pair)",
 )
 peek = f"""
     select <ms:(select <now>)>,
@@ -160,26 +168,31 @@ lock_free = f"""
     select id from <job> where id = any ($1::text::bigint[]) and {_IS_READY} for update skip locked"""
 
 
+# It goes through every row that was deleted since the last vacuum, so it starts at a given place: see `Resume`.
 _IN_ORDER = "order by rank, turn, id"
-_OF_TYPE = "select ctid, id from <ready> where queue = $2::text and type = {}"
-ready_of_type = _ready(f"{_OF_TYPE.format('$4::text')} {_IN_ORDER} limit $3::int")
+_OF_TYPE = "select ctid, id from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
+ready_of_type = _ready(f"{_OF_TYPE.format('$4::text', '$5::bigint, $6::bigint, $7::bigint')} {_IN_ORDER} limit $3::int")
+_ASKED = """
+      (select given.one ->> 0 as type, (given.one ->> 1)::bigint as rank, (given.one ->> 2)::bigint as turn,
+              (given.one ->> 3)::bigint as id
+       from jsonb_array_elements($4::text::jsonb) as given (one)) as asked"""
+_OF_ASKED = _OF_TYPE.format("asked.type", "asked.rank, asked.turn, asked.id")
 # how many of each type are among the first, then as many of each: a limit for each type alone locks far too many
 ready_of_types = f"""
     with first as (
       select asked.type, head.rank, head.turn, head.id
-      from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
-        select rank, turn, id from <ready> where queue = $2::text and type = asked.type
-        {_IN_ORDER} limit $3::int) as head
+      from {_ASKED} cross join lateral (
+        {_OF_ASKED.replace("ctid, id", "rank, turn, id")} {_IN_ORDER} limit $3::int) as head
       order by head.rank, head.turn, head.id limit $3::int
     ), share as materialized (select type, count(*) as jobs from first group by type)
-    select mine.* from share cross join lateral (
-      {_ready(f"{_OF_TYPE.format('share.type')} {_IN_ORDER} limit share.jobs")}) as mine"""
-_REST_OF_TYPES = f"{_OF_TYPE.format('asked.type')} {_IN_ORDER} limit $3::int"
+    select mine.* from {_ASKED} join share using (type) cross join lateral (
+      {_ready(f"{_OF_ASKED} {_IN_ORDER} limit share.jobs")}) as mine"""
+_REST_OF_TYPES = f"{_OF_ASKED} {_IN_ORDER} limit $3::int"
 rest_of_types = f"""
-    select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
+    select mine.* from {_ASKED} cross join lateral (
       {_ready(_REST_OF_TYPES)}) as mine"""
 ready_ahead = f"""
-    select mine.* from jsonb_array_elements_text($4::text::jsonb) as asked (type) cross join lateral (
+    select mine.* from {_ASKED} cross join lateral (
       {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
 claim_together = """
     with taken as (delete from <ready> where ctid = any ($4::text::tid[]))
@@ -330,11 +343,11 @@ _NEXT_RUN_AT = f"""coalesce(
 record_attempts = f"""
     with given as materialized (select $3::text::jsonb as document)
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                           error_detail, traceback, next_run_at)
+                           error_detail, traceback, next_run_at, lease)
     select job.id, job.attempt, {_ended.attempt_status}, {_BEGAN},
            case when {_ended.hold_ms} is null then {_started(_ended.started_age_ms)} end,
            {_finished(_ended.finished_age_ms)}, job.worker, {_ended.error_code},
-           {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}
+           {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}, <next:job.lease>
     from (select <now> as now) as moment, <job> as job
     where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1 and job.lease = {_ended.lease}"""
 settle_others = f"""
@@ -387,7 +400,10 @@ open_writers = """
     where locktype = 'relation' and relation = to_regclass('<job>') and mode = 'RowExclusiveLock' and granted
       and database = (select oid from pg_database where datname = current_database())
       and pid <> pg_backend_pid()"""
-notify = f"select pg_notify('<channel>', '') where {LISTENING}"
+notify = f"""
+    select pg_notify('<channel>', '') where {LISTENING}
+    union all
+    select pg_notify('<channel_of_ends>', '0') where {_ANY_EVENT_READER}"""
 survey = """
     with recursive owner (name) as (
       (select worker from <job> where status = <running> order by worker limit 1)

@@ -1,4 +1,4 @@
-"""Texts about waiting for the end of jobs."""
+"""Texts about waiting for the end of jobs, and for what happens to any job."""
 
 from __future__ import annotations
 
@@ -14,14 +14,41 @@ register_waiter = """
     insert into <waiter> (name, job_id, until)
     select $2::text, given.id, <now> + interval '60 seconds' from unnest($3::text::bigint[]) as given (id)
     on conflict (name, job_id) do update set until = excluded.until"""
-remove_waiter = "delete from <waiter> where name = $1::text and job_id = any ($2::text::bigint[])"
 prune_waiters = """
     delete from <waiter> where (name, job_id) in (
       select name, job_id from <waiter> where until < (select <now>) for update skip locked)
     returning job_id"""
 # these run on a caller's connection, too, where every statement has to return rows
 notify_waiters = """
-    select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter> where job_id = any ($1::text::bigint[])"""
-notify_waiters_of_ended = """
-    select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter> as waiter
-    where not exists (select from <job> where id = waiter.job_id and status not in <finished>)"""
+    with recorded as (
+      insert into <change> (jobs) select jobs from (
+        select jsonb_agg(jsonb_build_array(given.id, job.lease))::text as jobs
+        from unnest($1::text::bigint[]) as given (id) join <job> as job on job.id = abs(given.id)
+        where exists (select from <waiter> where job_id = 0)) as changed
+      where jobs is not null)
+    select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter>
+    where job_id = any (array_append($1::text::bigint[], 0::bigint))"""
+
+event_heads = """
+    select <ms:(select <now>)>, exists (select from <waiter> where name = $2::text and job_id = 0),
+      coalesce((select max(id) from <job>), 0), coalesce((select max(id) from <event>), 0),
+      coalesce((select max(id) from <change>), 0),
+      pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint"""
+late_rows = """
+    with given (source, low, high) as (
+      select (item ->> 0)::int, (item ->> 1)::bigint, (item ->> 2)::bigint
+      from jsonb_array_elements($1::text::jsonb) as item)
+    select given.source, found.id, found.about from given cross join lateral (
+      select id, id::text as about from <job> where given.source = 0 and id between low and high
+      union all
+      select id, job_id::text from <event> where given.source = 1 and id between low and high
+      union all
+      select id, jobs from <change> where given.source = 2 and id between low and high) as found
+    order by 1, 2 limit $2::int"""
+timelines_of = """
+    select job.id, job.queue::text, job.type::text, coalesce(attempt.lease, job.lease), job.status in <finished>,
+      <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail
+    from unnest($1::text::bigint[]) as given (id) join <job> as job on job.id = given.id
+      cross join lateral (select * from <prefix>timeline where job_id = given.id offset 0) as line
+      left join <attempt> as attempt on attempt.id = line.seq
+    order by line.at, job.id, line.seq, line.rank"""

@@ -79,14 +79,8 @@ def _column(name: str, kind: str, rest: str) -> str:
     return f"{name} {_KINDS.get(kind) or _KINDS[kind.removesuffix('?')]} {rest}"
 
 
-# Who waits for the end of a job: its row lasts a minute, unless it is renewed. It is not logged, so that a wait costs
-# no write to the disk; after a crash of the server waiters poll until they have renewed it.
-_WAITER = """
-  job_id bigint not null
-  until moment not null
-  name key not null
-  primary key (name, job_id)
-"""
+# so that a wait costs no write to the disk; after a crash of the server waiters poll until they have renewed it
+_UNLOGGED = ("waiter", "change")
 _BLOB = """
   touched_at moment not null
   digest key primary key
@@ -97,12 +91,12 @@ MORE_COLUMNS = {
     # an edge that was written without a look at what others were about to commit: a later check looks
     "edge": "  unsure flag not null default 0\n",
 }
-TABLES = {**schema.TABLES, "blob": _BLOB, "waiter": _WAITER}
+TABLES = {**schema.TABLES, "blob": _BLOB}
 
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
-    **dict.fromkeys(("ready", "tally", "edge", "slot", "start"), f"{_VACUUMED}5000"),
+    **dict.fromkeys(("ready", "tally", "edge", "slot", "start", "change"), f"{_VACUUMED}5000"),
     **dict.fromkeys(("total", "setting", "opening", "schedule"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter", "claim"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
@@ -114,7 +108,7 @@ _OPTIONS = {
 def _table(name: str, columns: str) -> str:
     options = f"with ({_OPTIONS[name]})" if name in _OPTIONS else ""
     made = create_table(name, columns + MORE_COLUMNS.get(name, ""), _column, options)
-    return made.replace("table", "unlogged table", 1) if name == "waiter" else made
+    return made.replace("table", "unlogged table", 1) if name in _UNLOGGED else made
 
 
 VERSION_TABLE = create_table("migration", TABLES["migration"], _column).replace("table", "table if not exists", 1)
@@ -195,6 +189,9 @@ begin
   if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed'
      or exists (select from <schema>.<worker> where listening) then
     perform pg_catalog.pg_notify('<channel>', '');
+  end if;
+  if exists (select from <schema>.<waiter> where job_id operator(pg_catalog.=) 0) then
+    perform pg_catalog.pg_notify('<channel_of_ends>', '0');
   end if;
   return null;
 end

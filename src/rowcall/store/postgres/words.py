@@ -18,7 +18,7 @@ CLOCK = "date_trunc('milliseconds', clock_timestamp())"
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53  # far from where adding to them fails
 HIGHEST_ID = 2**63 - 1
 
-NAMES = (*TABLES, "waiter", "blob")
+NAMES = (*TABLES, "blob")
 
 
 @cache

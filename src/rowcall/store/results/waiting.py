@@ -1,13 +1,43 @@
-"""Plans for waiters: callers that wait for the end of jobs."""
+"""Plans for waiters: callers that wait for the end of jobs, and readers of what happens to them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from rowcall.base.times import milliseconds_of, time_of
+from rowcall.domain.errors import JobNotFound
+from rowcall.domain.job import JobEvent
 from rowcall.store.dialect import Dialect
-from rowcall.store.results.queries import ENDS, NOTIFY_WAITERS, NOTIFY_WAITERS_OF_ENDED
+from rowcall.store.results import queries
+from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Happened, Heads, NewRow, Running
 from rowcall.store.statement import Plan
+
+ROWS_AT_ONCE, CHANGES_AT_ONCE = 1000, 5
+MOST_RUNNING = 5_000
+MOST_GAPS = 5_000
+MOST_ENDS_KNOWN = 20_000
+GAP_SETTLES_MS = 1_000
+
+MISSED = "MISSED"
+_OF_NEW_JOBS = ("ENQUEUED", "BLOCKED")
+_RECORDED_ENDS = ("FAILED", "CANCELLED", "EXPIRED")
+_OF_RUNNING_JOBS = ("CLAIMED", "STARTED", "HEARTBEAT", "PROGRESS")
+KINDS = (
+    *_OF_NEW_JOBS,
+    "UNBLOCKED",
+    *_OF_RUNNING_JOBS,
+    *("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "RETRY_SCHEDULED", "SNOOZED", "RELEASED", "RECOVERED"),
+    *("MANUAL_RETRY", "CANCEL_REQUESTED", "COMPLETED", "RESCHEDULED", "PRIORITY_CHANGED", "EDITED", "REPLACED"),
+    MISSED,
+)
+"""What can happen to a job, in the words of its timeline."""
+
+
+_pairs = msgspec.json.Decoder(list[tuple[int, int]])
 
 
 class Ends(NamedTuple):
@@ -19,13 +49,246 @@ class Ends(NamedTuple):
 
 def ends(dialect: Dialect, job_ids: Collection[int]) -> Plan[Ends]:
     """Return which of the jobs have ended, or may be about to."""
-    found = yield from dialect.ask(ENDS, sorted(job_ids))
+    found = yield from dialect.ask(queries.ENDS, sorted(job_ids))
     return Ends({job_id for job_id, over in found if over}, {job_id for job_id, over in found if not over})
 
 
-def notify_waiters(dialect: Dialect, job_ids: Collection[int] | None) -> Plan[None]:
-    """Notify the waiters of these jobs, or of all that have ended, once the transaction is committed."""
-    if job_ids is None:
-        yield from dialect.ask(NOTIFY_WAITERS_OF_ENDED)
-    else:
-        yield from dialect.ask(NOTIFY_WAITERS, sorted(job_ids))
+def notify_waiters(dialect: Dialect, ended: Collection[int], unblocked: Collection[int] = ()) -> Plan[None]:
+    """Notify the waiters of these jobs, once the transaction is committed, and record them for readers of events."""
+    yield from dialect.ask(queries.NOTIFY_WAITERS, [*sorted(ended), *(-job_id for job_id in sorted(unblocked))])
+
+
+class EventFilter(NamedTuple):
+    """Which events to return; None means all."""
+
+    queue: str | None = None
+    type: str | None = None
+    kinds: frozenset[str] | None = None
+
+    def wants_any(self, kinds: Iterable[str]) -> bool:
+        return self.kinds is None or not self.kinds.isdisjoint(kinds)
+
+    def fits(self, event: JobEvent) -> bool:
+        return event.event == MISSED or (
+            (self.queue is None or event.queue == self.queue)
+            and (self.type is None or event.type == self.type)
+            and (self.kinds is None or event.event in self.kinds)
+        )
+
+
+class Look(NamedTuple):
+    """What a reader found: events, and whether there are more, or whether it cannot continue.
+
+    `lost`: events may have been missed, and it has to start again. `gone`: the job was deleted.
+    """
+
+    events: list[JobEvent]
+    more: bool = False
+    lost: bool = False
+    gone: bool = False
+
+
+def missed(now_ms: int, why: str) -> JobEvent:
+    """Return the marker of missed events."""
+    return JobEvent(at=time_of(now_ms), event=MISSED, detail=why)
+
+
+def timelines(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Happened]]:
+    """Return the timelines of jobs, in the order of time."""
+    if not dialect.one_writer:
+        return (yield from dialect.ask(queries.TIMELINES_OF, job_ids)) if job_ids else []
+    found: list[Happened] = []
+    for job_id in job_ids:
+        found += yield from dialect.ask(queries.TIMELINE_OF_ONE, job_id)
+    return sorted(found, key=lambda line: line.event.at)  # stable: each timeline stays in order
+
+
+class JobReader:
+    """Reads what happens to one job: the lines of its timeline that were not there before."""
+
+    def __init__(self, job_id: int, wanted: EventFilter) -> None:
+        self.waits_for = job_id
+        self._wanted = wanted
+        self._known: Counter[tuple[object, ...]] = Counter()
+
+    def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
+        if (yield from self.look(dialect, name, now_ms)).gone:
+            raise JobNotFound(self.waits_for)
+        return 0
+
+    def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
+        lines = yield from timelines(dialect, [self.waits_for])
+        found: Counter[tuple[object, ...]] = Counter()
+        events = []
+        for line in lines:
+            # without its place in the timeline: the latest attempt may have become an earlier one
+            key = line.event.event, line.event.at, line.event.detail
+            found[key] += 1
+            if found[key] > self._known[key] and line.event.event != "HELD" and self._wanted.fits(line.event):
+                events.append(line.event)
+        self._known |= found
+        return Look(events, gone=not lines)
+
+
+class Gap(NamedTuple):
+    """Ids that no row has yet: their transactions are still open, or were rolled back.
+
+    No row comes any more once all transactions before `until` have ended. That is set a moment later: a transaction
+    takes an id from its sequence before it gets its own number.
+    """
+
+    source: int
+    low: int
+    high: int
+    seen_ms: int
+    until: int = 0
+
+
+class Fresh(NamedTuple):
+    """What rows that were not read before are about: new jobs, events with their jobs, ends of attempts (jobs and
+    leases), and unblocked jobs.
+    """
+
+    jobs: set[int]
+    events: dict[int, int]
+    ends: set[tuple[int, int]]
+    unblocked: set[int]
+
+    @property
+    def ended(self) -> set[int]:
+        return {job_id for job_id, _ in self.ends}
+
+
+class Reader:
+    """Reads what happens to all jobs: from rows behind the ones that were read before, and from the running jobs.
+
+    On a server, a transaction can commit rows with lower ids than rows that were read: such gaps are read again.
+    """
+
+    waits_for = queries.ANY_JOB
+
+    def __init__(self, wanted: EventFilter) -> None:
+        self._wanted = wanted
+        self._read: Sequence[int] = ()
+        self._gaps: list[Gap] = []
+        self._running: dict[int, Running] = {}
+        self._ends: dict[tuple[int, int], None] = {}
+
+    def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
+        """Begin behind the newest rows, and return the time."""
+        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+        self._gaps, self._read, self._ends = [], heads.newest, {}
+        if not dialect.one_writer:
+            behind = [max(0, newest - ROWS_AT_ONCE) for newest in heads.newest]
+            rows = yield from dialect.ask(queries.NEW_ROWS, *behind, ROWS_AT_ONCE, ROWS_AT_ONCE)
+            self._gaps = _gaps_between(rows, behind, heads.now_ms)
+        self._running = yield from self._running_now(dialect)
+        return heads.now_ms
+
+    def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
+        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+        if not heads.registered or heads.change - self._read[-1] > KEPT_CHANGES or len(self._gaps) > MOST_GAPS:
+            return Look([], lost=True)
+        rows = yield from dialect.ask(queries.NEW_ROWS, *self._read, ROWS_AT_ONCE, CHANGES_AT_ONCE)
+        counts = Counter(one.source for one in rows)
+        late = (yield from dialect.ask(queries.LATE_ROWS, self._gaps, ROWS_AT_ONCE)) if self._gaps else []
+        more = ROWS_AT_ONCE in (counts[0], counts[1], len(late)) or counts[2] == CHANGES_AT_ONCE
+        if counts[0] == ROWS_AT_ONCE:  # first all new jobs, then what happened to them
+            rows = [one for one in rows if one.source == 0]
+        running = self._running if more else (yield from self._running_now(dialect))
+        fresh = _fresh([*rows, *late], self._ends)
+        lines = yield from timelines(dialect, self._touched(fresh, running))
+        events = [line.event for line in lines if self._wanted.fits(line.event) and self._is_new(line, fresh, running)]
+        gone = fresh.ended - {line.event.job_id for line in lines}
+        if gone:
+            events.append(missed(heads.now_ms, f"jobs that were deleted before their events were read: {len(gone)}"))
+        if not dialect.one_writer:
+            gaps = _without(self._gaps, late) + _gaps_between(rows, self._read, heads.now_ms)
+            is_read = len(late) < ROWS_AT_ONCE
+            self._gaps = [gap for gap in _aged(gaps, heads) if not (is_read and 0 < gap.until <= heads.oldest_open)]
+        self._read = [max([read, *(one.id for one in rows if one.source == n)]) for n, read in enumerate(self._read)]
+        if more or len(running) >= MOST_RUNNING:  # others may run, too
+            ended = fresh.ended
+            known = {job_id: one for job_id, one in self._running.items() if job_id not in ended}
+            running = known if more else known | running
+        self._running = running
+        self._ends.update(dict.fromkeys(fresh.ends))
+        if len(self._ends) > MOST_ENDS_KNOWN:
+            self._ends = dict.fromkeys(list(self._ends)[-MOST_ENDS_KNOWN // 2 :])
+        return Look(events, more)
+
+    def _running_now(self, dialect: Dialect) -> Plan[dict[int, Running]]:
+        if not self._wanted.wants_any(_OF_RUNNING_JOBS):
+            return {}
+        return {one.job_id: one for one in (yield from dialect.ask(queries.RUNNING_NOW, MOST_RUNNING))}
+
+    def _touched(self, fresh: Fresh, running: dict[int, Running]) -> list[int]:
+        touched = {*fresh.events.values(), *fresh.ended, *fresh.unblocked}
+        if running is not self._running:
+            touched |= {job_id for job_id, one in running.items() if self._running.get(job_id) != one}
+        return sorted(touched | fresh.jobs if self._wanted.wants_any(_OF_NEW_JOBS) else touched)
+
+    def _is_new(self, line: Happened, fresh: Fresh, running: dict[int, Running]) -> bool:
+        job_id, event = line.event.job_id or 0, line.event.event
+        if event == "HELD":
+            return False
+        if line.seq == 0:
+            return job_id in (fresh.unblocked if event == "UNBLOCKED" else fresh.jobs)
+        if FROM_EVENTS <= line.seq < LATEST:
+            # a manual retry records how a job had ended, once the job's row does not say so any more
+            repeats = event in _RECORDED_ENDS and line.event.actor is None and job_id not in fresh.ended
+            return line.seq - FROM_EVENTS in fresh.events and not repeats
+        now = running.get(job_id) if line.seq == LATEST and not line.is_finished else None
+        ended = (job_id, line.lease) in fresh.ends and (line.seq < FROM_EVENTS or line.is_finished)
+        if event not in _OF_RUNNING_JOBS or (now is None and not ended):
+            return ended
+        known = self._running.get(job_id)
+        if known is None or known.lease != (line.lease - 1 if now is None else now.lease):
+            return True
+        if event in ("HEARTBEAT", "PROGRESS"):
+            return known.heartbeat_ms != milliseconds_of(line.event.at)
+        return event == "STARTED" and not known.started
+
+
+def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
+    fresh = Fresh(set(), {}, set(), set())
+    for one in rows:
+        if one.source == 0:
+            fresh.jobs.add(one.id)
+        elif one.source == 1:
+            fresh.events[one.id] = int(one.about)
+        else:
+            for job_id, lease in _pairs.decode(one.about):
+                if job_id < 0:
+                    fresh.unblocked.add(-job_id)
+                elif (job_id, lease) not in known:
+                    fresh.ends.add((job_id, lease))
+    return fresh
+
+
+def _gaps_between(rows: Iterable[NewRow], read: Sequence[int], now_ms: int) -> list[Gap]:
+    """Return the ids that are missing behind the ones that were read."""
+    gaps, last = [], list(read)
+    for source, row_id, _ in sorted(rows):
+        if row_id > last[source] + 1:
+            gaps.append(Gap(source, last[source] + 1, row_id - 1, now_ms))
+        last[source] = row_id
+    return gaps
+
+
+def _without(gaps: Iterable[Gap], found: Iterable[NewRow]) -> list[Gap]:
+    """Return what is left of gaps after rows in them were found."""
+    left = list(gaps)
+    for source, row_id, _ in found:
+        for gap in left:
+            if gap.source == source and gap.low <= row_id <= gap.high:
+                left.remove(gap)
+                left += [gap._replace(high=row_id - 1), gap._replace(low=row_id + 1)]
+                break
+    return [gap for gap in left if gap.low <= gap.high]
+
+
+def _aged(gaps: Iterable[Gap], heads: Heads) -> Iterator[Gap]:
+    for gap in gaps:
+        is_due = gap.until == 0 and heads.now_ms - gap.seen_ms >= GAP_SETTLES_MS
+        yield gap._replace(until=heads.next_transaction) if is_due else gap

@@ -11,12 +11,13 @@ lock_attempts = """
     where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')
       and job.cancel_lease = job.lease"""
 interrupted = f"""
-    select given.id, given.lease, job.id is not null, {REASON}
+    select given.id, given.lease, job.id is not null, {REASON}, null
     from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each($1)) given
     left join <job> as job on job.id = given.id
       and (+job.status = <running> and job.lease = given.lease
            or +job.status = <pending> and job.lease = given.lease - 1)
-    where job.id is null or job.cancel_lease = job.lease"""
+    where job.id is null or job.cancel_lease = job.lease
+    union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.counts.queries import LAST_SEEN, MOST_ATTEMPTS_COUNTED
-from rowcall.store.jobs.pages import FINISHED_SOURCE
+from rowcall.store.jobs.pages import BY_ERROR, FINISHED_SOURCE
 from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted
@@ -55,6 +55,11 @@ remove_tallies = """
 drop_empty_totals = "delete from <total> where jobs = 0"
 
 finished_groups = f"{groups_of(FINISHED_SOURCE)} where status in <finished>"
+waiting_groups = f"{groups_of(BY_ERROR)} where status in (<pending>, <scheduled>)"
+waiting_errors = """
+    select count(*), coalesce(max(id), 0) from (
+      select id from <job> indexed by <prefix>job_error
+      where status = $1 and error_code = $2 and type = $3 order by id desc limit $4)"""
 # other jobs may still read its result, and a chain is kept as long as its youngest step
 prune = f"""
     delete from <job> where id in (

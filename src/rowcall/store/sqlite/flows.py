@@ -31,7 +31,7 @@ mark_chains = f"""
     where <job>.id = given.id"""
 standing = f"""
     select json_group_array(json_array(given.id, given.of_chain, {_BLOCKER_STATUS.format("given.of_chain")}, head.type,
-                                       head.created_at))
+                                       head.created_at, head.trace_context))
     from {given(("id", "of_chain"), "$1")} cross join <job> as head on head.id = given.id"""
 insert_edges = f"""
     insert into <edge> (blocker_id, of_chain, job_id, position, on_failure)

@@ -107,7 +107,7 @@ find_work = f"""
       (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
       (select json_group_array(json_array(kind, name)) from <pause>),
       exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-      exists (select 1 from <slot>), 0"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
 find_work_and_lock = find_work
 peek = f"""
     select <now>, exists (select 1 from <ready>),
@@ -198,13 +198,14 @@ settle_packed = f"""
       and <job>.lease = $6"""
 record_attempts = f"""
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
-                           error_detail, traceback, next_run_at)
+                           error_detail, traceback, next_run_at, lease)
     select job.id, job.attempt, given.attempt_status, coalesce(job.claimed_at, job.created_at),
            case when given.hold_ms is null then
              coalesce(max(coalesce(job.claimed_at, job.created_at), <now> - given.started_age_ms),
                       job.started_at) end,
            max(coalesce(job.claimed_at, job.created_at), <now> - given.finished_age_ms), job.worker,
-           given.error_code, given.error_detail, given.traceback, coalesce(given.run_at_ms, <now> + given.delay_ms)
+           given.error_code, given.error_detail, given.traceback, coalesce(given.run_at_ms, <now> + given.delay_ms),
+           <next:job.lease>
     from {given(Settlement, "$3")} cross join <job> as job
     where given.attempt_recorded and job.id = given.id and job.lease = given.lease"""
 settle_others = f"""
@@ -248,7 +249,7 @@ mark_progress = """
     where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')"""
 in_use = """
     select exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'),
-      exists (select 1 from <slot>), 0"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
 
 register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)

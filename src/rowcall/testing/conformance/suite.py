@@ -33,6 +33,7 @@ from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa
 from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
+from rowcall.testing.conformance.cases.events import TestEvents  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
@@ -43,6 +44,7 @@ from rowcall.testing.conformance.cases.graphs import TestGraphs, TestNeeded  # n
 from rowcall.testing.conformance.cases.history import TestHistory  # noqa: E402
 from rowcall.testing.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from rowcall.testing.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
+from rowcall.testing.conformance.cases.lifespans import TestLifespans  # noqa: E402
 from rowcall.testing.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -54,7 +56,7 @@ from rowcall.testing.conformance.cases.listing import TestActOnAll, TestListing 
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
-from rowcall.testing.conformance.cases.observing import TestCounts, TestPace, TestQuestions  # noqa: E402
+from rowcall.testing.conformance.cases.observing import TestActivity, TestCounts, TestPace, TestQuestions  # noqa: E402
 from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
@@ -69,6 +71,7 @@ from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestSchedules,
 )
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
+from rowcall.testing.conformance.cases.stacks import TestStacks  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
 from rowcall.testing.conformance.cases.steering import (  # noqa: E402
     TestCancel,
@@ -95,6 +98,7 @@ from rowcall.testing.conformance.fixtures import (  # noqa: E402
 
 __all__ = [
     "TestActOnAll",
+    "TestActivity",
     "TestAliases",
     "TestAsyncTwins",
     "TestBatches",
@@ -120,6 +124,7 @@ __all__ = [
     "TestEdgeRepair",
     "TestEndedFromOutside",
     "TestEnqueue",
+    "TestEvents",
     "TestExpiry",
     "TestFailingBlockers",
     "TestFailures",
@@ -134,6 +139,7 @@ __all__ = [
     "TestKeysOfTasks",
     "TestLeasesByHand",
     "TestLifecycle",
+    "TestLifespans",
     "TestLimits",
     "TestLimitsOfHandlers",
     "TestLimitsOfProcesses",
@@ -165,6 +171,7 @@ __all__ = [
     "TestSentAgain",
     "TestSettle",
     "TestSlotsOfWorkers",
+    "TestStacks",
     "TestStage",
     "TestStopping",
     "TestStorm",

@@ -13,12 +13,13 @@ from rowcall.operations.steps import Write
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Ready, Registration
+from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, NOTHING_KNOWN, Ready, Registration, Resume
 from rowcall.store.jobs.recover import register
 from rowcall.store.jobs.settle import Ended, Then
 from rowcall.worker.upkeep.recovery import Recovery
 
 LEASE_SECONDS = 15.0
+CONCURRENCY = 10
 
 
 class StoreWorker:
@@ -40,7 +41,7 @@ class StoreWorker:
             host="elsewhere",
             pid=1,
             queues=queues,
-            concurrency=10,
+            concurrency=CONCURRENCY,
             version="0",
             lease_ms=round(lease_seconds * 1000),
             lock_path=None,
@@ -56,10 +57,12 @@ class StoreWorker:
         queues: Iterable[str] | None = None,
         offers: Sequence[int] = (),
         together: bool = True,
+        resume: Resume = NOTHING_KNOWN,
     ) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows.
+        `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows. `resume`: what
+        stands before these places may be left out.
         """
         return self._round(
             [],
@@ -71,6 +74,7 @@ class StoreWorker:
                 limits=queue_of(self._jobs).limits.declared,
                 offers=offers,
                 quick=together,
+                resume={} if queue_of(self._jobs).dialect.one_writer else resume,
             ),
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import ctypes
@@ -16,32 +15,41 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType, ModuleType
+from itertools import dropwhile
+from types import CoroutineType, FrameType, ModuleType
 from typing import NoReturn
 
 from rowcall.context import logger, running
 from rowcall.declare.declaration import Declaration, declared_here
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE, Home
+from rowcall.declare.lifespan import failed
 from rowcall.declare.option_table import Options
 from rowcall.domain.errors import Control, InvalidArguments
-from rowcall.domain.payload import MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.queue import Queue
+from rowcall.domain.job import StackFrame
+from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
+from rowcall.observe import stacks
+from rowcall.observe.exceptions import is_of_caller
 from rowcall.task import BaseTask
-from rowcall.worker.attempt import BAD_RESULT_CODE, HANDLER_RETURNED
 from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
+from rowcall.worker.isolation.child_lifespan import ChildLifespan, Run, entered
 from rowcall.worker.isolation.exceptions import described
 from rowcall.worker.isolation.messages import (
     Answered,
     AttemptMessage,
     Begun,
     Call,
+    End,
     Hello,
     Logged,
+    NotEntered,
     Prepared,
+    ReadStack,
     Returned,
+    StackRead,
     ToWorker,
     Unfitting,
     line_of,
@@ -66,7 +74,8 @@ class Child:
         self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
-        self._calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._lifespan = ChildLifespan()
         self._attempt: ChildAttempt | None = None
         self._terminating = False
 
@@ -92,12 +101,32 @@ class Child:
         threading.Thread(target=self._listen, args=(lines,), name="rowcall-worker", daemon=True).start()
         forward_log(self.send)
         _prepare(hello)
+        if hello.lifespan is None or not self._calls.empty():  # not empty: it should end already
+            self._serve_calls()
+        else:
+            self._serve_within(hello.lifespan)
+        if self._terminating:
+            _leave()
+
+    def _serve_within(self, home: Home) -> None:
+        """Enter the lifespan, serve calls, and leave it."""
+        try:
+            with entered(_function_at(home)) as self._lifespan:  # type: ignore[arg-type]
+                self._serve_calls()
+        except BaseException as error:
+            if self._terminating and isinstance(error, SystemExit):
+                return
+            if self._lifespan.is_entered:
+                traceback.print_exc()  # the worker does not listen any more
+                return
+            logger.error("lifespan %s failed in a child process", home.name, exc_info=True)
+            failure = failed(f"{home.module}.{home.name}", error)
+            self.send(NotEntered(failure.lifespan, failure.problem))
+
+    def _serve_calls(self) -> None:
         self.send(Prepared())
-        while True:
-            call = self._calls.get()
+        while not self._terminating and (call := self._calls.get()) is not None:
             contextvars.copy_context().run(self._run, call)
-            if self._terminating:
-                _leave()
 
     def _listen(self, lines: Iterable[bytes]) -> None:
         with contextlib.suppress(OSError):
@@ -105,15 +134,20 @@ class Child:
                 match to_child.decode(line):
                     case Call() as call:
                         self._calls.put(call)
+                    case End():
+                        self._calls.put(None)
                     case Answered() as answer if self._attempt is not None:
                         self._attempt.answers.put(answer)
+                    case ReadStack():
+                        self.send(StackRead(_stack()))
         os.killpg(0, signal.SIGKILL)  # the worker is gone: also end what handlers have started here
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         self._terminating = True
-        if self._attempt is None:
+        if self._attempt is None and not self._lifespan.is_entered:
             _leave()
-        self._attempt.cancelled = self._attempt.saw_cancelled = True
+        if self._attempt is not None:
+            self._attempt.cancelled = self._attempt.saw_cancelled = True
         raise SystemExit(TERMINATED)  # the handler may clean up
 
     def _run(self, call: Call) -> None:
@@ -126,11 +160,11 @@ class Child:
         task: Declaration | None = None
         try:
             task = find_task(call.home, call.task)
-            attempt = ChildAttempt(call, task.queue if isinstance(task.queue, Queue) else None, report)
+            attempt = ChildAttempt(call, task, report, self._lifespan.resources)
             try:
                 self._attempt = attempt
                 with memory_limited(call.memory_limit):
-                    result = _result_of(task, attempt)
+                    result = _result_of(task, attempt, self._lifespan.run)
             finally:
                 self._attempt = None
                 attempt.is_over = True
@@ -142,13 +176,16 @@ class Child:
         except BaseException as error:  # a handler may raise anything
             if self._terminating and not isinstance(error, Control):
                 return
+            if isinstance(error, InvalidArguments) and error.error_code is not None:
+                report(Unfitting(error.error_code, str(error)))
+                return
             failures = task.failures if task is not None else Failures()
             report(described(error, failures, is_declared=task is not None and task.queue is not None))
         else:
             report(_returned(call.task, result, attempt))
 
 
-def _result_of(task: Declaration, attempt: ChildAttempt) -> object:
+def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
     args, kwargs = task.arguments.from_json(attempt.ready.payload)
     if task.takes_context:
         args.insert(0, attempt.context)
@@ -156,7 +193,17 @@ def _result_of(task: Declaration, attempt: ChildAttempt) -> object:
         getattr(attempt.context, name)
     running.set(attempt)
     result = task.function(*args, **kwargs)
-    return asyncio.run(result) if task.is_async else result  # type: ignore[arg-type]
+    return run(result) if task.is_async else result  # type: ignore[arg-type]
+
+
+def _stack() -> list[StackFrame]:
+    """Return the frames of the handler; none if none runs."""
+    for caller, frames in stacks.executing((_result_of.__code__,)):
+        result = caller.f_locals.get("result")
+        if isinstance(result, CoroutineType) and not result.cr_running:
+            frames = stacks.awaiting(result)
+        return stacks.described(dropwhile(is_of_caller, frames))
+    return []
 
 
 def _returned(task: str, result: object, attempt: ChildAttempt) -> AttemptMessage:
@@ -172,16 +219,21 @@ def find_task(home: Home, task: str) -> Declaration:
     declared = declared_here.get((module.__name__, home.name, task))
     if declared is not None:
         return declared
-    function: object = module
     try:
-        for part in home.name.split("."):
-            function = getattr(function, part)
+        function = _function_at(home)
     except AttributeError as error:  # this process has imported a newer version of the code than its worker
         raise PayloadUnfit(MISMATCH_CODE, f"{home.module} has no function {home.name} any more") from error
     if isinstance(function, BaseTask):
         function = function.__wrapped__
     assert callable(function)
     return Declaration(task, function, Options(isolated=True))
+
+
+def _function_at(home: Home) -> object:
+    function: object = _imported(home)
+    for part in home.name.split("."):
+        function = getattr(function, part)
+    return function
 
 
 def _imported(home: Home) -> ModuleType:

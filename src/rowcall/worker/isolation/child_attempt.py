@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 from rowcall.base.clock import SystemClock
-from rowcall.context import Context
+from rowcall.context import NO_LIFESPAN, Context
+from rowcall.declare.declaration import Declaration
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
-from rowcall.domain.payload import result_to_json, untyped_to_json
+from rowcall.domain.payload import checked_result, untyped_to_json
 from rowcall.operations.by_hand import job_of
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
@@ -23,14 +24,22 @@ from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, C
 
 
 class ChildAttempt:
-    def __init__(self, call: Call, queue: Queue | None, send: Callable[[AttemptMessage], None]) -> None:
+    def __init__(
+        self,
+        call: Call,
+        task: Declaration,
+        send: Callable[[AttemptMessage], None],
+        resources: object = NO_LIFESPAN,
+    ) -> None:
         self.ready = call.ready
         self.cancelled = False
         self.saw_cancelled = False
         self.is_over = False
+        self.resources = resources
         self.context = Context(self)
         self._call = call
-        self._queue = queue
+        self._task = task
+        self._queue = queue = task.queue if isinstance(task.queue, Queue) else None
         self._send = send
         self._then: Then | None = None
         self._completed = False
@@ -56,14 +65,14 @@ class ChildAttempt:
             self._send(Progressed(share, message))
 
     def complete(self, result: object, connection: object) -> None:
-        completion, given = self._completion(), result_to_json(self.ready.type, result)
+        completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             completion.queue.run(
                 completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
-        completion, given = self._completion(), result_to_json(self.ready.type, result)
+        completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             await completion.queue.arun(
                 completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)

@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rowcall.base.clock import Clock
-from rowcall.worker.isolation.messages import Hello, ToChild, ToWorker, line_of, to_worker
+from rowcall.domain.job import StackFrame
+from rowcall.worker.isolation.messages import End, Hello, ReadStack, StackRead, ToChild, ToWorker, line_of, to_worker
 
 GRACE_SECONDS = 5.0
 DIED_CODE = "PROCESS:DIED"
@@ -70,6 +72,7 @@ class ChildProcess:
         self._ending = Ending(None, 0, False)
         self._grace: threading.Timer | None = None
         self.is_ending = False
+        self._stack_readers: deque[Callable[[list[StackFrame]], None]] = deque()
         threading.Thread(target=self._reap, name="rowcall-child", daemon=True).start()
         self.send(hello)
 
@@ -94,7 +97,17 @@ class ChildProcess:
                 return
             if not line.endswith(b"\n"):
                 return
-            yield to_worker.decode(line)
+            message = to_worker.decode(line)
+            if isinstance(message, StackRead):
+                self._stack_readers.popleft()(message.frames)
+            else:
+                yield message
+
+    def read_stack(self, answer: Callable[[list[StackFrame]], None]) -> None:
+        """Ask for the frames of its handler; `messages` calls `answer` when they come."""
+        with self._lock:  # answers come in the order of the questions
+            self._stack_readers.append(answer)
+            self.send(ReadStack())
 
     def stop_listening(self) -> None:
         """End `messages`, although the process may live on for a moment."""
@@ -103,14 +116,23 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """Send SIGTERM now, and SIGKILL if it is still there after the grace period."""
+        if self._start_grace():
+            self._signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Let it leave its lifespan; send SIGKILL if it is still there after the grace period."""
+        if self._start_grace():
+            self.send(End())
+
+    def _start_grace(self) -> bool:
         with self._lock:
             if self.is_ending:
-                return
+                return False
             self.is_ending = True
             self._grace = threading.Timer(GRACE_SECONDS, self.kill)
             self._grace.daemon = True
             self._grace.start()
-        self._signal(signal.SIGTERM)
+        return True
 
     def kill(self) -> None:
         self.is_ending = True

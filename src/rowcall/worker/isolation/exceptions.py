@@ -12,11 +12,13 @@ from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.observe.exceptions import drop_callers, frames_of
 from rowcall.worker.isolation.messages import Failed, RaisedControl
 
 
 def described(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
     """In the child: return all that JSON can say about an exception."""
+    drop_callers(error)
     return Failed(
         code=failures.code_of(error),
         detail=_text(error),
@@ -27,6 +29,7 @@ def described(error: BaseException, failures: Failures, *, is_declared: bool) ->
         control=_control(error),
         is_declared=is_declared,
         out_of_memory=isinstance(error, MemoryError),
+        frames=frames_of(error),
     )
 
 

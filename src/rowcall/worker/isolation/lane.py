@@ -11,14 +11,19 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
+from msgspec.structs import replace
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.declare.isolation import home_of
+from rowcall.declare.lifespan import LifespanFunction
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.outcome import Raised, Reported, Unfit
+from rowcall.domain.errors import LifespanFailed
+from rowcall.domain.job import StackFrame
+from rowcall.domain.outcome import Raised, Released, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
+from rowcall.observe.exceptions import Shown
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
 from rowcall.worker.attempt import Attempt, Finished
@@ -34,6 +39,7 @@ from rowcall.worker.isolation.messages import (
     Hello,
     Logged,
     NotCompleted,
+    NotEntered,
     Prepared,
     Progressed,
     Returned,
@@ -45,12 +51,20 @@ CHILDREN_TRIED = 3
 
 
 class Children:
-    """`gone` is called when a child that was replaced has ended."""
+    """`gone` is called when a child that was replaced has ended, `failed` when one could not enter the lifespan."""
 
-    def __init__(self, hello: Hello, clock: Clock, gone: Callable[[ChildProcess], None]) -> None:
+    def __init__(
+        self,
+        hello: Hello,
+        clock: Clock,
+        gone: Callable[[ChildProcess], None],
+        failed: Callable[[LifespanFailed], None] | None,
+    ) -> None:
         self._hello = hello
         self._clock = clock
         self._gone = gone
+        self._failed = failed
+        self.lifespan_failed = False
         self._lock = threading.Lock()
         self._all: set[ChildProcess] = set()
         self._closed = False
@@ -66,7 +80,7 @@ class Children:
 
     def new(self) -> ChildProcess | None:
         """Return a child that has imported all it needs. None if none can be started now."""
-        if self._closed:
+        if self._closed or self.lifespan_failed:
             return None
         try:
             child = self._starter.submit(ChildProcess, self._hello, self._clock).result()
@@ -81,9 +95,13 @@ class Children:
         for message in child.messages():
             if isinstance(message, Prepared):
                 return child
+            if isinstance(message, NotEntered):
+                self.lifespan_failed = True
+                if self._failed is not None:
+                    self._failed(LifespanFailed(message.lifespan, f"{message.problem} (in a child process)"))
             log_message(message)
         code, detail = child.ending().outcome(None)
-        if not self._closed:
+        if not (self._closed or self.lifespan_failed):
             logger.error("could not prepare a child process (%s: %s)", code, detail)
         self._remove(child)
         return None
@@ -95,14 +113,17 @@ class Children:
         self._gone(child)
 
     def close(self) -> None:
-        """Kill all children: the ones that were asked to end have had their time."""
+        """End all children. Without a lifespan to leave, kill them: the ones that were asked to end have had time."""
         with self._lock:
             self._closed = True
             children = list(self._all)
         for child in children:
-            child.kill()
+            if self._hello.lifespan is None:
+                child.kill()
+            else:
+                child.end()
         for child in children:
-            child.close(GRACE_SECONDS)
+            child.close(2 * GRACE_SECONDS)
         self._starter.shutdown(wait=False)
 
 
@@ -121,7 +142,8 @@ class Slot:
 class ProcessLane:
     """A thread for each child, which hands it one attempt after the other; at most `most` of them.
 
-    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended.
+    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended,
+    `failed` when a child could not enter the lifespan.
     """
 
     def __init__(
@@ -133,13 +155,16 @@ class ProcessLane:
         most: int,
         tasks: Iterable[Declaration],
         app: str | None,
+        lifespan: LifespanFunction | None,
+        failed: Callable[[LifespanFailed], None] | None,
     ) -> None:
         self._finished = finished
         self._began = began
         self._gone = gone
         self._most = most
         homes = {home_of(task.function): None for task in tasks if task.lane is Lane.PROCESS}
-        self._children = Children(Hello(list(sys.path), app, list(homes)), clock, self._child_gone)
+        hello = Hello(list(sys.path), app, list(homes), None if lifespan is None else home_of(lifespan))
+        self._children = Children(hello, clock, self._child_gone, failed)
         self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._in_flight = 0
@@ -187,6 +212,16 @@ class ProcessLane:
         with self._lock:
             if (child := self._child_of.get(attempt)) is not None:
                 child.kill()
+
+    def read_stack(self, attempt: Attempt, answer: Callable[[list[StackFrame] | None], None]) -> None:
+        """Call `answer` with the frames of its handler when its child has sent them; None if it has no child yet."""
+        scrub = attempt.task.failures.scrub
+        with self._lock:
+            child = self._child_of.get(attempt)
+        if child is None:
+            answer(None)
+        else:
+            child.read_stack(lambda frames: answer([replace(frame, code=scrub(frame.code)) for frame in frames]))
 
     def close(self) -> None:
         for _ in range(self._threads):
@@ -243,6 +278,9 @@ class ProcessLane:
         """Return whether it has ended in any way; false if its child died before it began."""
         child = slot.ensure_usable()
         if child is None:
+            if self._children.lifespan_failed:  # the worker stops, and the handler was not called
+                attempt.stop(Released(started=False))
+                raise CancelledError
             return False
         with self._lock:
             self._child_of[attempt] = child
@@ -295,7 +333,10 @@ def _is_last(message: ToWorker, attempt: Attempt, child: ChildProcess) -> bool:
         case Failed() as failed:
             if failed.out_of_memory:
                 child.terminate()  # it may never release the memory that it holds
-            attempt.fail(_raised(attempt, failed))
+            raised = _raised(attempt, failed)
+            if attempt.task.failures.keeps_tracebacks:
+                attempt.exception = Shown(type(raised.error), raised.detail, failed.frames)
+            attempt.fail(raised)
             return True
         case _:
             log_message(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.declare.isolation import Home
+from rowcall.domain.job import StackFrame
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.store.new_job import NewJob
@@ -16,6 +17,7 @@ class Hello(msgspec.Struct, tag=True):
     path: list[str]
     app: str | None
     homes: list[Home]
+    lifespan: Home | None = None
 
 
 class Call(msgspec.Struct, tag=True):
@@ -38,8 +40,29 @@ class Answered(msgspec.Struct, tag=True):
     failed: Failed | None = None
 
 
+class ReadStack(msgspec.Struct, tag=True):
+    """Where is the handler now?"""
+
+
+class End(msgspec.Struct, tag=True):
+    """Leave the lifespan, and end."""
+
+
+class StackRead(msgspec.Struct, tag=True):
+    """The answer to `ReadStack`."""
+
+    frames: list[StackFrame]
+
+
 class Prepared(msgspec.Struct, tag=True):
-    """The child's first message: all is imported."""
+    """The child's first message: all is imported, and the lifespan is entered."""
+
+
+class NotEntered(msgspec.Struct, tag=True):
+    """The lifespan has failed, instead of `Prepared`."""
+
+    lifespan: str
+    problem: str
 
 
 class AboutAttempt(msgspec.Struct, kw_only=True):
@@ -109,6 +132,7 @@ class Failed(AboutAttempt, tag=True):
     is_declared: bool
     """Whether the child knew the codes that the app has for its own errors."""
     out_of_memory: bool
+    frames: list[StackFrame] = []
 
 
 class RaisedControl(msgspec.Struct):
@@ -121,9 +145,9 @@ class RaisedControl(msgspec.Struct):
     run_at_ms: int | None = None
 
 
-ToChild = Hello | Call | Answered
+ToChild = Hello | Call | Answered | ReadStack | End
 AttemptMessage = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
-ToWorker = Prepared | Logged | AttemptMessage
+ToWorker = Prepared | NotEntered | Logged | StackRead | AttemptMessage
 
 to_child = msgspec.json.Decoder(ToChild)
 to_worker = msgspec.json.Decoder(ToWorker)

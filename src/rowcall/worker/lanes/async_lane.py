@@ -35,14 +35,26 @@ class AsyncLane:
     def start(self, attempt: Attempt) -> None:
         """Start an attempt, from any thread."""
         self._incoming.append(attempt)
+        self.event_loop().call_soon_threadsafe(self._start_incoming)
+
+    def event_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            loop = self._loop or self._start_loop()
-        loop.call_soon_threadsafe(self._start_incoming)
+            return self._loop or self._start_loop()
 
     def cancel(self, attempt: Attempt) -> None:
         if self._loop is not None and attempt.task.is_async:
             with contextlib.suppress(RuntimeError):  # the caller's loop is closed, and the handler gone with it
                 self._loop.call_soon_threadsafe(self._cancel_task, attempt)
+
+    def call(self, function: Callable[[], None]) -> bool:
+        """Let the event loop call a function soon. Return whether there is one."""
+        if self._loop is None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError:  # closed
+            return False
+        return True
 
     def _start_incoming(self) -> None:
         while self._incoming:

@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
+from rowcall.declare.lifespan import LifespanFunction
+from rowcall.domain.errors import LifespanFailed
+from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Released, TimedOut
 from rowcall.worker.attempt import Attempt, Finished, Stop
 from rowcall.worker.isolation.lane import ProcessLane
@@ -16,6 +19,7 @@ from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch, Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
+from rowcall.worker.lanes.stacks import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
 from rowcall.worker.loop.attempt_log import log_abandoned
 from rowcall.worker.registrar import Identity
@@ -37,6 +41,8 @@ class Dispatcher:
         limited_queues: bool = False,
         tasks: Mapping[str, Declaration] = NO_TASKS,
         app: str | None = None,
+        lifespan: LifespanFunction | None = None,
+        lifespan_failed: Callable[[LifespanFailed], None] | None = None,
     ) -> None:
         self._clock = clock
         self._concurrency = concurrency
@@ -55,7 +61,17 @@ class Dispatcher:
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
 
         def new_process_lane() -> ProcessLane:
-            return ProcessLane(clock, self.finished, self._watch, self._process_gone, concurrency, tasks.values(), app)
+            return ProcessLane(
+                clock,
+                self.finished,
+                self._watch,
+                self._process_gone,
+                concurrency,
+                tasks.values(),
+                app,
+                lifespan,
+                lifespan_failed,
+            )
 
         self._lanes = Lanes(AsyncLane(event_loop, self.finished, self.overdue), self.finished, new_process_lane, tasks)
 
@@ -124,6 +140,22 @@ class Dispatcher:
             # the handler of a completed one may lock its row
             if not (attempt.marked or attempt.settled or attempt.completed) and 0 < attempt.started_at < limit
         ]
+
+    def is_running(self, attempt: Attempt) -> bool:
+        return attempt in self._running
+
+    def read_stack(self, attempt: Attempt, answer: Callable[[list[StackFrame] | None], None]) -> None:
+        """Call `answer`, perhaps later and in another thread, with the frames of the handler; None if none runs."""
+        if not attempt.started_at:
+            answer(None)
+        elif attempt.task.lane is Lane.PROCESS:
+            self._lanes.processes.read_stack(attempt, answer)
+        else:
+            answer(stack_of(attempt))
+
+    def call_on_event_loop(self, function: Callable[[], None]) -> bool:
+        """Let the event loop call a function soon. Return whether there is one."""
+        return self._lanes.call_on_event_loop(function)
 
     def _members(self) -> list[Attempt]:
         return [member for attempt in self._running for member in attempt.members or (attempt,)]
@@ -318,6 +350,9 @@ class Dispatcher:
             self._lanes.processes.kill(attempt)  # before another worker can claim its job
         attempt.give_up(outcome)
         if isinstance(outcome, TimedOut):
+            frames = stack_of(attempt)
+            for member in attempt.members or (attempt,):
+                member.show_timeout(outcome, frames)
             log_abandoned(attempt)
         self._put_ended(attempt)
         self._wake()
@@ -370,6 +405,10 @@ class Dispatcher:
 
     # starting and stopping
 
+    def event_loop(self) -> AbstractEventLoop:
+        """Return the event loop that runs async handlers."""
+        return self._lanes.event_loop()
+
     def warm_up(self) -> None:
         self._lanes.warm_up()
 
@@ -410,6 +449,12 @@ class Lanes:
                 self._async.cancel(attempt)
             case Lane.PROCESS:
                 self.processes.cancel(attempt)
+
+    def call_on_event_loop(self, function: Callable[[], None]) -> bool:
+        return self._async.call(function)
+
+    def event_loop(self) -> AbstractEventLoop:
+        return self._async.event_loop()
 
     @property
     def event_loop_closed(self) -> bool:

@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rowcall.context import logger
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Resume
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.attempt_log import log_started
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.upkeep.mismatches import UnknownTasks
 
 OFFERS_AT_ONCE = 500
+LEAST_CLAIMED = 100
+FIRST_SECONDS, LONGEST_SECONDS = 0.05, 1.0
+SHARE_OF_TIME = 0.05
+
+
+class Resuming:
+    """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
+    the vacuum from removing them. So a round that fills a large buffer starts where the last one ended. Jobs that come
+    before that place, such as jobs of a higher priority, are found by the next round that starts at the beginning:
+    as soon as such rounds take less than a twentieth of the time, and at least each second.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self._timer = queue.clock.timer
+        self._is_needed = not queue.dialect.one_writer
+        self._places: Resume = NOTHING_KNOWN
+        self._until = 0.0
+        self._resumed_seconds: float | None = None
+
+    def places(self) -> Resume:
+        return self._places if self._timer() < self._until else NOTHING_KNOWN
+
+    def note(self, demand: Demand, claim: Claim, seconds: float) -> None:
+        """A round took that long."""
+        if demand.room == 0 or not self._is_needed:
+            return
+        claimed = len(claim.started) + len(claim.buffered)
+        if claimed < LEAST_CLAIMED or claimed < demand.room or claim.joining or claim.left:
+            self._places, self._resumed_seconds = NOTHING_KNOWN, None
+            return
+        self._places = claim.places
+        if demand.resume:
+            self._resumed_seconds = seconds
+        elif self._resumed_seconds is None:
+            self._until = self._timer() + FIRST_SECONDS
+        else:
+            longer = max(0.0, seconds - self._resumed_seconds)
+            self._until = self._timer() + min(LONGEST_SECONDS, longer / SHARE_OF_TIME)
 
 
 @dataclass(eq=False)
@@ -31,10 +73,14 @@ class Claims:
     capacity: Capacity
     waker: Waker
     unknown: UnknownTasks
+    log_all_jobs: bool = True
     _turn: int = 0
     _offers: Sequence[int] = ()
     _asked_offers: Sequence[int] = ()
     _passed_over: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        self.resuming = Resuming(self.queue)
 
     def demand(self) -> Demand:
         slots, buffer = self.capacity.free()
@@ -54,6 +100,7 @@ class Claims:
             aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
             quick=self.capacity.quick,
+            resume=self.resuming.places(),
         )
 
     def accept(self, claim: Claim) -> None:
@@ -77,7 +124,10 @@ class Claims:
 
     def _facts(self, now_ms: int) -> ClaimFacts:
         queue, registrar = self.queue, self.registrar
-        return ClaimFacts(registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease)
+        log_start = log_started if self.log_all_jobs and logger.isEnabledFor(logging.DEBUG) else None
+        return ClaimFacts(
+            registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease, log_start
+        )
 
     # offers
 

@@ -44,7 +44,7 @@ class KnownWork:
     def note_check(self, work: Work) -> None:
         self._work, self._checked_at = work, self._timer()
 
-    def note_round(self, claim: Claim) -> None:
+    def note_round(self, claim: Claim, *, read_claim_rows: bool = True) -> None:
         self.is_checked = False
         self.note_check(claim.work)
         self._round_at = self._timer()
@@ -53,9 +53,21 @@ class KnownWork:
         self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
         self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
 
-        self._write_at = math.inf
+        if read_claim_rows:
+            self._write_at = math.inf
         if claim.any_claim_row or claim.any_claim_left:
-            self._write_at = self._timer() + (WRITE_AFTER_MS / 1000 if claim.any_claim_row else LOCKED_SECONDS)
+            write_in = WRITE_AFTER_MS / 1000 if claim.any_claim_row else LOCKED_SECONDS
+            self._write_at = min(self._write_at, self._timer() + write_in)
+
+    @property
+    def any_claim_row(self) -> bool:
+        """Whether claims of this worker are not written into the jobs' own rows."""
+        return self._write_at != math.inf
+
+    def note_doubt(self) -> None:
+        """It was unknown what the last round wrote: there may be jobs to claim, and claim rows."""
+        self.maybe_any = True
+        self._write_at = self._timer()
 
     def seconds_to_write(self) -> float:
         """Return the time until the claims of jobs that still run are to be written into their rows."""

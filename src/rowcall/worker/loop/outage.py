@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from rowcall.base.clock import Clock, jittered
+from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.domain.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
 
@@ -42,7 +43,7 @@ class Outage:
             self._in_trouble.discard(thread)
             ends = not self._in_trouble
         if ends:
-            logger.info("the database is back after %.1f s", self._timer() - self._since)
+            logger.info("the database is back after %s", duration(self._timer() - self._since))
 
 
 class Trouble:

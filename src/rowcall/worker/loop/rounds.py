@@ -13,6 +13,7 @@ from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.loop.attempt_log import AttemptLog
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import Checks, KnownWork
@@ -45,10 +46,11 @@ class Loop:
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
         self._capacity = capacity = Capacity(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
-        self._settler = settler = Settler(queue, dispatcher, connection, meter)
+        report = AttemptLog(meter, all_jobs=settings.log_all_jobs)
+        self._settler = settler = Settler(queue, dispatcher, connection, report)
         unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(
-            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown
+            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown, settings.log_all_jobs
         )
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
@@ -72,6 +74,7 @@ class Loop:
             self._release_all()
             raise
         finally:
+            self._settler.close()
             self._waiter.close()
             self._connection.close()
 
@@ -134,8 +137,10 @@ class Loop:
             self._waiting.gather()
             return
         try:
+            ownership = self._ownership
+            self._take_settled(wait=self._settler.is_large or ownership.lost or ownership.in_doubt)
             if self._ownership.ensure():
-                self._known.maybe_any = True
+                self._known.note_doubt()
             self._settler.mark_started()
             self._settle_claim_or_wait()
             self._trouble.succeeded()
@@ -154,14 +159,24 @@ class Loop:
 
     def _settle_claim_or_wait(self) -> None:
         if self._settler.completed.settle():
-            self._known.maybe_any = True
-            self._claims.offer_again()
+            self._note_ended()
         elif self._settler.any_unsettled or self._settler.late or self._is_round_due():
             self._round_or_one_by_one()
+        elif self._settler.any_in_thread:
+            self._take_settled(wait=True)
         elif self._capacity.any and not self._known.is_checked:
             self._checks.check_before_wait()
         else:
             self._waiting.wait()
+
+    def _take_settled(self, *, wait: bool) -> None:
+        if self._settler.take_settled(wait=wait):
+            self._note_ended()
+
+    def _note_ended(self) -> None:
+        """Jobs were settled beside the rounds: that may have made others ready, or made room for offers."""
+        self._known.maybe_any = True
+        self._claims.offer_again()
 
     def _is_round_due(self) -> bool:
         if self._known.seconds_to_write() == 0:
@@ -188,7 +203,10 @@ class Loop:
         if attempts or late:
             self._claims.offer_again()
         demand = self._claims.demand()
+        if self._settler.settle_beside(demand.worker):
+            attempts = []
         ended, alike = settlements_of(attempts, now)
+        any_claim_row = self._known.any_claim_row and (bool(attempts) or self._known.seconds_to_write() == 0)
         claim = self._connection.write(
             round_of_work(
                 self._queue.dialect,
@@ -198,12 +216,14 @@ class Loop:
                 self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
+                any_claim_row=any_claim_row,
             )
         )
         self._trouble.round_succeeded()
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
-        self._note(demand, claim)
+        self._known.note_round(claim, read_claim_rows=any_claim_row)
+        self._note(demand, claim, self._queue.clock.monotonic() - now)
         if claim.started or claim.buffered or claim.joining:
             self._accept(claim)
             self._waiter.mark_busy()
@@ -213,9 +233,9 @@ class Loop:
         if demand.wants_any:
             self._claims.unknown.note(claim.work)
 
-    def _note(self, demand: Demand, claim: Claim) -> None:
-        """Remember what the round has found."""
-        self._known.note_round(claim)
+    def _note(self, demand: Demand, claim: Claim, seconds: float) -> None:
+        """Remember what the round has found, and how long it took."""
+        self._claims.resuming.note(demand, claim, seconds)
         self._claims.note_offers(demand, claim)
         self._known.maybe_any = claim.more or self._claims.any_offer
         if claim.unread:

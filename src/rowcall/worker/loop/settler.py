@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -12,19 +13,31 @@ from rowcall.domain.errors import DataRefused, RowcallError
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Lost, Transition
 from rowcall.drivers.database import Connection
-from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.jobs.queries import Success
 from rowcall.store.jobs.recover import release_unknown
-from rowcall.store.jobs.settle import Completions, Ended, MakeTallies, attempts_of, settle, settle_completed
+from rowcall.store.jobs.settle import (
+    Completions,
+    Ended,
+    MakeTallies,
+    Written,
+    attempts_of,
+    settle,
+    settle_completed,
+    settle_group,
+)
+from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open
+from rowcall.worker.loop.settle_thread import SettleThread
 
 MOST_SETTLED = 2000
+LEAST_BESIDE = 100
+ALONE_SECONDS = 10.0
 MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
 ASK_AGAIN_SECONDS = 0.05
@@ -35,14 +48,15 @@ _JOB_ID = attrgetter("ready.id")
 class Settler:
     """Used by the loop's thread alone."""
 
-    def __init__(
-        self, queue: Queue, dispatcher: Dispatcher, connection: Connection, meter: Meter | None = None
-    ) -> None:
+    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: AttemptLog) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection
-        self.report = AttemptLog(meter)
-        self.completed = CompletedAttempts(queue, dispatcher, connection, self.report)
+        self.report = report
+        self.completed = CompletedAttempts(queue, dispatcher, connection, report)
+        self._thread = None if queue.dialect.one_writer else SettleThread(queue)
+        self._beside_from = 0.0
+        """When the thread gets large groups again, after it could not settle one."""
         self._unsettled: list[Attempt] = []
         self._marked_at = 0.0
         self.late: list[tuple[int, int]] = []
@@ -70,7 +84,7 @@ class Settler:
     @property
     def awaited(self) -> int:
         """How many attempts still have to be settled."""
-        return len(self._unsettled) + self.completed.awaited + len(self.late)
+        return len(self._unsettled) + len(self._in_thread) + self.completed.awaited + len(self.late)
 
     @property
     def is_full(self) -> bool:
@@ -80,15 +94,76 @@ class Settler:
         """Return the attempts that the next round settles."""
         return self._unsettled[:MOST_SETTLED]
 
+    # beside the loop
+
+    @property
+    def _in_thread(self) -> list[Attempt]:
+        return self._thread.attempts if self._thread is not None else []
+
+    @property
+    def any_in_thread(self) -> bool:
+        return bool(self._in_thread)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the attempts that ended are worth the thread."""
+        is_enough = self._thread is not None and len(self._unsettled) >= LEAST_BESIDE
+        return is_enough and self._queue.clock.timer() >= self._beside_from
+
+    def settle_beside(self, worker: str) -> bool:
+        """Have the thread settle a large group without next steps. Return whether it does."""
+        attempts = self.group()
+        if self._thread is None or not self.is_large or any(one.then is not None for one in attempts):
+            return False
+        del self._unsettled[: len(attempts)]
+        self._thread.start(attempts, self._plan(attempts, worker))
+        return True
+
+    def _plan(self, attempts: list[Attempt], worker: str) -> Plan[Written]:
+        """Return what the thread does: also the work of the interpreter, as the loop's thread has much of it."""
+        now, now_ms, abandoned = self._queue.clock.monotonic(), self._queue.now_ms(), self._dispatcher.abandoned
+
+        def plan() -> Plan[Written]:
+            ended, alike = settlements_of(attempts, now)
+            tallies, freed = tallies_of(attempts, now, alike), attempts_of(ended, abandoned)
+            return (yield from settle_group(self._queue.dialect, ended, tallies, worker, now_ms, freed))
+
+        return plan()
+
+    def take_settled(self, *, wait: bool) -> bool:
+        """Take what the thread has settled, and return whether there was anything. Raise what it raised: then a round
+        settles the group, or finds out whether it is settled.
+        """
+        if self._thread is None or not self._thread.attempts or not (wait or self._thread.is_done):
+            return False
+        attempts, outcome = self._thread.take()
+        try:
+            written = outcome.result()
+        except BaseException as error:
+            self._unsettled[:0] = attempts
+            self._beside_from = self._queue.clock.timer() + ALONE_SECONDS
+            if isinstance(error, DataRefused):  # a round finds out whose data that is
+                return False
+            raise
+        self._note_settled(attempts, written.live, written.cancelled)
+        return True
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.close()
+
     def settled(
         self, attempts: list[Attempt], settled: set[int], cancelled: Mapping[int, Transition] = NONE, late: int = 0
     ) -> None:
         """A group was written. An attempt in `cancelled` became what that says; one not in `settled` was not ours."""
+        del self.late[:late]
+        del self._unsettled[: len(attempts)]
+        self._note_settled(attempts, settled, cancelled)
+
+    def _note_settled(self, attempts: list[Attempt], settled: set[int], cancelled: Mapping[int, Transition]) -> None:
         if cancelled:
             for attempt in attempts:
                 attempt.transition = cancelled.get(attempt.ready.id, attempt.transition)
-        del self.late[:late]
-        del self._unsettled[: len(attempts)]
         clear_started(attempts)
         self.report.settled(attempts, settled)
 
@@ -110,7 +185,8 @@ class Settler:
 
     def make_sure(self, worker: str) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
-        held = {attempt.fence for attempt in (*self._dispatcher.held(), *self._unsettled, *self.completed)}
+        owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._in_thread, *self.completed)
+        held = {attempt.fence for attempt in owned_by_us}
         owned = self._connection.write(release_unknown(self._queue.dialect, worker, held, self._queue.now_ms()))
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
@@ -147,6 +223,8 @@ class Settler:
     def try_to_settle_all(self) -> None:
         """Called before the loop ends with an error."""
         try:
+            with contextlib.suppress(RowcallError):  # what the thread could not settle is settled here
+                self.take_settled(wait=True)
             self._settle(self._unsettled)
         except RowcallError as error:
             logger.warning(

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from rowcall.base.clock import Clock
+from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.worker.process.signals import Signals
 from rowcall.worker.worker import Worker
@@ -27,6 +28,8 @@ BEYOND_GRACE_SECONDS = 7.0
 LONGEST_WAIT_SECONDS = 0.5
 
 LEASH_OPTION = "--leash"
+WRONG_USE = 2
+"""The exit code of a process that could not import its app, or refused its options."""
 _GRACEFULLY, _AT_ONCE = b"g", b"a"
 
 
@@ -83,20 +86,35 @@ class WorkerProcess:
         logger.info("started worker process %d with pid %d", self.number, self.process.pid)
         threading.Thread(target=_wait_for, args=(self, self.process, ended), daemon=True).start()
 
-    def note_end(self) -> str:
-        """Note that the process has ended, and when the next one is due. Return a text that says both."""
+    def note_end(self, *, reloads: bool = False) -> str:
+        """Note that the process has ended, and when the next one is due. Return a text that says both.
+
+        If it `reloads`, the next one after a process that could not import the app waits for a change of the code.
+        """
         assert self.process is not None
-        ending = _ending(self.process.pid, self.process.returncode)
+        code = self.process.returncode
+        ending = _ending(self.process.pid, code)
         self.process = None
+        if reloads and code == WRONG_USE:
+            self._close_leash()
+            return f"{ending}; the next one starts when a file changes"
         return f"{ending}; {self._plan_restart()}"
 
-    def _plan_restart(self) -> str:
+    def start_soon(self) -> None:
+        """Start the next process now, whatever the last ones ended with."""
+        self._quick_deaths = 0
+        self.start_at = self._timer()
+
+    def _close_leash(self) -> None:
         os.close(self._leash)
         self._leash = -1
+
+    def _plan_restart(self) -> str:
+        self._close_leash()
         self._quick_deaths = quick_deaths(self._quick_deaths, self._timer() - self._started_at)
         pause = pause_seconds(self._quick_deaths)
         self.start_at = self._timer() + pause
-        return f"the next one starts in {pause:g} s" if pause else "the next one starts now"
+        return f"the next one starts in {duration(pause)}" if pause else "the next one starts now"
 
     def send(self, command: bytes) -> None:
         with contextlib.suppress(OSError):  # it has just ended by itself
@@ -108,7 +126,10 @@ class WorkerProcess:
 
 
 class Supervisor:
-    """Keeps `processes` children running `command` until SIGINT or SIGTERM. `more` returns arguments for one child."""
+    """Keeps `processes` children running `command` until SIGINT or SIGTERM. `more` returns arguments for one child.
+
+    If it `reloads`, each call of `reload` replaces all of them, after their running jobs have finished.
+    """
 
     def __init__(
         self,
@@ -117,6 +138,8 @@ class Supervisor:
         grace_seconds: float,
         clock: Clock,
         more: Callable[[int], Sequence[str]] = lambda number: (),
+        *,
+        reloads: bool = False,
     ) -> None:
         self._children = [WorkerProcess(number, [*command, *more(number)], clock) for number in range(1, processes + 1)]
         self._grace_seconds = grace_seconds
@@ -127,6 +150,9 @@ class Supervisor:
         self._handled = 0
         self._killed = False
         self._deadline: float | None = None
+        self._reloads = reloads
+        self._changed = ""
+        self._replacing = False
 
     def run(self) -> bool:
         """Run until all have ended. Return whether none had to be killed."""
@@ -149,6 +175,11 @@ class Supervisor:
 
         threading.Thread(target=wait, name="rowcall-leash", daemon=True).start()
 
+    def reload(self, changed: str) -> None:
+        """Replace all children, because of a change. Can be called in any thread."""
+        self._changed = changed
+        self._ended.put(None)
+
     def _receive(self, count: int) -> None:
         self._signals += 1
         self._ended.put(None)  # safe in a signal handler: a SimpleQueue is reentrant
@@ -162,8 +193,12 @@ class Supervisor:
         return [child for child in self._children if child.process is not None]
 
     def _start_due(self) -> None:
-        if self._stopping:
+        if self._stopping or (self._replacing and self._alive):
             return
+        if self._replacing:
+            self._replacing, self._deadline = False, None
+            for child in self._children:
+                child.start_soon()
         for child in self._children:
             if child.start_at is not None and child.start_at <= self._timer():
                 child.start(self._ended)
@@ -175,11 +210,13 @@ class Supervisor:
         if self._deadline is not None and self._timer() >= self._deadline:
             self._kill_all()
         if child is not None:
-            ending = child.note_end()
-            if not self._stopping:
+            ending = child.note_end(reloads=self._reloads)
+            if not (self._stopping or self._replacing):
                 logger.warning("worker process %d: %s", child.number, ending)
         while self._handled < self._signals:
             self._handle_signal()
+        if self._changed and not self._stopping:
+            self._replace_all()
 
     def _next_in_seconds(self) -> float:
         # Python handles a signal that comes just before the wait only after it: so no wait is long
@@ -193,13 +230,21 @@ class Supervisor:
     def _handle_signal(self) -> None:
         self._handled += 1
         if self._handled == 1:
-            logger.warning("stopping %d worker processes; a second signal stops at once", len(self._alive))
-            self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
+            logger.warning("stopping %s; a second signal stops at once", _counted(len(self._alive)))
+            if not self._replacing:  # they are stopping already
+                self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
         elif self._handled == 2:
             logger.warning("stopping at once: running jobs are released")
             self._send_all(_AT_ONCE, AT_ONCE_SECONDS)
         else:
             self._kill_all()
+
+    def _replace_all(self) -> None:
+        logger.warning("restarting %s: %s", _counted(len(self._children)), self._changed)
+        self._changed = ""
+        if not self._replacing:
+            self._replacing = True
+            self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
 
     def _send_all(self, command: bytes, patience_seconds: float) -> None:
         for child in self._alive:
@@ -208,7 +253,7 @@ class Supervisor:
 
     def _kill_all(self) -> None:
         logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._alive))
-        self._killed = True
+        self._killed = self._stopping
         self._deadline = None
         for child in self._alive:
             child.kill()
@@ -219,6 +264,10 @@ def _wait_for(
 ) -> None:
     process.wait()
     ended.put(child)
+
+
+def _counted(processes: int) -> str:
+    return "1 worker process" if processes == 1 else f"{processes} worker processes"
 
 
 def _ending(pid: int, code: int) -> str:

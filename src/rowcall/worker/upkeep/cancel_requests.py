@@ -1,4 +1,4 @@
-"""Finds attempts that must stop. It queries the database only while something runs here."""
+"""Finds attempts that must stop, and requests for stacks. It queries the database only while something runs here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from rowcall.store.control.queries import INTERRUPTED
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_ended_outside
 from rowcall.worker.service import Background
+from rowcall.worker.upkeep.blocked_loop import BlockedLoop
+from rowcall.worker.upkeep.stack_requests import StackRequests
 
 CHECK_SECONDS = 0.4
 
@@ -19,14 +21,26 @@ class CancelRequests:
     def __init__(self, queue: Queue, dispatcher: Dispatcher) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
+        self._stack_requests = StackRequests(queue, dispatcher)
+        self._blocked_loop = BlockedLoop(queue.clock, dispatcher)
 
     def run(self, thread: Background) -> None:
         any_accepted = self._dispatcher.any_accepted
-        while any_accepted.wait() and thread.pause(CHECK_SECONDS):
+        while any_accepted.wait() and self._pause(thread):
             any_accepted.clear()  # first: what is accepted from now on sets it again
             if self._dispatcher.busy:
                 any_accepted.set()
                 thread.attempt(self.check)
+
+    def _pause(self, thread: Background) -> bool:
+        """Wait for the next check, and look at the event loop meanwhile. Return whether to continue."""
+        timer = self._queue.clock.timer
+        until = timer() + CHECK_SECONDS
+        while (remaining := until - timer()) > 0:
+            thread.attempt(self._blocked_loop.look)
+            if not thread.pause(min(self._blocked_loop.pause_seconds, remaining)):
+                return False
+        return not thread.stopping()
 
     def check(self) -> None:
         """Check once. Cancel the handlers whose jobs have a cancel request, and those whose attempts are no longer
@@ -40,6 +54,9 @@ class CancelRequests:
         if not attempts:
             return
         for one in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, list(attempts)))):
+            if one.stack_request is not None:
+                self._stack_requests.answer(one.stack_request, attempts)
+                continue
             attempt = attempts[one.id, one.lease]
             if attempt.settled:
                 continue  # it has ended since

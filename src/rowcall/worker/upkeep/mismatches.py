@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rowcall.base.text import span
+from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.declare.declaration import Lane
 from rowcall.domain.blobs import reference_of
@@ -169,7 +169,9 @@ class UnknownTasks:
     def _fail(self, name: str, task: str, seconds: float, stopping: Stopping) -> None:
         """Fail a few batches: the thread of this check has lost workers to find, too."""
         queue, total = self._queue, 0
-        detail = f"no worker has known the task {task!r} for {span(seconds)}; start a worker that knows it, then retry"
+        detail = (
+            f"no worker has known the task {task!r} for {duration(seconds)}; start a worker that knows it, then retry"
+        )
         for _ in range(BATCHES_AT_ONCE):
             if stopping():
                 break

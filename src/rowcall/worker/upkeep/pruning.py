@@ -11,10 +11,11 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.retention import Pruner, clean_up, publish_rules
-from rowcall.operations.steps import Read
+from rowcall.operations.steps import Read, Write
+from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
 from rowcall.store.counts import folding
-from rowcall.store.counts.queries import ONCE_EVERY, UPKEEP_STATE, UpkeepState
+from rowcall.store.counts.queries import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.health_log import HealthLog
 
@@ -54,6 +55,8 @@ class Pruning:
         queue = self._queue
         (state,) = queue.run(Read(queue.dialect.ask(UPKEEP_STATE, queue.now_ms())))
         publish_rules(queue, state.settings)
+        for request in stale_requests(state.settings, state.at_ms):
+            queue.run(Write(queue.dialect.ask, DROP_SETTING, request))
         duties = [duty for duty in self._duties(state.any_tally) if _is_due(duty, state)]
         is_health_due = queue.clock.monotonic() - self._health_logged_at >= HEALTH_SECONDS
         if not (duties or is_health_due):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.drivers import liveness_file
+from rowcall.observe.meter import Meter
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import SURVEY, Peer
-from rowcall.store.jobs.recover import recover_expired, recover_orphans, recover_worker
+from rowcall.store.jobs.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker
 from rowcall.worker.registrar import HEARTBEATS_PER_LEASE, Registrar
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.heartbeat import Heartbeat
@@ -29,11 +31,13 @@ class Recovery:
         registrar: Registrar | None = None,
         heartbeat: Heartbeat | None = None,
         mismatches: Mismatches | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._queue = queue
         self._registrar = registrar
         self._heartbeat = heartbeat
         self._mismatches = mismatches
+        self._meter = meter
         self.held_jobs = HeldJobs(queue)
         self._seen: dict[str, tuple[int, float]] = {}
         self._dead_files: set[str] = set()
@@ -86,14 +90,19 @@ class Recovery:
         names = {peer.name for peer in peers}
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
-            recovered += queue.run(Write(recover_expired, queue.dialect, queue.now_ms()))
+            recovered += self._counted(queue.run(Write(recover_expired, queue.dialect, queue.now_ms())))
         if survey.any_orphan:
-            recovered += queue.run(Write(recover_orphans, queue.dialect, queue.now_ms()))
+            recovered += self._counted(queue.run(Write(recover_orphans, queue.dialect, queue.now_ms())))
         if survey.any_held:
             self.held_jobs.check()
         if self._mismatches is not None:
             self._mismatches.check(stopping, any_held=survey.any_held)
         return recovered
+
+    def _counted(self, attempts: list[RecoveredAttempt]) -> int:
+        if self._meter is not None:
+            self._meter.add_recovered(attempts)
+        return len(attempts)
 
     def _is_gone(self, peer: Peer, now: float) -> bool:
         """Return whether its lock is free, or it was silent for its whole lease, by our clock, while connected."""
@@ -120,16 +129,17 @@ class Recovery:
         total, done = 0, False
         while not done:
             ages_ms = _ages_ms(started, queue.clock.monotonic())
-            recovered, done = queue.run(
+            attempts, done = queue.run(
                 Write(recover_worker, queue.dialect, peer.name, ages_ms, queue.now_ms(), heartbeats=heartbeat)
             )
+            recovered = self._counted(attempts)
             total += recovered
             if not (recovered or done):
                 return total
         if liveness_file.is_dead(path):  # a copy of a database may name a worker that lives on the original
             liveness_file.remove(path)
         self._seen.pop(peer.name, None)
-        why = "its process is gone" if heartbeat is None else f"silent for {peer.lease_ms / 1000:g} s"
+        why = "its process is gone" if heartbeat is None else f"silent for {duration(peer.lease_ms / 1000)}"
         logger.warning("recovered %d job%s from worker %s: %s", total, "" if total == 1 else "s", peer.name, why)
         return total
 

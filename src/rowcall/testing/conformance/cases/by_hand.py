@@ -10,6 +10,7 @@ from rowcall import (
     Backoff,
     Context,
     Fail,
+    InvalidOption,
     Job,
     JobNotFound,
     Retry,
@@ -135,6 +136,19 @@ class TestByHand:
             jobs.complete(job.id + 100)
         assert jobs.get(job.id).result == 1
         assert jobs.chain(job.id).length == 2
+
+    def test_a_next_step_that_cannot_be_written_is_refused(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def step() -> None: ...
+
+        job = step.enqueue()
+        for then, said in ((step.using(after=[job.id + 1000]).bind(), "no such job"), (step, "^then must be a task")):
+            with pytest.raises(InvalidOption, match=said):
+                jobs.complete(job.id, then=then)  # type: ignore[arg-type]
+        (claimed,) = jobs.claim("hand")
+        with pytest.raises(InvalidOption, match="it was deleted, or it is in another database"):
+            jobs.complete(claimed, then=step.using(after=[job.id + 1000]).bind())
+        assert jobs.get(job).status == "running"
 
     def test_a_step_that_exists_is_not_named_again(self, jobs: Rowcall) -> None:
         @jobs.task

@@ -70,6 +70,10 @@ class TestFixedChains:
             inside = jobs.start_chain(steps, key="hook-8")
             assert jobs.start_chain(steps, key="hook-8").id == inside.id
         assert len(jobs.list_chains().chains) == 2
+        alone = step.using(key="hook-9").enqueue()
+        with pytest.raises(DuplicateJob, match=f"job {alone.id} already has the key 'hook-9'"):
+            jobs.start_chain(steps, key="hook-9")
+        assert len(jobs.list_chains().chains) == 2
 
     def test_a_key_writes_one_flow(self, jobs: Rowcall) -> None:
         @jobs.task

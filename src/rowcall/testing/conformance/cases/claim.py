@@ -26,6 +26,19 @@ class TestClaim:
         assert [jobs.dequeue("hand").id for _ in range(14)] == wanted[10:]  # type: ignore[union-attr]
         assert jobs.dequeue("hand") is None
 
+    def test_a_round_may_go_on_where_the_last_one_ended(self, jobs: Rowcall) -> None:
+        worker = StoreWorker(jobs, "busy")
+        ids = [jobs.enqueue(f"type{number % 2}", queue="ab"[number // 6]).id for number in range(12)]
+        first = worker.claim(slots=6)
+        assert sorted(job.id for job in first.started) == [*ids[:3], *ids[6:9]]
+        urgent = jobs.enqueue("type0", queue="a", priority=1).id
+        second = worker.claim(slots=4, resume=first.places)
+        found = {job.id for job in second.started}
+        assert {ids[3], *ids[9:11]} < found <= {ids[3], ids[4], urgent, *ids[9:11]}
+        assert second.more  # a later round looks at the beginning
+        rest = worker.claim(slots=10)
+        assert found | {job.id for job in rest.started} == {urgent, *ids[3:6], *ids[9:]}
+
     def test_a_priority_may_be_negative(self, jobs: Rowcall) -> None:
         ids = {priority: jobs.enqueue("send", priority=priority).id for priority in (-(2**31), -1, 0, 2**31 - 1)}
         claimed = [job.id for job in jobs.claim("hand", limit=4)]

@@ -61,6 +61,19 @@ class TestGoingOn:
         else:
             assert (chain.status, chain.error_code) == ("failed", "BLOCKER:FAILED")
 
+    def test_a_part_that_never_existed_has_failed(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def join() -> None: ...
+
+        @jobs.task
+        def split(ctx: Context) -> None:
+            ctx.continue_with(join.using(after=[ctx.job.id + 1000]))
+
+        job = split.enqueue()
+        jobs.drain()
+        first, second = jobs.chain(job.id).steps
+        assert (first.status, second.status, second.error_code) == ("succeeded", "failed", "BLOCKER:FAILED")
+
     def test_the_next_step_is_written_with_the_success_of_the_one_before(self, jobs: Rowcall) -> None:
         @jobs.task
         def count(ctx: Context, left: int) -> int:

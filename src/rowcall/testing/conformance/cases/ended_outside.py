@@ -140,7 +140,7 @@ class TestEndedFromOutside:
                 stopped.set()
 
         @jobs.task
-        def patient(ctx: Context, complete: bool) -> bool:
+        def patient(ctx: Context, complete: bool) -> bool | str:
             if complete:
                 with jobs.transaction() as transaction:
                     ctx.complete("by itself", connection=transaction)

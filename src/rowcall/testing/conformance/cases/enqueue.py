@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowcall import Backoff, InvalidOption, Rowcall, Status
+from rowcall import Backoff, InvalidArguments, InvalidOption, Rowcall, Status, UnknownEvent
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 
@@ -33,6 +34,44 @@ class TestEnqueue:
             greet.enqueue_many([{"name": "Dan"}, other.bind()])
         assert greet.enqueue_many([greet.using(key="b").bind("Eve")])[0].duplicate
         assert len(jobs.list().jobs) == 3
+
+    def test_an_event_enqueues_each_task_that_runs_on_it(self, jobs: Rowcall) -> None:
+        @jobs.task(on="order.paid")
+        def receipt(order_id: int) -> None: ...
+
+        @jobs.task(on=["order.refunded", "order.paid"], queue="stock", aliases=["book"])
+        def stock(order_id: int, note: str = "") -> None: ...
+
+        @jobs.task
+        def other(order_id: int) -> None: ...
+
+        published = jobs.publish("order.paid", {"order_id": 7}, priority=3, key="order-7", tags=["shop"])
+        assert [(job.type, job.queue, job.priority, job.key, job.tags) for job in published] == [
+            ("receipt", "default", 3, "order-7", ("shop",)),
+            ("stock", "stock", 3, "order-7", ("shop",)),
+        ]
+        assert [jobs.get(job) for job in published] == published
+        refunded = asyncio.run(jobs.apublish("order.refunded", {"order_id": 8}, delay=60))
+        assert [job.type for job in refunded] == ["stock"]
+        again = jobs.publish("order.paid", {"order_id": 7}, key="order-7")
+        assert [(job.id, job.duplicate) for job in again] == [(job.id, True) for job in published]
+        with contextlib.suppress(ZeroDivisionError), jobs.transaction() as block:
+            jobs.publish("order.paid", {"order_id": 9}, connection=block)
+            _ = 1 / 0
+        assert len(jobs.list().jobs) == 3
+
+    def test_an_event_that_one_task_refuses_writes_nothing(self, jobs: Rowcall) -> None:
+        @jobs.task(on="order.paid")
+        def receipt(order_id: int) -> None: ...
+
+        @jobs.task(on="order.paid")
+        def stock(order_id: int, note: str) -> None: ...
+
+        with pytest.raises(InvalidArguments, match="stock: missing argument 'note'"):
+            jobs.publish("order.paid", {"order_id": 7})
+        with pytest.raises(UnknownEvent, match=r"unknown event 'order.payed' \(did you mean 'order.paid'\?\)"):
+            jobs.publish("order.payed", {"order_id": 7})
+        assert jobs.list().jobs == []
 
     def test_what_is_returned_is_what_is_stored(self, jobs: Rowcall) -> None:
         given = jobs.enqueue(

@@ -123,3 +123,18 @@ class TestFailingBlockers:
         jobs.fail(first, "A:B")
         assert (jobs.get(job.id).status, jobs.get(job.id).error_code) == (Status.FAILED, "BLOCKER:FAILED")
         assert (jobs.get(job.id).error_detail or "").startswith(f"chain {chain.id} failed")
+
+    @pytest.mark.parametrize("how", ["succeeded", "failed"])
+    def test_a_job_that_was_cancelled_stays_so_when_its_blocker_ends(
+        self, jobs: Rowcall, clock: FakeClock, how: str
+    ) -> None:
+        first = blocker(jobs)
+        job = jobs.enqueue("send", after=first)
+        jobs.cancel(job, reason="not needed")
+        clock.advance(1)
+        end(jobs, first, how)
+        found = jobs.get(job)
+        assert (found.status, found.error_code) == (Status.CANCELLED, "CANCELLED:BY_HAND")
+        assert [one.open for one in jobs.blockers(job)] == [one.open for one in jobs.dependents(first)] == [False]
+        assert "UNBLOCKED" not in [event.event for event in jobs.timeline(job)]
+        assert jobs.stats().by_status["blocked"] == 0

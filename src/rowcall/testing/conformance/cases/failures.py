@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Cancel, Fail, Job, Retry, Rowcall
+from rowcall import Cancel, Context, Fail, InvalidArguments, Job, Retry, Rowcall
 from rowcall.app import queue_of
 from rowcall.testing.conformance.store import Store, all_rows
 
@@ -46,6 +46,31 @@ class TestFailures:
         assert [job.attempt for job in found] == [1, 1, 1, 1, 1]
         assert found[0].error_detail == (
             "the handler returned a value that does not fit its annotation: Expected `int`, got `str`"
+        )
+
+    def test_a_completion_that_does_not_fit_the_annotation(self, jobs: Rowcall) -> None:
+        results: list[object] = ["7", object(), 7]
+
+        @jobs.task
+        def number(ctx: Context) -> int:
+            with jobs.transaction() as tx:
+                ctx.complete(results.pop(0), connection=tx)
+            return 0
+
+        @jobs.task
+        def careful(ctx: Context) -> int:
+            with pytest.raises(InvalidArguments), jobs.transaction() as tx:
+                ctx.complete("7", connection=tx)
+            return 8
+
+        made = [number.enqueue() for _ in range(3)] + [careful.enqueue()]
+        jobs.drain(concurrency=1)
+        found = [jobs.get(job) for job in made]
+        wrong = "INVALID_OUTPUT:WRONG_TYPE"
+        assert [job.error_code for job in found] == [wrong, "INVALID_OUTPUT:NOT_JSON", None, None]
+        assert [(job.attempt, job.result) for job in found] == [(1, None), (1, None), (1, 7), (1, 8)]
+        assert found[0].error_detail == (
+            "number: the result is a value that does not fit its annotation: Expected `int`, got `str`"
         )
 
     @pytest.mark.parametrize(

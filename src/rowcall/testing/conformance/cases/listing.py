@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from rowcall import Fail, InvalidOption, Job, JobNotFound, Rowcall
+from rowcall import Fail, InvalidOption, Job, JobCancelled, JobNotFound, Rowcall
 from rowcall.operations.arguments import JobFilter
 from rowcall.store.jobs import pages
 from rowcall.testing.clock import FakeClock
@@ -179,6 +179,13 @@ class TestListing:
         with pytest.raises(InvalidOption, match=said):
             jobs.list(**chosen)  # type: ignore[arg-type]
 
+    def test_a_payload_that_is_nested_too_deeply_is_refused(self, jobs: Rowcall) -> None:
+        payload: dict[str, object] = {"a": 1}
+        for _ in range(5000):
+            payload = {"a": payload}
+        with pytest.raises(InvalidOption, match="payload is nested too deeply"):
+            jobs.list(payload=payload)
+
     def test_counts_by_state_and_queue(self, jobs: Rowcall, clock: FakeClock) -> None:
         for _ in range(3):
             jobs.enqueue("send", queue="mail")
@@ -246,6 +253,19 @@ class TestActOnAll:
         assert jobs.delete(type="send") == 2
         assert jobs.list().jobs == []
         assert second.id
+
+    def test_a_limit_counts_the_jobs_that_change(self, jobs: Rowcall) -> None:
+        ids = [jobs.enqueue("part").id for _ in range(4)]
+        jobs.enqueue("whole", after=ids[2:])
+        assert jobs.delete(type="part", limit=2) == 2  # the newest ones are needed
+        assert [job.id for job in jobs.list(type="part", order="oldest")] == ids[2:]
+        jobs.enqueue("part", priority=-1)
+        running = jobs.claim("hand", limit=2)
+        assert jobs.cancel(type="part", status="running", limit=1) == 1
+        assert jobs.cancel(type="part", status="running", limit=1) == 1
+        for job in running:
+            with pytest.raises(JobCancelled):
+                jobs.heartbeat(job)
 
     def test_more_than_fit_into_one_transaction(self, jobs: Rowcall) -> None:
         @jobs.task

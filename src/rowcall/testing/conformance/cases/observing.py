@@ -11,7 +11,7 @@ import pytest
 from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.steps import Write
-from rowcall.store.counts import folding
+from rowcall.store.counts import folding, questions
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
@@ -299,6 +299,21 @@ class TestQuestions:
         assert jobs.failing() == []
         assert [one.attempts for one in jobs.failing(window=7200)] == [3]
 
+    def test_of_very_many_jobs_that_wait_for_a_retry_some_are_counted(
+        self, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for kind in ("send", "send", "send", "post"):
+            jobs.enqueue(kind)
+        for job in jobs.claim("hand", limit=4):
+            jobs.fail(job, "API:DOWN" if job.type == "send" else "API:SLOW", f"of {job.id}")
+        monkeypatch.setattr(questions, "MOST_WAITING_COUNTED", 4)
+        monkeypatch.setattr(questions, "FEWEST_WAITING_COUNTED", 1)
+        down, slow = jobs.failing()
+        assert (down.error_code, down.attempts, down.waiting, down.more_waiting) == ("API:DOWN", 3, 2, True)
+        assert (slow.error_code, slow.waiting, slow.more_waiting, slow.sample) == ("API:SLOW", 1, False, "of 4")
+        (down,) = jobs.failing(error_code="API:DOWN")  # the only group
+        assert (down.waiting, down.more_waiting) == (3, False)
+
     def test_wrong_questions_about_errors_are_refused(self, jobs: Rowcall) -> None:
         for wrong in (
             {"window": 0},
@@ -310,3 +325,33 @@ class TestQuestions:
         ):
             with pytest.raises(InvalidOption, match=next(iter(wrong))):
                 jobs.failing(**wrong)
+
+
+class TestActivity:
+    def test_what_happened_is_counted_by_period(self, jobs: Rowcall, clock: FakeClock) -> None:
+        for _ in range(3):
+            jobs.enqueue("send", max_attempts=2)
+        done, broken, _ = jobs.claim("hand", limit=3)
+        jobs.complete(done)
+        jobs.fail(broken, "A:B", "no")
+        clock.advance(600)
+        jobs.enqueue("send")
+        for _ in range(2):
+            activity = jobs.activity(window=3600)
+            assert (activity.span, len(activity.periods)) == (60, 60)
+            assert [one.arrived for one in activity.periods if one.arrived] == [3, 1]
+            (first,) = [one for one in activity.periods if one.arrived == 3]
+            assert (first.succeeded, first.retried, first.failed) == (1, 1, 0)
+            assert activity.periods[-1].arrived == 1
+            assert {code: sum(counts) for code, counts in activity.errors.items()} == {"A:B": 1}
+            fold(jobs)
+
+    def test_it_has_at_most_60_periods(self, jobs: Rowcall) -> None:
+        jobs.enqueue("send")
+        for window in (60, 3600, 86_400, 7 * 86_400, 30 * 86_400):
+            activity = asyncio.run(jobs.aactivity(window=window))
+            assert len(activity.periods) <= 60
+            assert sum(one.arrived or 0 for one in activity.periods) == 1
+            assert activity.span * len(activity.periods) >= window - activity.span
+        with pytest.raises(InvalidOption, match="window must be from 1 second to 30 days"):
+            jobs.activity(window=31 * 86_400)

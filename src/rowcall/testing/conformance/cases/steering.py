@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowcall import Fail, InvalidArguments, InvalidOption, Job, JobNotFound, Rowcall, Status, WrongState
+from rowcall import Fail, InvalidArguments, InvalidOption, Job, JobNotFound, Limit, Rowcall, Status, WrongState
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store, all_rows
 
@@ -102,6 +102,27 @@ class TestReschedule:
         assert jobs.edit(job, tags=[]).tags == ()
         assert jobs.drain(queues=["vip"]).succeeded == 1
         assert jobs.get(job).result == "hello Bob"
+
+    def test_an_edit_of_arguments_keeps_the_key_and_the_limits_of_the_enqueue(self, jobs: Rowcall) -> None:
+        @jobs.task(key=lambda user, day=1: f"user-{user}", limit=Limit("users", concurrency=1, by="user"))
+        def index(user: int, day: int = 1) -> None: ...
+
+        job = index.enqueue(1)
+        with pytest.raises(InvalidOption, match="key cannot be changed: these arguments have the key 'user-2'"):
+            jobs.edit(job, {"user": 2})
+        assert jobs.edit(job, {"user": 1, "day": 2}).key == "user-1"
+
+        @jobs.task(limit=Limit("mailboxes", concurrency=1, by="box"))
+        def send(box: str) -> None: ...
+
+        usual, other = send.enqueue("a"), send.using(limit=Limit("slow", concurrency=1)).enqueue("a")
+        for edited in (usual, other):
+            jobs.edit(edited, {"box": "b"})
+        send.enqueue("b")
+        running = jobs.claim("hand", limit=10)
+        assert [one.id for one in running] == [job.id, usual.id, other.id]  # the third of box b is held
+        send.using(limit=Limit("slow", concurrency=1)).enqueue("z")
+        assert jobs.claim("hand", limit=10) == []
 
     def test_an_edit_that_is_refused_changes_nothing(self, jobs: Rowcall) -> None:
         @jobs.task

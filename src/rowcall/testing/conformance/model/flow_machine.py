@@ -262,7 +262,7 @@ class FlowMachine(QueueMachine):
         assert all(waits.values())
 
     @invariant()
-    def a_job_says_who_waits_for_it_and_why_it_waits(self) -> None:
+    def a_job_says_who_waits_for_whom_and_why_and_is_found(self) -> None:
         """One job after the other, one at each step: a server takes its time."""
         if not self.model.jobs:
             return
@@ -276,6 +276,15 @@ class FlowMachine(QueueMachine):
             for wait in its_ties.waits
             if wait.blocker_id == (chain_id if wait.of_chain else job_id)
         )
+        assert {(one.id, one.is_chain, one.open) for one in self.jobs.blockers(job_id)} == {
+            (wait.blocker_id, wait.of_chain, wait.state == "open") for wait in ties.waits
+        }
+        alike = [other for other, its_ties in self.model.ties.items() if its_ties.key == ties.key]
+        if ties.key is not None:
+            assert [one.id for one in self.jobs.list(type="work", key=ties.key).jobs] == sorted(alike, reverse=True)
+        if ties.chain_id is not None:
+            steps = self.model.steps(ties.chain_id)
+            assert [one.id for one in self.jobs.list(chain=ties.chain_id, order="oldest").jobs] == sorted(steps)
         why = self.jobs.why(job_id)
         assert (why.status, why.job_id) == (job.status, job_id)
         assert (why.reason == "blocked") == (job.status == "blocked")

@@ -272,7 +272,7 @@ class ModelFlowQueue(ModelQueue):
 
     def room(self, limit: str) -> int:
         """How many more may run under a limit."""
-        return self._limits[limit] - sum(self.ties[job.id].limit == limit for job in self._running())
+        return self._limits[limit] - sum(self.ties[job.id].limit == limit for job in self.running_jobs())
 
     def will_be_ready(self, queue: str) -> bool:
         now = self._now()

@@ -25,7 +25,7 @@ from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
 from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.model.rows import compare, model_attempts, model_row, stored_attempts, stored_row
 from rowcall.testing.conformance.store import Store
-from rowcall.testing.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
+from rowcall.testing.conformance.worker_parts import CONCURRENCY, LEASE_SECONDS, StoreWorker, watcher
 
 T = TypeVar("T")
 
@@ -334,6 +334,16 @@ class QueueMachine(RuleBasedStateMachine):
         in_the_table = sum(len(job.past) for job in self.model.jobs.values())
         assert self._count("rowcall_attempt") == in_the_table
         self._leases_never_fall(stored)
+
+    @invariant()
+    def workers_tell_running_jobs_from_buffered_ones(self) -> None:
+        """A worker starts what it has slots for, whether its rows say so or not."""
+        expected = {}
+        for worker in self.workers:
+            held = [job.id for job in self.model.running_jobs() if job.running().worker == worker.name]
+            running = min(len(held), max(CONCURRENCY, sum(map(self.model.is_started, held))))
+            expected[worker.name] = (running, len(held) - running)
+        assert {one.name: (one.running, one.buffered) for one in self.jobs.workers()} == expected
 
     def _attempts_to_compare(self, stored: dict[int, Job]) -> list[int]:
         return list(stored)

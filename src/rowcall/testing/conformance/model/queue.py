@@ -150,17 +150,17 @@ class ModelQueue:
     # owners that are gone
 
     def recover_dead_workers(self) -> int:
-        gone = [job for job in self._running() if job.lease is None and job.running().worker in self.dead_workers]
+        gone = [job for job in self.running_jobs() if job.lease is None and job.running().worker in self.dead_workers]
         return self._lose(gone)
 
     def expiring_leases(self) -> list[datetime]:
-        return [job.lease_until for job in self._running() if job.lease_until is not None]
+        return [job.lease_until for job in self.running_jobs() if job.lease_until is not None]
 
     def recover_expired_leases(self) -> int:
         now = self._now()
-        return self._lose([job for job in self._running() if job.lease_until and job.lease_until <= now])
+        return self._lose([job for job in self.running_jobs() if job.lease_until and job.lease_until <= now])
 
-    def _running(self) -> list[ModelJob]:
+    def running_jobs(self) -> list[ModelJob]:
         return [job for job in self.jobs.values() if job.status == "running"]
 
     def _lose(self, jobs: list[ModelJob]) -> int:

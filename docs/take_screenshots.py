@@ -1,0 +1,114 @@
+"""Take the screenshots of docs/screenshots: `make screenshots`. It needs Chromium (Debian: apt-get install chromium).
+
+A simulated clock lets a shop work for a day; then the dashboard is served, and Chromium looks at it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rowcall import Access, Rowcall
+from rowcall.app import queue_of
+from rowcall.http.serve import server_of
+from rowcall.http.settings import settings
+from rowcall.testing import FakeClock, eventually
+
+FOLDER = Path(__file__).with_name("screenshots")
+HOURS = 26
+ERRORS = {
+    "charge_card": ("PAYMENT:DECLINED", "the card was declined by the issuer (insufficient_funds)", 0.12),
+    "deliver_webhook": ("HTTP:503", "https://hooks.example.com/orders answered 503 Service Unavailable", 0.25),
+    "send_email": ("SMTP:MAILBOX_FULL", "552 5.2.2 the mailbox is full", 0.02),
+    "make_thumbnail": ("IMAGE:UNREADABLE", "cannot identify image file IMG_20391.heic", 0.03),
+    "sync_crm": ("RATE_LIMIT:CRM", "429 Too Many Requests, retry after 12 s", 0.06),
+}
+QUEUES = {"charge_card": "payments", "deliver_webhook": "webhooks", "send_email": "mail", "make_thumbnail": "media"}
+
+
+def enqueue(jobs: Rowcall, chance: random.Random) -> None:
+    number = chance.randint(1000, 9999)
+    task = chance.choices(list(ERRORS), [20, 12, 40, 15, 13])[0]
+    arguments: dict[str, object] = {
+        "charge_card": {"customer": number, "amount_cents": number * 3, "currency": "EUR"},
+        "deliver_webhook": {"url": "https://hooks.example.com/orders", "event": "order.paid"},
+        "send_email": {"to": f"customer{number}@example.com", "template": "order_confirmed"},
+        "make_thumbnail": {"path": f"media/IMG_{number}.jpg", "size": 256},
+        "sync_crm": {"customer": number},
+    }[task]
+    jobs.enqueue(task, arguments, queue=QUEUES.get(task, "default"), max_attempts=4, tags=["order"])
+
+
+def work_a_day(path: Path) -> None:
+    """Write a day of jobs, of which some failed."""
+    chance, now = random.Random(4), datetime.now(UTC)
+    clock = FakeClock(now - timedelta(hours=HOURS))
+    with Rowcall(path, clock=clock) as jobs:
+        while (left := (now - (clock.now() or now)).total_seconds()) > 90:
+            hour = HOURS - left / 3600
+            for _ in range(int(chance.gauss(6 + 5 * math.sin(hour / 3), 2) + (20 if 17 < hour < 17.5 else 1))):
+                enqueue(jobs, chance)
+            clock.advance(chance.uniform(2, 15))
+            for job in jobs.claim(chance.choice(["web-1:4711", "web-2:5120"]), limit=40):
+                clock.advance(chance.expovariate(4))
+                code, detail, share = ERRORS[job.type]
+                if chance.random() < share * (3 if 20 < hour < 21 else 1):
+                    jobs.fail(job, code, detail)
+                else:
+                    jobs.complete(job, {"ok": True})
+            clock.advance(chance.uniform(40, 70))
+    with Rowcall(path, clock=FakeClock(now)) as jobs:
+        for number in range(60):
+            enqueue(jobs, chance)
+            jobs.enqueue("send_newsletter", {"page": number}, queue="mail", delay=600 + 60 * number)
+        for job in jobs.claim("web-1:4711", limit=4):
+            jobs.heartbeat(job)
+        jobs.pause("webhooks", actor="ann@web-1")
+
+
+def take(browser: str, url: str, name: str, height: int, *, dark: bool = False) -> None:
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    size, target = f"--window-size=1280,{height}", f"--screenshot={FOLDER / name}.png"
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=1000"]
+    subprocess.run([browser, *options, size, scheme, target, url], check=True, capture_output=True, timeout=60)
+    print(FOLDER / f"{name}.png")
+
+
+def main() -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("Chromium is missing; on Debian: apt-get install chromium")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as listener:
+        path = Path(folder, "shop.db")
+        work_a_day(path)
+        listener.bind(("127.0.0.1", 0))
+        site = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with Rowcall(path) as jobs:
+            (failed,) = jobs.list(status="failed", type="charge_card", limit=1).jobs
+            shown = settings(authorize=lambda request: Access("ann@example.com", "operate"))
+            server = server_of(queue_of(jobs), shown, "127.0.0.1", 0)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            eventually(lambda: server.started)
+            try:
+                take(browser, f"{site}/?window=24h", "overview", 1000)
+                take(browser, f"{site}/?window=24h", "overview-dark", 1000, dark=True)
+                take(browser, f"{site}/jobs", "jobs", 800)
+                take(browser, f"{site}/jobs/{failed.id}", "job", 1000)
+                take(browser, f"{site}/errors", "errors", 700)
+            finally:
+                server.should_exit = True
+                thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""Change jobs: one by its id, or all that match a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
+from rowcall.domain.job import WAITING, Job, Status
+from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.value import Value
+from rowcall.http.api.filters import BodyFilter
+from rowcall.http.endpoint import Call, Request
+from rowcall.http.problems import Problem
+from rowcall.operations import by_hand, control, inspect
+from rowcall.operations.control import UNFINISHED, BulkFilter, RetryFilter
+from rowcall.overview.matching import count_matching
+from rowcall.queue import Operation
+
+MOST_IDS = 1000
+
+
+class JobAnswer(Value, frozen=True, kw_only=True):
+    """The job after the change."""
+
+    job: Job
+
+
+class Deleted(Value, frozen=True, kw_only=True):
+    """The id of the job that was deleted."""
+
+    id: int
+
+
+class Cancelling(Request, frozen=True, kw_only=True):
+    reason: str | None = None
+
+
+class Rescheduling(Request, frozen=True, kw_only=True):
+    """When to run: at a time, or in some seconds."""
+
+    run_at: datetime | None = None
+    delay: float | None = None
+
+
+class Prioritizing(Request, frozen=True, kw_only=True):
+    priority: int
+
+
+class Completing(Request, frozen=True, kw_only=True):
+    result: object = None
+
+
+class Editing(Request, frozen=True, kw_only=True):
+    """What to change; fields that are left out stay."""
+
+    arguments: dict[str, object] | None = None
+    queue: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    delay: float | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    expires_at: datetime | None = None
+    expires_in: float | None = None
+    tags: list[str] | None = None
+
+
+async def retry_job(call: Call, id: int) -> JobAnswer:
+    """Run a finished job again."""
+    return await _changed(call, control.retry(call.queue, id, call.actor, None, {}))
+
+
+async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:
+    """Cancel a waiting job, or ask a running one to end."""
+    return await _changed(call, control.cancel(call.queue, id, body.reason, call.actor, None, {}))
+
+
+async def delete_job(call: Call, id: int) -> Deleted:
+    """Delete a job that is not running, with its history."""
+    await call.write(control.delete(call.queue, id, None, {}))
+    return Deleted(id=id)
+
+
+async def reschedule_job(call: Call, id: int, body: Rescheduling) -> JobAnswer:
+    """Change when a waiting job runs."""
+    operation = control.reschedule(call.queue, id, body.run_at, body.delay, call.actor, None, {})
+    return await _changed(call, operation)
+
+
+async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer:
+    """Change the priority of a job within its queue."""
+    return await _changed(call, control.set_priority(call.queue, id, body.priority, call.actor, None, {}))
+
+
+async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
+    """Complete a waiting job without running it."""
+    await call.write(by_hand.complete(call.queue, id, body.result, None, call.actor, None))
+    return JobAnswer(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))))
+
+
+async def edit_job(call: Call, id: int, body: Editing) -> JobAnswer:
+    """Change the arguments, tags or options of a waiting job."""
+    options = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
+    arguments = options.pop("arguments", None)
+    return await _changed(call, control.edit(call.queue, id, arguments, call.actor, None, options))  # type: ignore[arg-type]
+
+
+async def _changed(call: Call, operation: Operation[Job | int] | Operation[Job]) -> JobAnswer:
+    job = await call.write(operation)
+    assert isinstance(job, Job)
+    return JobAnswer(job=call.scrubbed(job))
+
+
+# all that match, or several
+
+
+class Refused(Value, frozen=True, kw_only=True):
+    """A job that could not be changed, and why."""
+
+    id: int
+    error: str
+
+
+class Changed(Value, frozen=True, kw_only=True):
+    """How many jobs were changed; with `dry_run`, how many match now. If `exact` is false, there may be more."""
+
+    count: int
+    exact: bool = True
+    dry_run: bool = False
+    refused: list[Refused] = msgspec.field(default_factory=list)
+
+
+class Bulk(Request, frozen=True, kw_only=True):
+    """The jobs to change: by their ids, or all that match a filter, and then at most `limit` of them.
+
+    With `dry_run` they are only counted. `all` is required if every job may match.
+    """
+
+    filter: BodyFilter = BodyFilter()
+    ids: list[int] | None = None
+    limit: int | None = None
+    all: bool | None = None
+    dry_run: bool = False
+
+
+class BulkRetry(Bulk, frozen=True, kw_only=True):
+    """`rate` is how many jobs become due per second."""
+
+    rate: float | None = None
+
+
+class BulkCancel(Bulk, frozen=True, kw_only=True):
+    reason: str | None = None
+
+
+class BulkReschedule(Bulk, frozen=True, kw_only=True):
+    run_at: datetime | None = None
+    delay: float | None = None
+
+
+class BulkPriority(Bulk, frozen=True, kw_only=True):
+    priority: int
+
+
+async def retry_jobs(call: Call, body: BulkRetry) -> Changed:
+    """Run all jobs again that match; failed ones, unless the filter names states."""
+
+    def retry(job: int | None, chosen: RetryFilter) -> Operation[Job | int]:
+        return control.retry(call.queue, job, call.actor, None, chosen)
+
+    rate: RetryFilter = {} if body.rate is None else {"rate": body.rate}
+    return await _bulk(call, body, (Status.FAILED,), retry, rate)
+
+
+async def cancel_jobs(call: Call, body: BulkCancel) -> Changed:
+    """Cancel all waiting jobs that match, and ask the running ones to end."""
+
+    def cancel(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
+        return control.cancel(call.queue, job, body.reason, call.actor, None, chosen)
+
+    return await _bulk(call, body, UNFINISHED, cancel)
+
+
+async def delete_jobs(call: Call, body: Bulk) -> Changed:
+    """Delete all jobs that match, are not running, and that no other job waits for."""
+
+    def delete(job: int | None, chosen: BulkFilter) -> Operation[int | None]:
+        return control.delete(call.queue, job, None, chosen)
+
+    return await _bulk(call, body, sources(Move.DELETE), delete)
+
+
+async def reschedule_jobs(call: Call, body: BulkReschedule) -> Changed:
+    """Change when all waiting jobs run that match."""
+
+    def reschedule(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
+        return control.reschedule(call.queue, job, body.run_at, body.delay, call.actor, None, chosen)
+
+    return await _bulk(call, body, WAITING, reschedule)
+
+
+async def set_jobs_priority(call: Call, body: BulkPriority) -> Changed:
+    """Change the priority of all jobs that match and have not finished."""
+
+    def set_priority(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
+        return control.set_priority(call.queue, job, body.priority, call.actor, None, chosen)
+
+    return await _bulk(call, body, UNFINISHED, set_priority)
+
+
+async def _bulk(
+    call: Call,
+    body: Bulk,
+    statuses: Sequence[Status],
+    act: Callable[[int | None, Any], Operation[Any]],
+    more: RetryFilter | None = None,
+) -> Changed:
+    """Act on each of the ids, or on all that match. `statuses` are meant unless the filter names some."""
+    chosen = {**body.filter.given(), "limit": body.limit, "all": body.all, **(more or {})}
+    if body.ids is not None and len(body.ids) > MOST_IDS:
+        raise Problem(422, "Invalid value", f"ids must have at most {MOST_IDS:,} entries, got {len(body.ids):,}")
+    if body.dry_run:
+        return await count(call, body, statuses)
+    if body.ids is not None:
+        return await _each(call, body, act)
+    return Changed(count=await call.write(act(None, chosen)))
+
+
+async def count(call: Call, body: Bulk, statuses: Sequence[Status]) -> Changed:
+    """Count the jobs that an action would change."""
+    if body.ids is not None:
+        return Changed(count=len(set(body.ids)), dry_run=True)
+    given = {**body.filter.given(), "limit": body.limit}
+    matching = await call.read(count_matching(call.queue, given, statuses))
+    return Changed(count=matching.jobs, exact=matching.exact, dry_run=True)
+
+
+async def _each(call: Call, body: Bulk, act: Callable[[int | None, Any], Operation[Any]]) -> Changed:
+    ids = list(dict.fromkeys(body.ids or ()))
+    refused = []
+    for job_id in ids:
+        try:
+            await call.write(act(job_id, {}))
+        except (StoreUnavailable, InvalidOption):
+            raise  # the other jobs would fail alike
+        except RowcallError as error:
+            refused.append(Refused(id=job_id, error=str(error)))
+    return Changed(count=len(ids) - len(refused), refused=refused)

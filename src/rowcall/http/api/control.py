@@ -1,0 +1,143 @@
+"""Queues, tasks, schedules and workers."""
+
+from __future__ import annotations
+
+from rowcall.domain.job import EVERY_QUEUE, Job, Pace, Paused, Pruned, Schedule, WorkerInfo, paused_by
+from rowcall.domain.value import Value
+from rowcall.http.api.questions import WindowQuery
+from rowcall.http.endpoint import Call, Request
+from rowcall.operations import control, inspect, retention, schedules, stats
+from rowcall.overview.liveness import Liveness, liveness_of, time_now
+
+
+class QueueState(Value, frozen=True, kw_only=True):
+    """A queue: its jobs by state, how long the oldest one waits in seconds, its recent rates, and its pause."""
+
+    name: str
+    by_status: dict[str, int]
+    oldest_waiting: float | None
+    pace: Pace
+    paused: Paused | None
+
+
+class Queues(Value, frozen=True, kw_only=True):
+    """All queues that have jobs or are paused. `paused` is the pause of every queue, if there is one."""
+
+    queues: list[QueueState]
+    paused: Paused | None
+
+
+async def list_queues(call: Call, query: WindowQuery) -> Queues:
+    """List the queues, with their depths and rates."""
+    found = await call.read(stats.stats(call.queue, query.window))
+    names = {*found.by_queue, *(one.name for one in found.paused if one.kind == "queue")} - {EVERY_QUEUE}
+    every = next((one for one in found.paused if (one.kind, one.name) == ("queue", EVERY_QUEUE)), None)
+    none = dict.fromkeys(found.by_status, 0)
+    queues = [
+        QueueState(
+            name=name,
+            by_status=found.by_queue.get(name, none),
+            oldest_waiting=found.oldest_waiting_by_queue.get(name),
+            pace=found.pace_by_queue.get(name, Pace()),
+            paused=paused_by(name, "", [one for one in found.paused if one.name == name]),
+        )
+        for name in sorted(names)
+    ]
+    return Queues(queues=queues, paused=every)
+
+
+class Resumed(Value, frozen=True, kw_only=True):
+    """Whether it was paused before."""
+
+    was_paused: bool
+
+
+async def pause_queue(call: Call, name: str) -> Paused:
+    """Start no more jobs of a queue; `*` is every queue."""
+    return await call.write(control.pause(call.queue, name, None, call.actor))
+
+
+async def resume_queue(call: Call, name: str) -> Resumed:
+    """Resume a queue; `*` ends the pause of every queue."""
+    return Resumed(was_paused=await call.write(control.resume(call.queue, name, None, call.actor)))
+
+
+async def pause_task(call: Call, name: str) -> Paused:
+    """Start no more jobs of a task."""
+    return await call.write(control.pause(call.queue, None, name, call.actor))
+
+
+async def resume_task(call: Call, name: str) -> Resumed:
+    """Resume a task."""
+    return Resumed(was_paused=await call.write(control.resume(call.queue, None, name, call.actor)))
+
+
+class Schedules(Value, frozen=True, kw_only=True):
+    """All schedules, by name."""
+
+    schedules: list[Schedule]
+
+
+class ScheduleAnswer(Value, frozen=True, kw_only=True):
+    """The schedule after the change."""
+
+    schedule: Schedule
+
+
+class ScheduledJob(Value, frozen=True, kw_only=True):
+    """The job that was enqueued."""
+
+    job: Job
+
+
+async def list_schedules(call: Call) -> Schedules:
+    """List the schedules."""
+    return Schedules(schedules=call.all_scrubbed(await call.read(schedules.list_schedules(call.queue, unwritten=True))))
+
+
+async def run_schedule(call: Call, name: str) -> ScheduledJob:
+    """Enqueue one more job of a schedule."""
+    return ScheduledJob(job=call.scrubbed(await call.write(schedules.run_schedule_now(call.queue, name, call.actor))))
+
+
+async def pause_schedule(call: Call, name: str) -> ScheduleAnswer:
+    """Let a schedule enqueue no jobs until it is resumed."""
+    schedule = await call.write(schedules.pause_schedule(call.queue, name, call.actor))
+    return ScheduleAnswer(schedule=call.scrubbed(schedule))
+
+
+async def resume_schedule(call: Call, name: str) -> ScheduleAnswer:
+    """Resume a schedule, with its next time from now."""
+    schedule = await call.write(schedules.resume_schedule(call.queue, name, call.actor))
+    return ScheduleAnswer(schedule=call.scrubbed(schedule))
+
+
+class WorkerState(Value, frozen=True, kw_only=True):
+    """A worker, and whether it is alive."""
+
+    worker: WorkerInfo
+    state: Liveness
+
+
+class Workers(Value, frozen=True, kw_only=True):
+    """The registered workers."""
+
+    workers: list[WorkerState]
+
+
+async def list_workers(call: Call) -> Workers:
+    """List the worker processes that are registered now."""
+    found = await call.read(inspect.workers(call.queue))
+    now = await call.read(time_now(call.queue))
+    return Workers(workers=[WorkerState(worker=worker, state=liveness_of(worker, now)) for worker in found])
+
+
+class Pruning(Request, frozen=True, kw_only=True):
+    """With `dry_run`, jobs are only counted."""
+
+    dry_run: bool = False
+
+
+async def prune(call: Call, body: Pruning) -> Pruned:
+    """Delete finished jobs whose retention has passed."""
+    return await call.write(retention.prune(call.queue, dry_run=body.dry_run))

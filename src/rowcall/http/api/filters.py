@@ -1,0 +1,60 @@
+"""Which jobs are meant: the filters of `jobs.list`, in a query or in a body."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from rowcall.http.endpoint import Request
+from rowcall.http.problems import Problem
+from rowcall.operations.arguments import JobFilter
+
+
+class Chosen(Request, frozen=True, kw_only=True):
+    """Filters, all of which a job has to match."""
+
+    status: list[str] | None = None
+    queue: str | None = None
+    type: str | None = None
+    tag: str | None = None
+    key: str | None = None
+    chain: int | None = None
+    worker: str | None = None
+    error_code: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
+
+    def given(self) -> JobFilter:
+        """Return the filters that are given."""
+        names = JobFilter.__annotations__.keys() & set(self.__struct_fields__)
+        found = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if isinstance(found.get("payload"), str):
+            found["payload"] = object_of(found["payload"])
+        return found  # type: ignore[return-value]
+
+
+class JobsQuery(Chosen, frozen=True, kw_only=True):
+    """Filters as query parameters; `payload` is a JSON object with values of arguments."""
+
+    payload: str | None = None
+    order: Literal["newest", "oldest"] = "newest"
+    limit: int = 50
+    cursor: str | None = None
+
+
+class BodyFilter(Chosen, frozen=True, kw_only=True):
+    """Filters in a body."""
+
+    payload: dict[str, object] | None = None
+
+
+def object_of(text: str) -> dict[str, object]:
+    """Return the values of arguments that a filter names."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.DecodeError:
+        raise Problem(422, "Invalid value", 'payload must be a JSON object such as {"customer": 7}') from None

@@ -1,0 +1,125 @@
+"""Read and enqueue jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
+from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
+from rowcall.domain.value import Value
+from rowcall.http.api.filters import JobsQuery
+from rowcall.http.endpoint import Call, Request
+from rowcall.http.problems import Problem
+from rowcall.operations import enqueue, inspect
+from rowcall.operations.enqueue import Bound
+from rowcall.overview import waiting
+
+MOST_DEPENDENTS = 100
+MOST_ENQUEUED = 1000
+LONGEST_PAGE = 200
+IDEMPOTENT_SECONDS = 24 * 3600.0
+
+
+async def list_jobs(call: Call, query: JobsQuery) -> Page:
+    """List jobs that match, a page at a time."""
+    if not 1 <= query.limit <= LONGEST_PAGE:
+        raise Problem(422, "Invalid value", f"limit must be from 1 to {LONGEST_PAGE}, got {query.limit}")
+    operation = inspect.list_jobs(call.queue, query.order, query.limit, query.cursor, None, query.given())
+    page = await call.read(operation)
+    return msgspec.structs.replace(page, jobs=call.all_scrubbed(page.jobs))
+
+
+class JobDetail(Value, frozen=True, kw_only=True):
+    """A job, why it waits, and its history."""
+
+    job: Job
+    why: Why
+    attempts: list[Attempt]
+    blockers: list[BlockedBy]
+    dependents: list[Dependent]
+    timeline: list[Event]
+
+
+async def get_job(call: Call, id: int) -> JobDetail:
+    """Return everything about one job. A large payload or result is a reference."""
+    queue = call.queue
+    return JobDetail(
+        job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
+        why=call.scrubbed(await call.read(waiting.why(queue, id))),
+        attempts=call.all_scrubbed(await call.read(inspect.attempts(queue, id))),
+        blockers=await call.read(inspect.blockers(queue, id)),
+        dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
+        timeline=call.all_scrubbed(await call.read(inspect.timeline(queue, id))),
+    )
+
+
+class NewJob(Request, frozen=True, kw_only=True):
+    """A call of a task by its name, and its options."""
+
+    task: str
+    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+    queue: str | None = None
+    priority: int | None = None
+    delay: float | None = None
+    run_at: datetime | None = None
+    max_attempts: int | None = None
+    timeout: float | None = None
+    expires_in: float | None = None
+    expires_at: datetime | None = None
+    tags: list[str] | None = None
+    key: str | None = None
+    key_scope: Literal["active", "any"] | None = None
+    key_window: float | None = None
+    on_duplicate: Literal["return", "replace", "raise"] | None = None
+    after: list[int] | None = None
+
+
+class EnqueueBody(NewJob, frozen=True, kw_only=True):
+    """One job, or several as `jobs`, which are written in one transaction."""
+
+    task: str = ""
+    jobs: list[NewJob] | None = None
+
+
+class Enqueued(Value, frozen=True, kw_only=True):
+    """The jobs that were written, in the order of the request."""
+
+    jobs: list[Job]
+
+
+async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
+    """Enqueue one or more jobs by the names of their tasks, all of them or none.
+
+    With an `Idempotency-Key` header, a repeated request within 24 hours returns the jobs of the first one.
+    """
+    given = [body] if body.jobs is None else body.jobs
+    if not 1 <= len(given) <= MOST_ENQUEUED:
+        raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(given):,}")
+    calls = [_bound(call, number, new) for number, new in enumerate(given)]
+    jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
+    if call.idempotency_key is not None:
+        _check_same(call, calls, jobs)
+    return Enqueued(jobs=call.all_scrubbed(jobs))
+
+
+def _bound(call: Call, number: int, new: NewJob) -> Bound:
+    options = {name: getattr(new, name) for name in ENQUEUE_OPTIONS if getattr(new, name, None) is not None}
+    if call.idempotency_key is not None:
+        if new.key is not None:
+            raise Problem(422, "Invalid value", "key cannot be combined with the header Idempotency-Key")
+        key = f"idempotency:{number}:{call.idempotency_key}"
+        options |= {"key": key, "key_scope": "any", "key_window": IDEMPOTENT_SECONDS, "on_duplicate": "return"}
+    return enqueue.bind_by_name(call.queue, new.task, new.arguments, checked(options, ENQUEUE_OPTIONS))
+
+
+def _check_same(call: Call, calls: list[Bound], jobs: list[Job]) -> None:
+    """Refuse a repeated key with other arguments. Large ones are references, and are not compared."""
+    for bound, job in zip(calls, jobs, strict=True):
+        is_large = len(bound.payload) > call.queue.blobs.inline_length
+        if job.duplicate and not is_large and msgspec.json.decode(bound.payload) != job.payload:
+            raise Problem(
+                422, "Idempotency-Key reused", f"job {job.id} was enqueued with this key, and other arguments"
+            )

@@ -1,0 +1,116 @@
+"""The OpenAPI 3.1 document, made from the table of endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rowcall.domain.config import VERSION
+from rowcall.domain.value import Value
+from rowcall.http.endpoint import Endpoint, Request
+from rowcall.http.problems import MEDIA_TYPE
+
+Json = dict[str, Any]
+_REFERENCE = "#/components/schemas/{name}"
+_PROBLEM: Json = {
+    "type": "object",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+    "required": ["type", "title", "status"],
+}
+
+
+def document(endpoints: Iterable[Endpoint], base: str) -> Json:
+    """Return the document. `base` is the prefix that the app is mounted at."""
+    listed = list(endpoints)
+    kinds = [kind for one in listed for kind in (one.answer, one.body) if kind is not None]
+    _, components = msgspec.json.schema_components(
+        list(dict.fromkeys(kinds)), schema_hook=_any, ref_template=_REFERENCE
+    )
+    _drop_hidden(components)
+    paths: Json = {}
+    for one in listed:
+        paths.setdefault(f"/api{one.template}", {})[one.method.lower()] = _operation(one)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Rowcall", "version": VERSION, "description": "Background jobs, as an HTTP API."},
+        "servers": [{"url": base or "/"}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {**components, "Problem": _PROBLEM},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _any(kind: type) -> Json:
+    """Return the schema of `object`, which is any value."""
+    return {"description": "Any value"}
+
+
+def _operation(endpoint: Endpoint) -> Json:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _schema(kind)}
+        for name, kind in endpoint.parameters.items()
+    ]
+    if endpoint.query is not None:
+        parameters += _query_parameters(endpoint.query)
+    summary, _, more = endpoint.summary.partition("\n")
+    found: Json = {
+        "operationId": endpoint.name,
+        "summary": summary,
+        "tags": [endpoint.path.split("/")[1]],
+        "parameters": parameters,
+        "responses": {
+            str(endpoint.status): {
+                "description": "Done",
+                "content": {"application/json": {"schema": _schema(endpoint.answer)}},
+            },
+            "default": {
+                "description": "A problem",
+                "content": {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(name="Problem")}}},
+            },
+        },
+    }
+    if more.strip():
+        found["description"] = " ".join(more.split())
+    if endpoint.body is not None:
+        required = any(field.required for field in msgspec.structs.fields(endpoint.body))
+        found["requestBody"] = {
+            "required": required,
+            "content": {"application/json": {"schema": _schema(endpoint.body)}},
+        }
+    if endpoint.name == "enqueue_jobs":
+        found["parameters"].append(
+            {"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}}
+        )
+    return found
+
+
+def _query_parameters(kind: type[Request]) -> list[Json]:
+    fields = msgspec.json.schema(kind, schema_hook=_any, ref_template=_REFERENCE)["$defs"][kind.__name__]["properties"]
+    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
+
+
+def _schema(kind: type) -> Json:
+    (schema,), _ = msgspec.json.schema_components([kind], schema_hook=_any, ref_template=_REFERENCE)
+    return schema
+
+
+def _drop_hidden(components: Json) -> None:
+    """Remove the fields that answers never have."""
+    for kind in _values_below(Value):
+        for name in kind._hidden:
+            if kind.__name__ in components:
+                components[kind.__name__]["properties"].pop(name, None)
+
+
+def _values_below(kind: type[Value]) -> list[type[Value]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in _values_below(child))]

@@ -1,0 +1,69 @@
+"""The questions of the person on call: how many, how fast, what fails, what is stuck, what is kept."""
+
+from __future__ import annotations
+
+from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.value import Value
+from rowcall.http.endpoint import Call, Request
+from rowcall.operations import stats
+from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
+
+
+class WindowQuery(Request, frozen=True, kw_only=True):
+    """`window` is the period of rates, in seconds."""
+
+    window: float = DEFAULT_WINDOW_SECONDS
+
+
+class ErrorsQuery(WindowQuery, frozen=True, kw_only=True):
+    """Errors of one task, or with one code; one that ends with `*` matches all that begin so."""
+
+    type: str | None = None
+    error_code: str | None = None
+    limit: int = 20
+
+
+class LimitQuery(Request, frozen=True, kw_only=True):
+    """`limit` is the highest number of entries."""
+
+    limit: int = 20
+
+
+class Errors(Value, frozen=True, kw_only=True):
+    """Failed jobs by error code, and what fails now."""
+
+    errors: list[ErrorGroup]
+    failing: list[Failing]
+
+
+class Stuck(Value, frozen=True, kw_only=True):
+    """Running jobs, longest without a heartbeat first."""
+
+    jobs: list[InProgress]
+
+
+async def get_stats(call: Call, query: WindowQuery) -> Stats:
+    """Count jobs by state, queue and task, with recent rates and percentiles."""
+    return await call.read(stats.stats(call.queue, query.window))
+
+
+async def get_errors(call: Call, query: ErrorsQuery) -> Errors:
+    """Group failed jobs by error code, and attempts that failed within the window."""
+    groups = await call.read(stats.top_errors(call.queue, query.limit, query.type, query.error_code))
+    failing = await call.read(stats.failing(call.queue, query.window, query.type, query.error_code, query.limit))
+    return Errors(errors=call.all_scrubbed(groups), failing=call.all_scrubbed(failing))
+
+
+async def get_stuck(call: Call, query: LimitQuery) -> Stuck:
+    """List running jobs, longest without a heartbeat first."""
+    return Stuck(jobs=call.all_scrubbed(await call.read(stats.stuck(call.queue, query.limit))))
+
+
+async def get_retries(call: Call) -> Retries:
+    """Count jobs by the number of their attempts."""
+    return await call.read(stats.retries(call.queue))
+
+
+async def get_retention(call: Call) -> RetentionReport:
+    """Return which finished jobs are kept, for how long, and what the next prune deletes."""
+    return await call.read(stats.retention(call.queue))

@@ -1,0 +1,40 @@
+"""The table of the API: every endpoint, from which routes, forms and the OpenAPI document are made."""
+
+from __future__ import annotations
+
+from rowcall.http.api import actions, control, jobs, questions
+from rowcall.http.endpoint import Endpoint
+
+ENDPOINTS = (
+    Endpoint("GET", "/jobs", jobs.list_jobs),
+    Endpoint("POST", "/jobs", jobs.enqueue_jobs, status=201),
+    Endpoint("POST", "/jobs/retry", actions.retry_jobs),
+    Endpoint("POST", "/jobs/cancel", actions.cancel_jobs),
+    Endpoint("POST", "/jobs/delete", actions.delete_jobs),
+    Endpoint("POST", "/jobs/reschedule", actions.reschedule_jobs),
+    Endpoint("POST", "/jobs/priority", actions.set_jobs_priority),
+    Endpoint("GET", "/jobs/{id}", jobs.get_job),
+    Endpoint("DELETE", "/jobs/{id}", actions.delete_job),
+    Endpoint("PATCH", "/jobs/{id}", actions.edit_job),
+    Endpoint("POST", "/jobs/{id}/retry", actions.retry_job),
+    Endpoint("POST", "/jobs/{id}/cancel", actions.cancel_job),
+    Endpoint("POST", "/jobs/{id}/reschedule", actions.reschedule_job),
+    Endpoint("POST", "/jobs/{id}/priority", actions.set_job_priority),
+    Endpoint("POST", "/jobs/{id}/complete", actions.complete_job),
+    Endpoint("GET", "/stats", questions.get_stats),
+    Endpoint("GET", "/errors", questions.get_errors),
+    Endpoint("GET", "/retries", questions.get_retries),
+    Endpoint("GET", "/stuck", questions.get_stuck),
+    Endpoint("GET", "/retention", questions.get_retention),
+    Endpoint("POST", "/prune", control.prune),
+    Endpoint("GET", "/queues", control.list_queues),
+    Endpoint("POST", "/queues/{name:path}/pause", control.pause_queue),
+    Endpoint("POST", "/queues/{name:path}/resume", control.resume_queue),
+    Endpoint("POST", "/tasks/{name:path}/pause", control.pause_task),
+    Endpoint("POST", "/tasks/{name:path}/resume", control.resume_task),
+    Endpoint("GET", "/schedules", control.list_schedules),
+    Endpoint("POST", "/schedules/{name:path}/run", control.run_schedule),
+    Endpoint("POST", "/schedules/{name:path}/pause", control.pause_schedule),
+    Endpoint("POST", "/schedules/{name:path}/resume", control.resume_schedule),
+    Endpoint("GET", "/workers", control.list_workers),
+)

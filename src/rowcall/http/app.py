@@ -1,0 +1,109 @@
+"""The ASGI app: the routes of the API, of the pages and of their forms, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from rowcall.domain.errors import RowcallError
+from rowcall.http import health
+from rowcall.http.api.openapi import document
+from rowcall.http.api.table import ENDPOINTS
+from rowcall.http.endpoint import Call, Endpoint
+from rowcall.http.guard import ACCESS, Guard, base_path, problem_response, route_path
+from rowcall.http.live import Live
+from rowcall.http.pages.routes import error_page, page_routes
+from rowcall.http.problems import Problem, problem_of
+from rowcall.http.settings import Settings
+from rowcall.queue import Queue
+
+STATIC = Path(__file__).parent / "static"
+LONGEST_IDEMPOTENCY_KEY = 200
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
+    """Return the app. It needs no lifespan, so that it can be mounted anywhere."""
+
+    async def openapi(request: Request) -> Response:
+        return JSONResponse(document(ENDPOINTS, base_path(request.scope)))
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", health.healthz),
+        Route("/readyz", health.ready(queue)),
+        Route("/metrics", health.metrics(queue)),
+        Route("/api/openapi.json", openapi),
+        *live_routes(queue, settings),
+        *(Route(f"/api{one.path}", api_route(queue, one), methods=[one.method]) for one in ENDPOINTS),
+        Mount("/static", StaticFiles(directory=STATIC)),
+        *page_routes(queue, settings),
+    ]
+    known = dict.fromkeys((Problem, RowcallError, msgspec.MsgspecError, TimeoutError), _refused)
+    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed})
+    return Guard(app, settings, queue.clock)
+
+
+def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
+    if not settings.streams:
+        return []
+    live = Live(queue)
+    return [Route("/api/events", live.events), Route("/live", live.pages)]
+
+
+def api_route(queue: Queue, endpoint: Endpoint) -> Answer:
+    async def answer(request: Request) -> Response:
+        call = Call(queue, request.scope[ACCESS], _idempotency_key(request))
+        body = await _json_body(request) if endpoint.body is not None else None
+        found = await endpoint.run(call, request.path_params, request.query_params.multi_items(), body)
+        return Response(found.to_json(), endpoint.status, media_type="application/json")
+
+    return answer
+
+
+async def _json_body(request: Request) -> object:
+    """Return the body. The type is required: a form of another site cannot have it."""
+    content = await request.body()
+    if not content:
+        return None
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "Unsupported media type", "send Content-Type: application/json")
+    try:
+        decoded: object = msgspec.json.decode(content)
+    except RecursionError:
+        raise Problem(400, "Invalid JSON", "the body is nested too deeply") from None
+    return decoded
+
+
+def _idempotency_key(request: Request) -> str | None:
+    found = request.headers.get("idempotency-key")
+    if found is not None and not (1 <= len(found) <= LONGEST_IDEMPOTENCY_KEY and found.isprintable()):
+        raise Problem(400, "Bad request", f"Idempotency-Key must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters")
+    return found
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    problem = Problem(
+        status, "Not found" if status == 404 else "Method not allowed", f"{request.method} {request.url.path}"
+    )
+    is_page = "text/html" in request.headers.get("accept", "") and not route_path(request.scope).startswith("/api/")
+    return error_page(request, problem) if is_page else problem_response(problem)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if problem_of(error) is None:
+        raise error
+    return problem_response(error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer without the details, which Starlette raises again for the server to log."""
+    return problem_response(Problem(500, "Internal server error", "the log of the server has the details"))

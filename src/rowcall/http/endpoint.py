@@ -1,0 +1,138 @@
+"""Endpoints: functions whose annotations say what a request must have and what the answer is."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from rowcall.domain.value import Value
+from rowcall.http.access import Access
+from rowcall.http.problems import Problem
+from rowcall.operations.steps import reading_within
+from rowcall.overview.scrub import V, scrubbed
+from rowcall.queue import Operation, Queue
+
+T = TypeVar("T")
+
+READ_SECONDS, ANSWER_SECONDS = 3.0, 10.0
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+_MULTIPLE = (list, tuple)
+
+
+class Call(NamedTuple):
+    """A request to an endpoint: the queue, who asks, and the `Idempotency-Key` header."""
+
+    queue: Queue
+    access: Access
+    idempotency_key: str | None = None
+
+    @property
+    def actor(self) -> str:
+        return self.access.actor
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Return what an operation reads, or raise `StoreUnavailable` or `TimeoutError`."""
+        limited = reading_within(operation, READ_SECONDS)
+        return await self.queue.clock.within(self.queue.arun(limited), ANSWER_SECONDS)
+
+    async def write(self, operation: Operation[T]) -> T:
+        return await self.queue.arun(operation)
+
+    def scrubbed(self, value: V) -> V:
+        return scrubbed(self.queue.failures, value)
+
+    def all_scrubbed(self, values: Iterable[V]) -> list[V]:
+        return [scrubbed(self.queue.failures, value) for value in values]
+
+
+class Request(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The base class of what is given in a query or a body."""
+
+
+class Nothing(Value, frozen=True):
+    """An answer without content."""
+
+
+Handler = Callable[..., Awaitable[Value]]
+
+
+class Endpoint:
+    """A function of a `Call`, of the parameters in its path, and of a `query` or a `body`, which it names so."""
+
+    def __init__(self, method: str, path: str, handler: Handler, *, status: int = 200) -> None:
+        self.method = method
+        self.path = path
+        self.handler = handler
+        self.status = status
+        hints = typing.get_type_hints(handler)
+        self.parameters: dict[str, type] = {name: hints[name] for name in _PARAMETER.findall(path)}
+        self.query: type[Request] | None = hints.get("query")
+        self.body: type[Request] | None = hints.get("body")
+        self.answer: type[Value] = hints["return"]
+
+    @property
+    def changes(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def name(self) -> str:
+        return self.handler.__name__
+
+    @property
+    def summary(self) -> str:
+        return str(self.handler.__doc__).strip()
+
+    @property
+    def template(self) -> str:
+        """Return the path as OpenAPI writes it."""
+        return _PARAMETER.sub(r"{\1}", self.path)
+
+    async def run(
+        self,
+        call: Call,
+        path: Mapping[str, str],
+        query: Sequence[tuple[str, str]] = (),
+        body: object = None,
+        *,
+        lax: bool = False,
+    ) -> Value:
+        """Check what was given, and call the function. With `lax`, texts of a form become numbers."""
+        if self.changes and not call.access.may_operate:
+            raise Problem(403, "Forbidden", f"{call.actor} may read, but not change anything")
+        given: dict[str, object] = {}
+        for name, kind in self.parameters.items():
+            given[name] = msgspec.convert(path[name], kind, strict=False)
+        if self.query is not None:
+            given["query"] = converted(query, self.query)
+        if self.body is not None:
+            given["body"] = msgspec.convert({} if body is None else body, self.body, strict=not lax)
+        return await self.handler(call, **given)
+
+
+Q = TypeVar("Q", bound=Request)
+
+
+def converted(pairs: Sequence[tuple[str, str]], kind: type[Q]) -> Q:
+    """Return the fields of a query or a form. Lists may repeat; empty texts are left out."""
+    multiple = {
+        field.name for field in msgspec.structs.fields(kind) if typing.get_origin(_plain(field.type)) in _MULTIPLE
+    }
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if value and name in multiple:
+            found.setdefault(name, [])
+            typing.cast("list[str]", found[name]).append(value)
+        elif value:
+            found[name] = value
+    return msgspec.convert(found, kind, strict=False)
+
+
+def _plain(annotation: object) -> object:
+    """Return an optional type without its None."""
+    parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+    is_union = type(None) in typing.get_args(annotation)
+    return parts[0] if is_union and len(parts) == 1 else annotation

@@ -1,0 +1,307 @@
+"""Checks before every page and endpoint: hosts, origins, sizes, and who may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import inspect
+import ipaddress
+import secrets
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rowcall.base.clock import Clock
+from rowcall.http.access import Access
+from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
+from rowcall.http.settings import Settings
+from rowcall.operations.arguments import current_user
+
+LARGEST_BODY = 4 * 1024 * 1024
+LARGEST_HEADERS = 16 * 1024
+LONGEST_QUERY = 8 * 1024
+BODY_SECONDS = 10.0
+SESSION_SECONDS = 12 * 3600
+SESSION_COOKIE, CSRF_COOKIE = "rowcall_session", "rowcall_csrf"
+ACCESS = "rowcall.access"
+"""The key of the `Access` in the scope of a request."""
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_FOR_PROBES = ("/healthz", "/readyz")
+_FOR_ALL = (*_FOR_PROBES, "/login")
+_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Guard:
+    """An ASGI app that lets a request through to another, or answers it with a problem."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, clock: Clock) -> None:
+        self._app = app
+        self._settings = settings
+        self._clock = clock
+        self._sessions = Sessions(settings.tokens, clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, path = Request(scope), route_path(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                if not path.startswith("/static/"):
+                    headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        try:
+            response = await self._answer(request, path, receive, send_with_headers)
+        except Problem as problem:
+            response = problem_response(problem)
+        if response is not None:
+            await response(scope, receive, send_with_headers)
+
+    async def _answer(self, request: Request, path: str, receive: Receive, send: Send) -> Response | None:
+        """Return a response, or None if the app has answered."""
+        check_sizes(request)
+        if path not in _FOR_PROBES:
+            self._check_host(request)
+        if request.method not in SAFE_METHODS:
+            self._check_origin(request)
+            receive = await self._body(request, receive)
+        if path not in _FOR_ALL and not path.startswith("/static/"):
+            access = await self._access(request)
+            if access is None:
+                return self._refusal(request, path)
+            request.scope[ACCESS] = access
+        await self._app(request.scope, receive, send)
+        return None
+
+    # where the request goes to and comes from
+
+    def _check_host(self, request: Request) -> None:
+        host = host_of(request.headers.get("host", ""))
+        hosts = self._settings.hosts
+        if hosts is not None and host not in hosts:
+            raise Problem(421, "Misdirected request", f"the host {host!r} is not one of hosts=…")
+        if not self._settings.is_open:
+            return
+        # without a sign-in, DNS that leads a name to this machine must not lead here, and neither must a proxy
+        if not is_loopback(host) and hosts is None:
+            raise Problem(403, "Forbidden", f"the host {host!r} is not this machine; {_ADVICE}")
+        if request.client is not None and not is_loopback(request.client.host):
+            raise Problem(403, "Forbidden", f"only this machine may ask; {_ADVICE}")
+        if any(name in request.headers for name in _FORWARDING):
+            raise Problem(403, "Forbidden", f"the request came through a proxy; {_ADVICE}")
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse a request that another site made in the browser of a visitor."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            site = request.headers.get("sec-fetch-site", "none")
+            if site not in ("none", "same-origin"):
+                raise Problem(403, "Forbidden", "another site made this request")
+        elif origin.lower() not in self._settings.origins and (
+            urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower() or "://" not in origin
+        ):
+            raise Problem(403, "Forbidden", f"the origin {origin!r} is not this site; if it is, add it to origins=…")
+
+    async def _body(self, request: Request, receive: Receive) -> Receive:
+        """Read the whole body, within limits of size and time."""
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            raise _too_large()
+        try:
+            body = await self._clock.within(_read(receive), BODY_SECONDS)
+        except TimeoutError:
+            raise Problem(408, "Request timeout", f"the body took longer than {BODY_SECONDS:g} s") from None
+        sent = False
+
+        async def replay() -> Message:
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        return replay
+
+    # who asks
+
+    async def _access(self, request: Request) -> Access | None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self._settings.tokens:
+            return find_token(self._settings.tokens, given.strip())
+        if self._settings.authorize is not None:
+            found = self._settings.authorize(request)
+            access = await found if inspect.isawaitable(found) else found
+            if access is not None and not isinstance(access, Access):
+                raise Problem(500, "Internal server error", "authorize must return an Access or None")
+            if access is not None:
+                return access
+        if self._settings.tokens:
+            return self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
+        return Access(current_user(), "operate") if self._settings.is_open else None
+
+    def _refusal(self, request: Request, path: str) -> Response:
+        if self._settings.tokens and not path.startswith("/api/") and request.method in SAFE_METHODS:
+            back = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
+            return RedirectResponse(f"{base_path(request.scope)}/login?next={back}", 303)
+        response = problem_response(Problem(401, "Unauthorized", "sign in, or send Authorization: Bearer with a token"))
+        response.headers["www-authenticate"] = "Bearer"
+        return response
+
+
+_ADVICE = "pass token=… or authorize=… to serve others"
+
+
+class Sessions:
+    """Cookies that are signed with a token: a new token ends all sessions of the old one."""
+
+    def __init__(self, tokens: Mapping[str, Access], clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    def cookie(self, token: str) -> str | None:
+        """Return the cookie for a visitor who knows a token, or None if it is not one."""
+        if find_token(self._tokens, token) is None:
+            return None
+        until = f"{int(self._clock.wall()) + SESSION_SECONDS:x}"
+        return f"{until}.{_signature(token, until)}"
+
+    def access(self, cookie: str) -> Access | None:
+        until, _, signature = cookie.partition(".")
+        found = None
+        for token, access in self._tokens.items():
+            if hmac.compare_digest(_signature(token, until).encode(), signature.encode()):
+                found = access
+        try:
+            return found if int(until, 16) > self._clock.wall() else None
+        except ValueError:
+            return None
+
+
+def _signature(token: str, until: str) -> str:
+    return hmac.new(token.encode(), f"rowcall session {until}".encode(), hashlib.sha256).hexdigest()
+
+
+def find_token(tokens: Mapping[str, Access], given: str) -> Access | None:
+    """Compare with every token, each in constant time."""
+    found = None
+    for token, access in tokens.items():
+        if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
+            found = access
+    return found
+
+
+# forms
+
+
+def csrf_token(request: Request) -> str:
+    """Return the token for the forms of a page: the one in the visitor's cookie, or another."""
+    found = request.cookies.get(CSRF_COOKIE, "")
+    return found if len(found) == 43 and found.isascii() else secrets.token_urlsafe(32)
+
+
+def check_csrf(request: Request, given: str) -> None:
+    expected = request.cookies.get(CSRF_COOKIE, "")
+    if not expected or not hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
+        raise Problem(403, "Forbidden", "the form is out of date; go back, reload the page and try again")
+
+
+def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+    secure = request.url.scheme == "https" or not is_loopback(host_of(request.headers.get("host", "")))
+    path = base_path(request.scope) or "/"
+    response.set_cookie(name, value, seconds, path=path, secure=secure, httponly=True, samesite="strict")
+
+
+# parts of a request
+
+
+def route_path(scope: Scope) -> str:
+    """Return the path below the prefix that the app is mounted at."""
+    path, root = str(scope["path"]), base_path(scope)
+    return path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
+
+
+def base_path(scope: Scope) -> str:
+    """Return the prefix that the app is mounted at, without a slash at its end."""
+    return str(scope.get("root_path") or "").rstrip("/")
+
+
+def local_path(request: Request, given: str) -> str:
+    """Return a path of this app, whatever the form says."""
+    base = base_path(request.scope)
+    is_here = given.startswith(f"{base}/") and not given.startswith("//") and "\\" not in given
+    return given if is_here and given.isprintable() else f"{base}/"
+
+
+def host_of(header: str) -> str:
+    """
+    >>> host_of("LOCALHOST:8642"), host_of("[::1]:80"), host_of("a@b"), host_of("")
+    ('localhost', '::1', '', '')
+    """
+    if not header or any(mark in header for mark in "@/\\ ?#"):
+        return ""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("localhost"), is_loopback("localhost.example.com")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_sizes(request: Request) -> None:
+    headers: Headers = request.headers
+    if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEADERS:
+        raise Problem(431, "Request header fields too large", f"at most {LARGEST_HEADERS:,} bytes of headers")
+    if len(request.scope.get("query_string", b"")) + len(request.scope["path"]) > LONGEST_QUERY:
+        raise Problem(414, "URI too long", f"at most {LONGEST_QUERY:,} bytes")
+
+
+async def _read(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "Bad request", "the client went away")
+        body += message.get("body", b"")
+        if len(body) > LARGEST_BODY:
+            raise _too_large()
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _too_large() -> Problem:
+    return Problem(413, "Content too large", f"at most {LARGEST_BODY:,} bytes of body")
+
+
+def problem_response(error: Exception) -> Response:
+    problem = problem_of(error) or Problem(500, "Internal server error")
+    return Response(problem.to_json(), problem.status, media_type=MEDIA_TYPE)

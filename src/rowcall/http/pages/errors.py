@@ -1,0 +1,28 @@
+"""Errors: failed jobs by code, over time, and what fails now."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from rowcall.http.api.questions import ErrorsQuery, get_errors
+from rowcall.http.endpoint import Call, converted
+from rowcall.http.pages.charts import sparkline
+from rowcall.operations.stats import activity, failed_jobs
+from rowcall.overview.liveness import time_now
+
+WINDOW_SECONDS = 86_400.0
+
+
+async def error_list(call: Call, request: Request) -> dict[str, object]:
+    query = converted([("window", str(WINDOW_SECONDS)), *request.query_params.multi_items()], ErrorsQuery)
+    found = await get_errors(call, query)
+    past = await call.read(activity(call.queue, query.window))
+    return {
+        "page": "errors",
+        "failed": await call.read(failed_jobs(call.queue)),
+        "errors": found.errors,
+        "failing": found.failing,
+        "lines": {code: sparkline(counts) for code, counts in past.errors.items()},
+        "given": query,
+        "now": await call.read(time_now(call.queue)),
+    }

@@ -1,0 +1,86 @@
+"""Forms: their fields as the body of an endpoint, and what to say when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.requests import Request
+
+from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
+from rowcall.domain.value import Value
+from rowcall.http.api.actions import Changed, Deleted, JobAnswer
+from rowcall.http.api.control import Resumed, ScheduleAnswer, ScheduledJob
+from rowcall.http.problems import Problem
+from rowcall.overview.formats import counted
+
+MOST_FIELDS = 2000
+_NOT_FIELDS = ("csrf", "return_to")
+_LISTS = ("ids", "filter.status")
+
+
+async def form_pairs(request: Request) -> list[tuple[str, str]]:
+    """Return the names and values of a form."""
+    try:
+        text = (await request.body()).decode()
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise Problem(400, "Bad request", "the form cannot be read") from None
+
+
+def body_of(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Return the fields. `filter.queue` is `queue` of `filter`, `json.result` is `result` as JSON.
+
+    >>> body_of([("csrf", "x"), ("ids", "1"), ("ids", "2"), ("filter.queue", "mail"), ("json.result", "[1]")])
+    {'ids': ['1', '2'], 'filter': {'queue': 'mail'}, 'result': [1]}
+    """
+    body: dict[str, object] = {}
+    for name, value in pairs:
+        if name in _NOT_FIELDS or not value:
+            continue
+        holder = body
+        part = name
+        if name.startswith("filter."):
+            holder = body.setdefault("filter", {})  # type: ignore[assignment]
+            part = name.removeprefix("filter.")
+        if name in _LISTS:
+            holder.setdefault(part, [])
+            holder[part].append(value)  # type: ignore[attr-defined]
+        elif name.startswith("json."):
+            body[name.removeprefix("json.")] = _json(name.removeprefix("json."), value)
+        else:
+            holder[part] = _json(part, value) if name == "filter.payload" else value
+    return body
+
+
+def _json(name: str, text: str) -> object:
+    try:
+        decoded: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise Problem(422, "Invalid value", f"{name} must be JSON") from None
+    return decoded
+
+
+def done_text(endpoint: str, answer: Value) -> str:
+    """Return what to say after an action."""
+    verb = endpoint.partition("_")[0]
+    match answer:
+        case Changed():
+            left = [f"; {counted(len(answer.refused), 'job')} refused it: {one.error}" for one in answer.refused[:1]]
+            return f"{verb}: {counted(answer.count, 'job')}{''.join(left)}"
+        case JobAnswer(job=job):
+            return f"Job {job.id} is {job.status}" if endpoint != "edit_job" else f"Job {job.id} was changed"
+        case Deleted():
+            return f"Job {answer.id} was deleted"
+        case Paused():
+            return f"Paused {what_is_paused(answer.kind, answer.name)}"
+        case Resumed():
+            return "Resumed" if answer.was_paused else "It was not paused"
+        case ScheduledJob(job=Job(id=job_id)):
+            return f"Enqueued job {job_id}"
+        case ScheduleAnswer(schedule=schedule):
+            return f"Schedule {schedule.name} is {'paused' if schedule.paused else 'active'}"
+        case Pruned():
+            return f"Deleted {counted(answer.jobs, 'job')}"
+    return "Done"

@@ -1,0 +1,64 @@
+"""One job: its arguments and result, its timeline and attempts, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+
+from rowcall.domain.job import Event, Job
+from rowcall.http.api.jobs import get_job
+from rowcall.http.endpoint import Call
+from rowcall.operations import flows
+from rowcall.operations.stats import failed_jobs
+from rowcall.overview.liveness import time_now
+
+
+async def one_job(call: Call, request: Request) -> dict[str, object]:
+    detail = await get_job(call, int(request.path_params["id"]))
+    job = detail.job
+    chain = None
+    if job.chain_id is not None:
+        chain = await call.read(flows.get_chain(call.queue, job.chain_id))
+    return {
+        "page": "jobs",
+        "failed": await call.read(failed_jobs(call.queue)),
+        "job": job,
+        "why": detail.why,
+        "attempts": detail.attempts,
+        "blockers": detail.blockers,
+        "dependents": detail.dependents,
+        "timeline": without_claims(detail.timeline),
+        "chain": chain,
+        "as_python": as_python(job),
+        "as_sql": as_sql(job, call.queue.config.table_prefix),
+        "now": await call.read(time_now(call.queue)),
+    }
+
+
+def without_claims(timeline: Sequence[Event]) -> list[Event]:
+    """Return the events; a claim that is followed by its start says nothing more."""
+    following = [*timeline[1:], None]
+    return [
+        one
+        for one, after in zip(timeline, following, strict=True)
+        if not (one.event == "CLAIMED" and after is not None and after.event == "STARTED")
+    ]
+
+
+def as_python(job: Job) -> str:
+    """Return a call that enqueues the same job again."""
+    options = {"queue": job.queue, "priority": job.priority or None, "tags": list(job.tags) or None}
+    given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+    return f"jobs.enqueue({job.type!r}, {job.payload!r}{given})"
+
+
+def as_sql(job: Job, table_prefix: str) -> str:
+    """Return a statement that enqueues the same job again."""
+    values = ", ".join(map(_quoted, (job.type, job.queue, msgspec.json.encode(job.payload, enc_hook=str).decode())))
+    return f"INSERT INTO {table_prefix}job (type, queue, payload, priority) VALUES ({values}, {job.priority});"
+
+
+def _quoted(text: str) -> str:
+    return f"'{text.replace(chr(39), chr(39) * 2)}'"

@@ -1,0 +1,93 @@
+"""Jobs: a page of the jobs that match, and the question before all of them are changed."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import WAITING, Status
+from rowcall.http.api import actions
+from rowcall.http.api.filters import BodyFilter, Chosen, JobsQuery
+from rowcall.http.api.jobs import list_jobs
+from rowcall.http.endpoint import Call, converted
+from rowcall.http.guard import base_path, local_path
+from rowcall.http.problems import Problem, problem_of
+from rowcall.operations import inspect
+from rowcall.operations.stats import failed_jobs
+from rowcall.overview.liveness import described, time_now
+from rowcall.overview.waiting import why_each
+
+_FILTERS = tuple(name for name in JobsQuery.__struct_fields__ if name not in ("order", "limit", "cursor"))
+ACTIONS = {
+    "retry": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED),
+    "cancel": (*WAITING, Status.RUNNING),
+    "delete": tuple(status for status in Status if status is not Status.RUNNING),
+    "reschedule": WAITING,
+    "priority": (*WAITING, Status.RUNNING),
+}
+"""The actions on several jobs, and the states of jobs that they are about."""
+
+
+async def job_list(call: Call, request: Request) -> dict[str, object]:
+    given = request.query_params.multi_items()
+    query = converted(given, JobsQuery)
+    problem, page = None, None
+    try:
+        page = await list_jobs(call, query)
+    except (InvalidOption, Problem) as error:  # a filter that was typed wrong: say so beside it
+        problem = problem_of(error)
+    jobs = page.jobs if page is not None else []
+    now = await call.read(time_now(call.queue))
+    waiting = [job for job in jobs if job.status in WAITING]
+    whys = await call.read(why_each(call.queue, waiting)) if waiting else {}
+    running = any(job.status == Status.RUNNING for job in jobs)
+    workers = await call.read(inspect.workers(call.queue)) if running else []
+    filters = [(name, value) for name, value in given if name in _FILTERS and value]
+    return {
+        "page": "jobs",
+        "failed": await call.read(failed_jobs(call.queue)),
+        "jobs": jobs,
+        "next_cursor": page.next_cursor if page is not None else None,
+        "partial": page is not None and page.partial,
+        "problem": problem,
+        "whys": {job_id: call.scrubbed(why) for job_id, why in whys.items()},
+        "states": {worker.name: described(worker, now) for worker in workers},
+        "given": query,
+        "filters": filters,
+        "filter_query": urlencode(filters),
+        "actions": ACTIONS,
+        "now": now,
+    }
+
+
+class ConfirmQuery(Chosen, frozen=True, kw_only=True):
+    action: Literal["retry", "cancel", "delete", "reschedule", "priority"]
+    ids: list[int] | None = None
+    payload: str | None = None
+    back: str = ""
+
+
+async def confirm(call: Call, request: Request) -> dict[str, object]:
+    """Show how many jobs an action is about, before it is done."""
+    if not call.access.may_operate:
+        raise Problem(403, "Forbidden", f"{call.actor} may read, but not change anything")
+    query = converted(request.query_params.multi_items(), ConfirmQuery)
+    chosen = query.given()
+    body = BodyFilter(**chosen)  # type: ignore[arg-type]
+    counting = actions.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)
+    statuses = ACTIONS[query.action] if query.action != "retry" else (Status.FAILED,)
+    counted = await actions.count(call, counting, statuses)
+    filters = [(name, value) for name, value in request.query_params.multi_items() if name in _FILTERS and value]
+    return {
+        "page": "jobs",
+        "failed": await call.read(failed_jobs(call.queue)),
+        "action": query.action,
+        "ids": query.ids,
+        "filters": filters,
+        "back": local_path(request, query.back or f"{base_path(request.scope)}/jobs?{urlencode(filters)}"),
+        "counted": counted,
+        "now": await call.read(time_now(call.queue)),
+    }

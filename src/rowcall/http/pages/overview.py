@@ -1,0 +1,49 @@
+"""The first page: how much, how fast, what fails."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from rowcall.domain.job import Status
+from rowcall.http.endpoint import Call, converted
+from rowcall.http.endpoint import Request as Given
+from rowcall.http.pages.charts import activity_chart
+from rowcall.operations import inspect, stats
+from rowcall.overview.counts import by_activity
+from rowcall.overview.liveness import Liveness, liveness_of, time_now
+
+WINDOWS = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
+MOST_ERRORS, MOST_TASKS = 6, 8
+
+
+class OverviewQuery(Given, frozen=True, kw_only=True):
+    window: str = "1h"
+
+
+async def overview(call: Call, request: Request) -> dict[str, object]:
+    asked = converted(request.query_params.multi_items(), OverviewQuery).window
+    window = asked if asked in WINDOWS else "1h"
+    seconds = WINDOWS[window]
+    queue = call.queue
+    found = await call.read(stats.stats(queue, seconds))
+    activity = await call.read(stats.activity(queue, seconds))
+    now = await call.read(time_now(queue))
+    workers = await call.read(inspect.workers(queue))
+    alive = [worker for worker in workers if liveness_of(worker, now) == Liveness.ALIVE]
+    failing = call.all_scrubbed(await call.read(stats.failing(queue, seconds, None, None, MOST_ERRORS)))
+    return {
+        "page": "overview",
+        "stats": found,
+        "failed": found.by_status[Status.FAILED],
+        "window": window,
+        "windows": list(WINDOWS),
+        "chart": activity_chart(activity),
+        "activity": activity,
+        "failing": failing,
+        "types": by_activity(found.pace_by_type)[:MOST_TASKS],
+        "workers": workers,
+        "alive": alive,
+        "slots": sum(worker.concurrency for worker in alive),
+        "busy": sum(worker.running for worker in alive),
+        "now": now,
+    }

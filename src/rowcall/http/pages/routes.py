@@ -1,0 +1,90 @@
+"""The routes of the pages, and of the forms on them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from rowcall.base.text import one_line
+from rowcall.http.api import actions
+from rowcall.http.api.table import ENDPOINTS
+from rowcall.http.endpoint import Call, Endpoint
+from rowcall.http.guard import ACCESS, check_csrf, local_path, set_cookie
+from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
+from rowcall.http.pages.forms import body_of, done_text, form_pairs
+from rowcall.http.pages.login import login_routes
+from rowcall.http.pages.render import FLASH_COOKIE, render
+from rowcall.http.problems import problem_of
+from rowcall.http.settings import Settings
+from rowcall.queue import Queue
+
+Page = Callable[[Call, Request], Awaitable[dict[str, object]]]
+Answer = Callable[[Request], Awaitable[Response]]
+
+FLASH_SECONDS = 60
+_PAGES: Sequence[tuple[str, str, Page]] = (
+    ("/", "overview.html", overview.overview),
+    ("/jobs", "jobs.html", jobs.job_list),
+    ("/jobs/confirm", "confirm.html", jobs.confirm),
+    ("/jobs/{id:int}", "job.html", job.one_job),
+    ("/queues", "queues.html", queues.queue_list),
+    ("/schedules", "schedules.html", schedules.schedule_list),
+    ("/workers", "workers.html", workers.worker_list),
+    ("/errors", "errors.html", errors.error_list),
+    ("/storage", "storage.html", storage.storage),
+)
+_FORMS = (
+    *(one for one in ENDPOINTS if one.method == "POST" and one.path != "/jobs"),
+    Endpoint("POST", "/jobs/{id:int}/delete", actions.delete_job),
+    Endpoint("POST", "/jobs/{id:int}/edit", actions.edit_job),
+)
+
+
+def page_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
+    return [
+        *(Route(path, page_route(queue, settings, template, page)) for path, template, page in _PAGES),
+        *(Route(one.path, form_route(queue, one), methods=["POST"]) for one in _FORMS),
+        *login_routes(queue, settings),
+    ]
+
+
+def page_route(queue: Queue, settings: Settings, template: str, page: Page) -> Answer:
+    async def answer(request: Request) -> Response:
+        call = Call(queue, request.scope[ACCESS])
+        try:
+            context = await page(call, request)
+        except Exception as error:
+            return error_page(request, error)
+        return render(request, template, {**context, "streams": settings.streams})
+
+    return answer
+
+
+def form_route(queue: Queue, endpoint: Endpoint) -> Answer:
+    """Run an endpoint with the fields of a form, and return to the page that it was on."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            pairs = await form_pairs(request)
+            fields = dict(pairs)
+            check_csrf(request, fields.get("csrf", ""))
+            call = Call(queue, request.scope[ACCESS])
+            found = await endpoint.run(call, request.path_params, body=body_of(pairs), lax=True)
+        except Exception as error:
+            return error_page(request, error)
+        response = RedirectResponse(local_path(request, fields.get("return_to", "")), 303)
+        set_cookie(request, response, FLASH_COOKIE, quote(one_line(done_text(endpoint.name, found))), FLASH_SECONDS)
+        return response
+
+    return answer
+
+
+def error_page(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem is None:
+        raise error
+    return render(request, "problem.html", {"problem": problem}, problem.status)

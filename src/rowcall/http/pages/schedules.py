@@ -1,0 +1,30 @@
+"""Schedules: when they run, in words, and what they ran last."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from rowcall.base.text import duration
+from rowcall.domain.job import Schedule
+from rowcall.domain.schedule import in_words
+from rowcall.http.api import control
+from rowcall.http.endpoint import Call
+from rowcall.operations.stats import failed_jobs
+from rowcall.overview.liveness import time_now
+
+
+async def schedule_list(call: Call, request: Request) -> dict[str, object]:
+    found = (await control.list_schedules(call)).schedules
+    return {
+        "page": "schedules",
+        "failed": await call.read(failed_jobs(call.queue)),
+        "schedules": found,
+        "words": {one.name: _timing(one) for one in found},
+        "now": await call.read(time_now(call.queue)),
+    }
+
+
+def _timing(schedule: Schedule) -> str:
+    if schedule.every is not None:
+        return f"Every {duration(schedule.every.total_seconds())}"
+    return in_words(schedule.cron or "")

@@ -1,0 +1,96 @@
+"""The options of `jobs.asgi(...)` and `jobs.wsgi(...)`, checked. Imports no optional library."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+
+import msgspec
+
+from rowcall.domain.errors import InvalidOption, refuse_unknown
+from rowcall.http.access import Access
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    AsgiApp = ASGIApp
+    WsgiApp = WSGIApplication
+else:
+    AsgiApp = WsgiApp = Callable[..., object]
+
+SHORTEST_TOKEN = 16
+
+
+if TYPE_CHECKING:
+    Authorize = Callable[[Request], Access | Awaitable[Access | None] | None]
+    """Returns who asks, or None to refuse."""
+else:
+    Authorize = Callable[..., object]
+
+
+class HttpOptions(TypedDict, total=False):
+    """The options of `jobs.asgi(...)` and `jobs.wsgi(...)`, which the docstring of `asgi` explains."""
+
+    token: str | Mapping[str, str] | None
+    read_token: str | Mapping[str, str] | None
+    authorize: Authorize | None
+    hosts: Iterable[str] | None
+    origins: Iterable[str] | None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The options after they were checked. `tokens` has what each secret allows."""
+
+    tokens: dict[str, Access] = msgspec.field(default_factory=dict)
+    authorize: Authorize | None = None
+    hosts: frozenset[str] | None = None
+    origins: frozenset[str] = frozenset()
+    streams: bool = True
+    """A stream takes a thread of a WSGI server for minutes, so there are none there."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether no one has to sign in: then only this machine may ask."""
+        return not self.tokens and self.authorize is None
+
+
+def settings(**options: Unpack[HttpOptions]) -> Settings:
+    """Return the options, or raise `InvalidOption` for the first that is wrong."""
+    refuse_unknown(options, HttpOptions.__annotations__)
+    authorize, hosts = options.get("authorize"), options.get("hosts")
+    if authorize is not None and not callable(authorize):
+        raise InvalidOption("authorize", f"must be a function of a request, got {authorize!r}")
+    writing = _tokens("token", options.get("token"), "operate")
+    reading = _tokens("read_token", options.get("read_token"), "read")
+    if writing.keys() & reading.keys():
+        raise InvalidOption("read_token", "must differ from token")
+    return Settings(
+        tokens={**writing, **reading},
+        authorize=authorize,
+        hosts=None if hosts is None else frozenset(name.lower() for name in _texts("hosts", hosts)),
+        origins=frozenset(origin.lower() for origin in _texts("origins", options.get("origins") or ())),
+    )
+
+
+def _tokens(option: str, given: object, role: Literal["read", "operate"]) -> dict[str, Access]:
+    if given is None:
+        return {}
+    named = given if isinstance(given, Mapping) else {f"{role} token": given}
+    found = {}
+    for name, secret in named.items():
+        if not isinstance(secret, str) or len(secret) < SHORTEST_TOKEN or not secret.isascii():
+            raise InvalidOption(option, f"must be a secret of {SHORTEST_TOKEN} or more ASCII characters")
+        found[secret] = Access(str(name), role)
+    return found
+
+
+def _texts(option: str, given: Iterable[str]) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidOption(option, f"must be a list of texts, got {given!r}")
+    found = list(given)
+    for one in found:
+        if not isinstance(one, str) or not one:
+            raise InvalidOption(option, f"must be a list of texts, got {one!r} in it")
+    return found

@@ -1,0 +1,92 @@
+"use strict";
+document.documentElement.classList.add("js");
+const base = document.body.dataset.base;
+
+// Live pages: read the page again, and replace the parts that have changed.
+const busy = () => document.hidden || document.querySelector("dialog[open], [name=ids]:checked, [data-live] :focus") || String(getSelection());
+let reading = false;
+async function refresh() {
+  if (reading || busy() || !document.querySelector("[data-live]")) return;
+  reading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+    if (!answer.ok) return;
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (busy()) return;
+    document.title = found.title;
+    for (const icon of found.querySelectorAll("link[rel=icon]")) document.querySelector("link[rel=icon]").href = icon.getAttribute("href");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const other = found.getElementById(part.id);
+      if (!other || other.innerHTML === part.innerHTML) continue;
+      const open = [...part.querySelectorAll("details")].map((one) => one.open);
+      part.replaceWith(document.importNode(other, true));
+      document.getElementById(part.id).querySelectorAll("details").forEach((one, number) => { if (number in open) one.open = open[number]; });
+    }
+  } catch {
+    // the server is away: the next refresh tries again
+  } finally {
+    reading = false;
+  }
+}
+// The server says when something has changed; ages and progress change without that.
+const from = document.body.dataset.liveFrom;
+if (from && document.querySelector("[data-live]")) {
+  const stream = new EventSource(from);
+  stream.addEventListener("message", refresh);
+  addEventListener("pagehide", () => stream.close());
+}
+setInterval(refresh, document.getElementById("progress") || !from ? 2000 : 10000);
+
+// Selecting jobs.
+const bulk = document.getElementById("bulk");
+function count() {
+  const chosen = document.querySelectorAll("[name=ids]:checked").length;
+  bulk.classList.toggle("any", chosen > 0);
+  document.getElementById("selected").textContent = chosen ? `${chosen} selected` : "Select";
+}
+if (bulk) {
+  document.addEventListener("change", (event) => {
+    if (event.target.id === "select-all") for (const one of document.querySelectorAll("[name=ids]")) one.checked = event.target.checked;
+    count();
+  });
+  count();
+}
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+// Keys.
+const places = { o: "/", j: "/jobs", q: "/queues", s: "/schedules", w: "/workers", e: "/errors" };
+let went = 0;
+function move(step) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  const at = rows.findIndex((row) => row.classList.contains("at"));
+  const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];
+  if (at >= 0) rows[at].classList.remove("at");
+  if (next) { next.classList.add("at"); next.scrollIntoView({ block: "nearest" }); }
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
+  const row = document.querySelector("[data-row].at");
+  if (Date.now() - went < 1200 && event.key in places) { location.href = base + places[event.key]; return; }
+  if (event.key === "g") went = Date.now();
+  else if (event.key === "/") {
+    event.preventDefault();
+    const search = document.getElementById("search");
+    if (search) search.focus(); else location.href = base + "/jobs#search";
+  } else if (event.key === "j") move(1);
+  else if (event.key === "k") move(-1);
+  else if (event.key === "Enter" && row && !event.target.closest("a, button, summary")) row.querySelector("a")?.click();
+  else if (event.key === "x" && row) { const box = row.querySelector("[name=ids]"); if (box) { box.checked = !box.checked; count(); } }
+  else if (event.key === "?") document.getElementById("help").showModal();
+});
+if (location.hash === "#search") document.getElementById("search")?.focus();

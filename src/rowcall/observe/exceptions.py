@@ -1,0 +1,126 @@
+"""Exceptions for logs, after the end of their handlers.
+
+A real traceback keeps the variables of the handler alive, with connections and their locks. So only names, lines and
+texts are kept, and an exception for the log is built of them when it is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Iterator, Sequence
+from types import CodeType, FrameType, TracebackType
+
+import msgspec
+
+from rowcall.domain.failure import Scrub, detail_of
+from rowcall.domain.job import StackFrame
+from rowcall.observe.stacks import MOST_FRAMES
+
+MOST_CAUSES = 10
+_CALLERS = ("rowcall.worker.", "asyncio.")
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What a log shows of an exception."""
+
+    kind: type[BaseException]
+    text: str
+    frames: list[StackFrame]
+    cause: Shown | None = None
+    is_direct: bool = True
+    """Whether it was raised `from` the cause, and not only while that was handled."""
+    notes: Sequence[str] = ()
+
+
+def drop_callers(error: BaseException) -> BaseException:
+    """Let the traceback start at the handler, without the frames of the worker that called it."""
+    trace = error.__traceback__
+    while trace is not None and is_of_caller(trace.tb_frame):
+        trace = trace.tb_next
+    return error if trace is None else error.with_traceback(trace)
+
+
+def is_of_caller(frame: FrameType) -> bool:
+    """Return whether it belongs to the worker, or to the event loop, and not to the handler."""
+    return f"{frame.f_globals.get('__package__')}.".startswith(_CALLERS)
+
+
+def shown(error: BaseException, scrub: Scrub, depth: int = 0) -> Shown:
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return Shown(
+        type(error),
+        detail_of(error, scrub),
+        frames_of(error),
+        None if cause is None or depth >= MOST_CAUSES else shown(cause, scrub, depth + 1),
+        error.__cause__ is not None,
+        [scrub(note) for note in getattr(error, "__notes__", ()) if isinstance(note, str)],
+    )
+
+
+def frames_of(error: BaseException) -> list[StackFrame]:
+    found = list(_walk(error.__traceback__))
+    half = MOST_FRAMES // 2
+    return found if len(found) <= MOST_FRAMES else [*found[:half], *found[-half:]]
+
+
+def _walk(trace: TracebackType | None) -> Iterator[StackFrame]:
+    while trace is not None:
+        code, module = trace.tb_frame.f_code, trace.tb_frame.f_globals.get("__name__")
+        yield StackFrame(code.co_filename, trace.tb_lineno, code.co_name, str(module))
+        trace = trace.tb_next
+
+
+def exception_of(shown: Shown) -> BaseException:
+    """Return an exception with the same class, text, traceback and causes, which holds no variable of a handler."""
+    error = _new(shown.kind, shown.text)
+    for note in shown.notes:
+        error.add_note(note)
+    cause = None if shown.cause is None else exception_of(shown.cause)
+    if shown.is_direct:
+        error.__cause__ = cause
+    else:
+        error.__context__ = cause
+    return error.with_traceback(_traceback(shown.frames))
+
+
+def _new(kind: type[BaseException], text: str) -> BaseException:
+    for base in (kind, Exception):
+        try:
+            copied = _subclass(base, kind)
+            error = copied.__new__(copied, text)
+        except Exception:  # a class that needs other arguments, or cannot be subclassed
+            continue
+        error.args = (text,)
+        return error
+    return Exception(text)
+
+
+def _subclass(base: type[BaseException], kind: type[BaseException]) -> type[BaseException]:
+    """Return a class with the name of `kind` whose text is its argument: there are no attributes for its own text."""
+    named: dict[str, object] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, (base,), {**named, "__str__": lambda error: error.args[0]})
+
+
+def _traceback(frames: list[StackFrame]) -> TracebackType | None:
+    trace: TracebackType | None = None
+    try:
+        for one in reversed(frames):
+            names = {"__name__": one.module, "__file__": one.file, "here": sys._getframe}
+            frame = eval(_code(one), names)
+            trace = TracebackType(trace, frame, frame.f_lasti, one.line)
+        return trace
+    finally:
+        del trace  # the frames refer to this call: break the cycle
+
+
+@functools.lru_cache(maxsize=1000)
+def _code(frame: StackFrame) -> CodeType:
+    """Return code that returns its own frame, which looks like that one."""
+    tree = ast.parse("here()", mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr):
+            node.lineno = node.end_lineno = frame.line
+            node.col_offset = node.end_col_offset = -1  # unknown: nothing is underlined
+    return compile(tree, frame.file, "eval").replace(co_name=frame.function, co_qualname=frame.function)

@@ -1,0 +1,241 @@
+"""What happens to jobs, as it happens: iterators over their events."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Collection
+from concurrent.futures import InvalidStateError
+from typing import Self
+
+from rowcall.base.text import did_you_mean
+from rowcall.domain import checks
+from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.domain.job import Job, JobEvent
+from rowcall.operations.arguments import checked_id
+from rowcall.operations.results import (
+    ANNOUNCE_AGAIN_SECONDS,
+    CHECK_GROWTH,
+    FIRST_CHECK_SECONDS,
+    LAST_CHECK_SECONDS,
+    Ticket,
+    WaitFor,
+    end_waiter,
+)
+from rowcall.operations.steps import Read, Sleep, Uninterrupted, Write
+from rowcall.queue import Operation, Queue
+from rowcall.store.results.queries import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed
+
+# several commits are read together
+LEAST_PAUSE_SECONDS = 0.01
+
+
+class Stream:
+    """Reads events for one consumer, when it asks for the next one: nothing is kept for a slow consumer but rows.
+
+    A consumer that does not ask for a minute is forgotten; then, and wherever events may have been missed, it gets an
+    event `"MISSED"`, and continues with what happens from then on.
+    """
+
+    def __init__(self, queue: Queue, reader: Reader | JobReader) -> None:
+        self.queue = queue
+        self._reader = reader
+        self._name = secrets.token_hex(8)
+        self._events: deque[JobEvent] = deque()
+        self._renewed_at: float | None = None
+        self._looked_at = 0.0
+        self._pause = FIRST_CHECK_SECONDS
+        self._ticket: Ticket | None = None
+        self._at_close = _Ending(self)
+        self.is_connected = self.is_closed = False
+
+    def connect(self) -> Operation[None]:
+        """Begin: what is committed from now on is seen."""
+        if not self.is_connected and not self.is_closed:
+            self.queue.at_close.add(self._at_close)
+            try:
+                yield from self._start()
+            except BaseException:
+                self._stop()
+                raise
+            self.is_connected = True
+
+    def next(self) -> Operation[JobEvent | None]:
+        """Return the next event; None after `close`."""
+        yield from self.connect()
+        while not self._events and not self.is_closed:
+            try:
+                with end_waiter(self.queue).waiting(self._reader.waits_for, change=True) as self._ticket:
+                    yield from self._look_or_wait(self._ticket)
+            except StoreUnavailable:  # it may be back soon; if rows were lost meanwhile, the next look says so
+                if not self.is_closed:
+                    yield from Sleep(LAST_CHECK_SECONDS)
+        return self._events.popleft() if self._events and not self.is_closed else None
+
+    def close(self) -> Operation[None]:
+        """End: a consumer that waits in another thread or task gets no more events."""
+        was_registered, self._renewed_at = self._renewed_at is not None, None
+        self._stop()
+        if was_registered:
+            with contextlib.suppress(StoreUnavailable):  # its row expires by itself
+                yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [self._reader.waits_for])
+
+    def _stop(self) -> None:
+        self.is_closed = True
+        self.queue.at_close.discard(self._at_close)
+        ticket = self._ticket
+        if ticket is not None and not ticket.done():
+            with contextlib.suppress(InvalidStateError):  # another thread may have resolved it just now
+                ticket.set_result(None)
+
+    def _look_or_wait(self, ticket: Ticket) -> Operation[None]:
+        since = self.queue.clock.timer() - self._looked_at
+        if since < LEAST_PAUSE_SECONDS:
+            yield from Sleep(LEAST_PAUSE_SECONDS - since)
+        # a consumer that stops waiting in the middle of a look finds its events at the next call
+        more = yield from Uninterrupted(self._look())
+        if self._events or more:
+            self._pause = FIRST_CHECK_SECONDS
+        elif not self.is_closed:
+            yield from WaitFor(ticket, self._pause)
+            self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
+
+    def _look(self) -> Operation[bool]:
+        yield from self._renew()
+        queue = self.queue
+        found = yield from Read(self._reader.look(queue.dialect, self._name, queue.now_ms()), snapshot=True)
+        self._looked_at = queue.clock.timer()
+        self._events.extend(found.events)
+        if found.lost:
+            self._renewed_at = None
+            now_ms = yield from self._start()
+            self._events.append(missed(now_ms, "the reader was too slow, or could not reach the database"))
+        elif found.gone:
+            self._stop()
+        return found.more
+
+    def _start(self) -> Operation[int]:
+        yield from self._renew()
+        queue = self.queue
+        return (yield from Read(self._reader.start(queue.dialect, self._name, queue.now_ms()), snapshot=True))
+
+    def _renew(self) -> Operation[None]:
+        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
+        queue, reader, now = self.queue, self._reader, self.queue.clock.timer()
+        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
+            return
+        if self._renewed_at is None or now - self._renewed_at > ANNOUNCE_AGAIN_SECONDS:
+            yield from Write(queue.dialect.ask, REGISTER_WAITER, queue.now_ms(), self._name, [reader.waits_for])
+            self._renewed_at = now
+
+
+class _Ending:
+    """Closes a stream together with its queue, and does not keep it alive."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = weakref.ref(stream)
+
+    def __call__(self) -> None:
+        stream = self._stream()
+        if stream is not None:
+            stream.queue.run(stream.close())
+
+
+class Events:
+    """What happens to jobs: what `jobs.events()` returns. It is connected from the call on, and ends by `close()`."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.queue.run(stream.connect())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> JobEvent:
+        event = self._stream.queue.run(self._stream.next())
+        if event is None:
+            raise StopIteration
+        return event
+
+    def close(self) -> None:
+        """End the iteration, also of another thread. Closing twice is safe."""
+        self._stream.queue.run(self._stream.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        _close_forgotten(getattr(self, "_stream", None))
+
+
+class AsyncEvents:
+    """What happens to jobs: what `jobs.aevents()` returns.
+
+    It is connected at `async with`, or when the first event is asked for, and ends by `aclose()`.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> JobEvent:
+        event = await self._stream.queue.arun(self._stream.next())
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+    async def aclose(self) -> None:
+        """End the iteration, also of another task. Closing twice is safe."""
+        await self._stream.queue.arun(self._stream.close())
+
+    async def __aenter__(self) -> Self:
+        await self._stream.queue.arun(self._stream.connect())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        _close_forgotten(getattr(self, "_stream", None))
+
+
+def _close_forgotten(stream: Stream | None) -> None:
+    """Close a stream that no one can read any more: its consumer left the loop by `break`."""
+    if stream is not None and not stream.is_closed and not sys.is_finalizing():
+        # in a thread: the interpreter may collect garbage anywhere, even in a thread that holds the write lock
+        threading.Thread(target=stream.queue.run, args=[stream.close()], daemon=True).start()
+
+
+def stream(
+    queue: Queue,
+    of_queue: str | None,
+    task: str | None,
+    job: Job | int | None,
+    kind: str | Collection[str] | None,
+) -> Stream:
+    """Return a stream that is not connected yet."""
+    wanted = EventFilter(
+        None if of_queue is None else checks.name("queue", of_queue),
+        None if task is None else checks.name("task", task),
+        None if kind is None else _kinds(kind),
+    )
+    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted))
+
+
+def _kinds(given: object) -> frozenset[str]:
+    several = [given] if isinstance(given, str) or not isinstance(given, Collection) else list(given)
+    for kind in several or [given]:
+        if not isinstance(kind, str) or kind.upper() not in KINDS:
+            hint = did_you_mean(str(kind).upper(), KINDS)
+            raise InvalidOption("kind", f"must be one of {', '.join(KINDS)}, got {kind!r}{hint}")
+    return frozenset(str(kind).upper() for kind in several)

@@ -1,0 +1,266 @@
+"""Events: what happens to jobs, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rowcall import (
+    Backoff,
+    Cancel,
+    Context,
+    Event,
+    Events,
+    Fail,
+    InvalidOption,
+    Job,
+    JobEvent,
+    JobNotFound,
+    Rowcall,
+    Snooze,
+)
+from rowcall.app import queue_of
+from rowcall.operations.retention import clean_up
+from rowcall.store.results.waiting import ROWS_AT_ONCE
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
+from rowcall.testing.conformance.store import Store
+from rowcall.testing.waiting import eventually
+
+CHANGES = "select count(*) from rowcall_change"
+WAITERS = "select count(*) from rowcall_waiter"
+
+
+def until(events: Iterator[JobEvent], kind: str, job: Job | None = None) -> list[JobEvent]:
+    """Read up to the first event of a kind."""
+    found: list[JobEvent] = []
+    while not (found and found[-1].event == kind and (job is None or found[-1].job_id == job.id)):
+        found.append(next(events))
+    return found
+
+
+def told(events: list[JobEvent], job: Job) -> list[tuple[object, ...]]:
+    return [(one.at, one.event, one.actor, one.detail) for one in events if one.job_id == job.id]
+
+
+def lines(timeline: list[Event]) -> list[tuple[object, ...]]:
+    return [(one.at, one.event, one.actor, one.detail) for one in timeline if one.event != "HELD"]
+
+
+def clean(jobs: Rowcall) -> None:
+    """Do what the upkeep of a worker does now and then."""
+    queue = queue_of(jobs)
+    with contextlib.closing(queue.database.connect()) as connection:
+        clean_up(queue, connection)
+
+
+class TestEvents:
+    @pytest.fixture
+    def declared(self, jobs: Rowcall) -> Rowcall:
+        @jobs.task
+        def fine() -> None: ...
+
+        @jobs.task(max_attempts=2, retry=Backoff.constant(0))
+        def failing() -> None:
+            raise ValueError("no")
+
+        @jobs.task
+        def snoozing(ctx: Context) -> None:
+            if ctx.job.claimed_at == ctx.job.created_at:
+                raise Snooze(delay=1)
+
+        @jobs.task
+        def refusing() -> None:
+            raise Cancel("enough")
+
+        @jobs.task(queue="mail")
+        def broken() -> None:
+            raise Fail("MAIL:BROKEN")
+
+        return jobs
+
+    def test_every_line_of_every_timeline_comes_once(self, declared: Rowcall, clock: FakeClock) -> None:
+        jobs = declared
+        before = jobs.enqueue("broken")
+        jobs.drain()
+        with jobs.events() as events:
+            made = [jobs.enqueue(name) for name in ("fine", "failing", "snoozing", "refusing", "broken")]
+            waiting, hand, lost, moved = (jobs.enqueue("fine", delay=60 + n) for n in range(4))
+            chained = jobs.enqueue("fine", after=[made[0]])
+            doomed = jobs.enqueue("fine", after=[made[4]])
+            expired = jobs.enqueue("unknown", expires_in=5)
+            jobs.drain()
+            clock.advance(2)
+            jobs.drain()
+            clock.advance(10)
+            jobs.drain()
+            jobs.cancel(waiting.id, reason="why not")
+            jobs.complete(hand.id, {"by": "hand"})
+            jobs.reschedule(lost.id, delay=0)
+            jobs.set_priority(moved.id, 7)
+            [claimed] = jobs.claim("by hand", lease=5)
+            jobs.heartbeat(claimed)
+            clock.advance(60)
+            assert jobs.claim("by hand", limit=5) != []
+            found = until(events, "CLAIMED", moved)
+            jobs.retry(made[4].id)
+            jobs.retry(before.id)
+            jobs.retry(expired.id)
+            jobs.drain()
+            found += until(events, "ENQUEUED", jobs.enqueue("last"))
+        for job in (*made, waiting, hand, lost, moved, chained, doomed, expired):
+            assert sorted(map(repr, told(found, job))) == sorted(map(repr, lines(jobs.timeline(job)))), job.type
+        assert [line[1] for line in told(found, before)] == ["MANUAL_RETRY", "CLAIMED", "STARTED", "FAILED"]
+        assert {one.event for one in found} >= {
+            *("ENQUEUED", "CLAIMED", "STARTED", "SUCCEEDED", "FAILED", "RETRY_SCHEDULED"),
+            *("SNOOZED", "CANCELLED", "EXPIRED", "RECOVERED", "BLOCKED", "UNBLOCKED", "COMPLETED", "MANUAL_RETRY"),
+        }
+
+    def test_a_running_job_is_seen_before_it_ends(self, jobs: Rowcall, clock: FakeClock) -> None:
+        with jobs.events(kind=["claimed", "started", "heartbeat", "succeeded"]) as events:
+            job = jobs.enqueue("by hand")
+            claimed = jobs.dequeue("me")
+            assert claimed is not None
+            assert [one.event for one in until(events, "STARTED")] == ["CLAIMED", "STARTED"]
+            jobs.heartbeat(claimed)
+            assert next(events).event == "HEARTBEAT"
+            clock.advance(1)
+            jobs.heartbeat(claimed)
+            assert next(events).event == "HEARTBEAT"
+            jobs.complete(claimed)
+            assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
+
+    def test_filters(self, declared: Rowcall) -> None:
+        jobs = declared
+        job = jobs.enqueue("fine")
+        streams = {
+            "queue": jobs.events(queue="mail"),
+            "task": jobs.events(task="fine"),
+            "id": jobs.events(id=job),
+            "kind": jobs.events(kind=("succeeded", "FAILED")),
+            "all": jobs.events(queue="mail", task="broken", kind="FAILED"),
+        }
+        jobs.enqueue("broken")
+        jobs.drain()
+        last = {"queue": "FAILED", "task": "SUCCEEDED", "id": "SUCCEEDED", "kind": "FAILED", "all": "FAILED"}
+        found = {name: until(stream, last[name]) for name, stream in streams.items()}
+        assert {one.queue for one in found["queue"]} == {"mail"}
+        assert {one.type for one in found["task"]} == {"fine"}
+        assert {one.job_id for one in found["id"]} == {job.id}
+        assert [one.event for one in found["id"]] == ["CLAIMED", "STARTED", "SUCCEEDED"]
+        assert [one.event for one in found["all"]] == ["FAILED"]
+        assert {one.event for one in found["kind"]} <= {"SUCCEEDED", "FAILED"}
+        for stream in streams.values():
+            stream.close()
+            assert list(stream) == []
+
+    def test_wrong_filters(self, jobs: Rowcall) -> None:
+        with pytest.raises(InvalidOption, match=r"got 'succeded' \(did you mean 'SUCCEEDED'\?\)"):
+            jobs.events(kind="succeded")
+        with pytest.raises(InvalidOption, match=r"kind must be one of .*, got \[\]"):
+            jobs.events(kind=[])
+        with pytest.raises(InvalidOption, match="queue must have 1 to 200 characters"):
+            jobs.events(queue="")
+        with pytest.raises(InvalidOption, match="job must be a Job or its id"):
+            jobs.aevents(id=-1)
+        with pytest.raises(JobNotFound):
+            jobs.events(id=7)
+
+    def test_a_deleted_job_ends_its_events(self, jobs: Rowcall) -> None:
+        job = jobs.enqueue("any")
+        events = jobs.events(id=job)
+        jobs.cancel(job)
+        assert next(events).event == "CANCELLED"
+        jobs.delete(job)
+        assert list(events) == []
+
+    def test_who_does_not_ask_for_long_is_told(self, declared: Rowcall, clock: FakeClock) -> None:
+        jobs = declared
+        events = jobs.events(kind="SUCCEEDED")
+        clock.advance(61)
+        clean(jobs)
+        jobs.enqueue("fine")
+        jobs.drain()
+        assert [(one.event, one.job_id) for one in until(events, "MISSED")] == [("MISSED", None)]
+        job = jobs.enqueue("fine")
+        jobs.drain()
+        assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
+        events.close()
+
+    def test_a_job_that_is_gone_before_it_was_read_is_missed(self, declared: Rowcall) -> None:
+        jobs = declared
+        with jobs.events(kind="SUCCEEDED") as events:
+            job = jobs.enqueue("fine")
+            jobs.drain()
+            jobs.delete(job)
+            assert next(events).event == "MISSED"
+
+    def test_many_jobs_come_page_by_page(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def many(number: int) -> None: ...
+
+        count = ROWS_AT_ONCE + 100
+        with jobs.events(kind=["ENQUEUED", "SUCCEEDED"]) as events:
+            many.enqueue_many({"number": number} for number in range(count))
+            jobs.drain()
+            found = [next(events) for _ in range(2 * count)]
+        enqueued, succeeded = ([one.job_id for one in found if one.event == kind] for kind in ("ENQUEUED", "SUCCEEDED"))
+        assert len(set(enqueued)) == count
+        assert set(enqueued) == set(succeeded)
+
+    def test_nothing_is_recorded_while_no_one_reads(self, declared: Rowcall, store: Store) -> None:
+        jobs = declared
+        job = jobs.enqueue("fine")
+        with jobs.events(id=job), jobs.events() as events:
+            jobs.drain()
+            until(events, "SUCCEEDED")
+        assert store.execute(CHANGES) == [(1,)]
+        clean(jobs)
+        jobs.enqueue("fine")
+        jobs.drain()
+        assert store.execute(CHANGES) == store.execute(WAITERS) == [(0,)]
+
+    def test_leaving_the_loop_ends_the_reading(self, jobs: Rowcall, store: Store) -> None:
+        def first(events: Events) -> JobEvent:
+            return next(iter(events))
+
+        threading.Timer(0.05, jobs.enqueue, ["any"]).start()
+        assert first(jobs.events()).event == "ENQUEUED"
+        eventually(lambda: store.execute(WAITERS) == [(0,)], message="no reader is registered")
+
+    @pytest.mark.parametrize("end", [Events.close, lambda events: events._stream.queue.close()])
+    def test_closing_ends_a_wait(self, jobs: Rowcall, end: Callable[[Events], None]) -> None:
+        events = jobs.events()
+        threading.Timer(0.1, end, [events]).start()
+        assert list(events) == []
+
+    def test_async_code_that_gives_up_waiting_loses_nothing(self, declared: Rowcall) -> None:
+        jobs = declared
+
+        async def read() -> list[str]:
+            found: list[str] = []
+            async with jobs.aevents(queue="default") as events:
+                job = await jobs.aenqueue("fine")
+                drained = asyncio.create_task(jobs.adrain())
+                while "SUCCEEDED" not in found:
+                    with contextlib.suppress(TimeoutError):
+                        found.append((await asyncio.wait_for(anext(events), 0.002)).event)
+                await drained
+                assert [one.event for one in await jobs.atimeline(job)] == found
+            return [one.event async for one in events]
+
+        assert asyncio.run(read()) == []
+
+    def test_events_of_another_process(self, open_queue: OpenQueue, start_program: StartProgram) -> None:
+        jobs = open_queue()
+        with jobs.events() as events:
+            assert start_program("enqueue", "1").wait() == 0
+            start_program("claim")
+            found = until(events, "SUCCEEDED")
+        assert [one.event for one in found if one.job_id == found[-1].job_id] == [
+            *("ENQUEUED", "CLAIMED", "STARTED", "SUCCEEDED")
+        ]

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from unittest.mock import ANY
+
+from rowcall import Rowcall
+from tests.http.client import Client
+
+
+def test_queues_are_paused_and_resumed(client: Client, filled: Rowcall) -> None:
+    assert client.post("/api/queues/mail/pause").json()["name"] == "mail"
+    found = client.get("/api/queues").json()
+    assert [(one["name"], one["paused"] is not None) for one in found["queues"]] == [("default", False), ("mail", True)]
+    assert client.post("/api/queues/mail/resume").json() == {"was_paused": True}
+    assert client.post("/api/queues/a%2Fb/pause").json()["name"] == "a/b"
+    assert client.post("/api/queues/*/pause").json()["name"] == "*"
+    assert client.get("/api/queues").json()["paused"]["name"] == "*"
+    assert client.post("/api/tasks/greet/pause").json()["kind"] == "task"
+    assert client.post("/api/tasks/greet/resume").json() == {"was_paused": True}
+
+
+def test_schedules_run_and_pause(client: Client, filled: Rowcall) -> None:
+    filled.add_schedule("nightly", "greet", {"name": "Ann"}, every=3600)
+    assert [one["name"] for one in client.get("/api/schedules").json()["schedules"]] == ["nightly"]
+    assert client.post("/api/schedules/nightly/run").json()["job"]["type"] == "greet"
+    assert client.post("/api/schedules/nightly/pause").json()["schedule"]["paused"]
+    assert not client.post("/api/schedules/nightly/resume").json()["schedule"]["paused"]
+    assert client.post("/api/schedules/other/run").status_code == 404
+
+
+def test_workers_are_listed(client: Client, filled: Rowcall) -> None:
+    assert client.get("/api/workers").json() == {"workers": []}
+    with filled.worker():
+        (found,) = client.get("/api/workers").json()["workers"]
+    assert (found["state"], found["worker"]["concurrency"]) == ("alive", 10)
+
+
+def test_a_prune_can_be_tried(client: Client) -> None:
+    assert client.post("/api/prune", {"dry_run": True}).json() == {"jobs": 0, "by_status": ANY, "dry_run": True}

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from rowcall import Paused, Pruned, Value
+from rowcall.http.api.actions import Changed, Deleted, Refused
+from rowcall.http.api.control import Resumed
+from rowcall.http.pages.forms import body_of, done_text
+from rowcall.http.problems import Problem
+
+
+def test_empty_fields_are_left_out() -> None:
+    assert body_of([("csrf", "x"), ("return_to", "/"), ("reason", ""), ("rate", "3")]) == {"rate": "3"}
+
+
+def test_filters_may_repeat() -> None:
+    found = body_of([("filter.status", "failed"), ("filter.status", "running"), ("filter.payload", '{"a": 1}')])
+    assert found == {"filter": {"status": ["failed", "running"], "payload": {"a": 1}}}
+
+
+def test_wrong_json_is_named() -> None:
+    with pytest.raises(Problem, match="arguments must be JSON"):
+        body_of([("json.arguments", "{")])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("retry_jobs", Changed(count=3), "retry: 3 jobs"),
+        ("retry_jobs", Changed(count=0, refused=[Refused(id=1, error="no")]), "retry: 0 jobs; 1 job refused it: no"),
+        ("delete_job", Deleted(id=3), "Job 3 was deleted"),
+        ("pause_queue", Paused(kind="queue", name="*", actor=None, at=datetime.now(UTC)), "Paused every queue"),
+        ("resume_queue", Resumed(was_paused=False), "It was not paused"),
+        ("prune", Pruned(jobs=2, by_status={}), "Deleted 2 jobs"),
+    ],
+)
+def test_what_is_said_afterwards(name: str, answer: Value, said: str) -> None:
+    assert done_text(name, answer) == said

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rowcall import Job, Rowcall, Status
+from rowcall.http.pages.job import as_python, as_sql
+from tests.http.client import Client
+
+
+def test_everything_about_a_job_is_shown(client: Client) -> None:
+    page = client.page("/jobs/2")
+    for text in (
+        "Traceback",
+        "a &lt; b &amp; c",
+        "enqueued",
+        "jobs.enqueue(&#39;broken&#39;",
+        "INSERT INTO rowcall_job",
+    ):
+        assert text in page, text
+    assert "it is due at" in client.page("/jobs/3")
+    assert client.get("/jobs/99").status_code == 404
+
+
+def test_a_chain_and_its_blockers_are_shown(client: Client, filled: Rowcall) -> None:
+    one = filled.enqueue("greet", {"name": "Ann"})
+    two = filled.enqueue("greet", {"name": "Bob"}, after=[one])
+    assert f"job {one.id}" in client.page(f"/jobs/{two.id}")
+    assert "Waited for by" in client.page(f"/jobs/{one.id}")
+
+
+def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
+    assert client.submit("/jobs/2", "/jobs/2/retry").headers["location"] == "/jobs/2"
+    assert "Job 2 is pending" in client.page("/jobs/2")
+    client.submit("/jobs/3", "/jobs/3/edit", {"json.arguments": '{"name": "Eve"}'})
+    client.submit("/jobs/3", "/jobs/3/priority", {"priority": "5"})
+    job = filled.get(3)
+    assert (job.payload, job.priority) == ({"name": "Eve"}, 5)
+    client.submit("/jobs/3", "/jobs/3/complete", {"json.result": "[1]"})
+    assert filled.get(3).result == [1]
+    client.submit("/jobs/3", "/jobs/3/delete", {"return_to": "/jobs"})
+    assert client.get("/jobs/3").status_code == 404
+
+
+def test_the_same_job_can_be_enqueued_again(filled: Rowcall) -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    job = Job(id=1, type="o'neil", queue="mail", payload={"a": "it's"}, status=Status.PENDING, run_at=at, created_at=at)
+    again = eval(as_python(job), {"jobs": filled})
+    assert (again.type, again.payload, again.queue) == ("o'neil", {"a": "it's"}, "mail")
+    assert as_sql(job, "rowcall_") == (
+        "INSERT INTO rowcall_job (type, queue, payload, priority)"
+        """ VALUES ('o''neil', 'mail', '{"a":"it''s"}', 0);"""
+    )

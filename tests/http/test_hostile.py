@@ -1,0 +1,194 @@
+"""Hostile input: markup and long texts in every field that is shown; tampered paths, headers, cookies and cursors."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+
+from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.http.serve import server_of
+from rowcall.http.settings import settings
+from tests.http.client import Client, client_of
+
+SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"
+LONG = "x" * 1_000_000
+PAGES = ["/", "/jobs", "/queues", "/schedules", "/workers", "/errors", "/storage"]
+
+
+class Elements(HTMLParser):
+    """Collects what a browser would run or load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = dict(attrs)
+        if tag in ("img", "iframe", "object", "style", "base") or (tag == "script" and "src" not in names):
+            self.found.append(tag)
+        self.found += [name for name in names if name.startswith("on") or name == "style"]
+        links = [value or "" for name, value in attrs if name in ("href", "src", "action")]
+        self.found += [link for link in links if not link.startswith(("/", "?", "#"))]
+
+
+def dangers(page: str) -> list[str]:
+    parser = Elements()
+    parser.feed(page)
+    return parser.found
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rowcall]:
+    """Every text that a user or a job can write has markup in it, or is very long."""
+    with Rowcall(tmp_path_factory.mktemp("hostile") / "app.db") as jobs:
+        name = SCRIPT[:150]
+
+        @jobs.task(name=name, queue=name, max_attempts=1)
+        def fails(text: str) -> None:
+            raise ValueError(text)
+
+        @jobs.task(name="returns")
+        def returns(text: str) -> str:
+            return text
+
+        fails.using(tags=[SCRIPT[:100]], key=SCRIPT).enqueue(SCRIPT)
+        returns.enqueue(SCRIPT)
+        jobs.drain()
+        returns.using(delay=60).enqueue(LONG)
+        fails.using(delay=60).enqueue(LONG)
+        jobs.enqueue("by-hand", {SCRIPT: SCRIPT})
+        (job,) = jobs.claim(SCRIPT[:150], queues=["default"])
+        jobs.fail(job, "CODE:X", LONG)
+        running = jobs.enqueue("by-hand", {"a": [SCRIPT] * 3})
+        jobs.claim(SCRIPT[:150], queues=["default"])
+        waiting = jobs.enqueue("by-hand", {}, after=[running])
+        jobs.cancel(waiting, SCRIPT, actor=SCRIPT)
+        jobs.pause(name, actor=SCRIPT)
+        jobs.pause(task=name, actor=SCRIPT)
+        jobs.add_schedule(name, name, {"text": SCRIPT}, every=60)
+        jobs.pause_schedule(name, actor=SCRIPT)
+        yield jobs
+
+
+def test_pages_show_markup_as_text(hostile: Rowcall) -> None:
+    with client_of(hostile) as client:
+        ids = [job.id for job in hostile.list().jobs]
+        for path in [*PAGES, "/?window=30d", *(f"/jobs/{one}" for one in ids)]:
+            page = client.page(path)
+            assert dangers(page) == [], path
+            assert "49" not in page or "{{7*7}}" in page or path not in ("/jobs", "/errors")
+            assert len(page) < 500_000, path
+        assert "&lt;script&gt;" in client.page("/jobs")
+
+
+def test_the_query_is_shown_as_text(hostile: Rowcall) -> None:
+    with client_of(hostile) as client:
+        for name in ("queue", "type", "tag", "key", "worker", "error_code", "payload", "status", "cursor", "order"):
+            answer = client.get("/jobs?" + str(httpx.QueryParams({name: SCRIPT})))
+            assert answer.status_code in (200, 422), name
+            assert dangers(answer.text) == [], name
+        assert (
+            dangers(client.get("/jobs/confirm?" + str(httpx.QueryParams({"action": "retry", "tag": SCRIPT}))).text)
+            == []
+        )
+        assert dangers(client.get("/" + SCRIPT, accept="text/html").text) == []
+
+
+def test_the_api_answers_json_only(hostile: Rowcall) -> None:
+    with client_of(hostile) as client:
+        for path in ("/api/jobs", "/api/jobs/1", "/api/errors", "/api/schedules", "/api/queues"):
+            assert client.get(path).headers["content-type"] == "application/json"
+            assert client.get(path).headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs/0",
+        "/jobs/-1",
+        "/jobs/1e3",
+        "/jobs/99999999999999999999",
+        "/jobs/1%00",
+        "/jobs/%2e%2e/%2e%2e/etc/passwd",
+        "/static/../guard.py",
+        "/static/%2e%2e/guard.py",
+        "/static/%2e%2e%2fguard.py",
+        "/static//etc/passwd",
+        "/queues/\ud83d\ude00/pause",
+        "/api/jobs/1/explode",
+        "/api/queues/%ff/pause",
+    ],
+)
+def test_tampered_paths(client: Client, path: str) -> None:
+    answer = client.get(path.encode("utf-16", "surrogatepass").decode("utf-16"))
+    assert answer.status_code in (404, 405, 422)
+    assert "root:" not in answer.text
+    assert "import" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "0", "-1", "9" * 30, "eyJpZCI6MX0", "\u0000", "1:2:3:4", "' or 1=1 --", "é"]
+)
+def test_tampered_cursors(client: Client, cursor: str) -> None:
+    answer = client.get("/api/jobs?" + str(httpx.QueryParams({"cursor": cursor})))
+    assert answer.status_code == (422 if cursor else 200)
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "rowcall_session=",
+        "rowcall_session=ffff.x",
+        "rowcall_session=zz.zz",
+        "rowcall_csrf=" + "x" * 500,
+        "=;;;=",
+        "a=\x7f\x01",
+    ],
+)
+def test_tampered_cookies(filled: Rowcall, cookie: str) -> None:
+    with client_of(filled, token="t" * 20) as client:
+        client.http.cookies.clear()
+        assert client.get("/", cookie=cookie).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff", b"[" * 100_000, b'{"task": "a", "task": 3}', b"null", b'{"jobs": [null]}', b'"\\ud800"']
+)
+def test_tampered_bodies(client: Client, filled: Rowcall, content: bytes) -> None:
+    answer = client.send("POST", "/api/jobs", content, content_type="application/json")
+    assert answer.status_code in (400, 422)
+    assert filled.stats().total == 3
+
+
+def test_slow_clients_do_not_keep_others_out(filled: Rowcall, tmp_path: Path) -> None:
+    """500 connections send half of a request, and nothing more."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1024)
+        server = server_of(queue_of(filled), settings(), "127.0.0.1", 0)
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        address = listener.getsockname()
+        slow = []
+        try:
+            for _ in range(500):
+                one = socket.create_connection(address)
+                one.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Le")
+                slow.append(one)
+            for _ in range(3):
+                answer = httpx.get(f"http://127.0.0.1:{address[1]}/api/stats", timeout=20)
+                assert answer.status_code == 200
+        finally:
+            for one in slow:
+                one.close()
+            server.should_exit = True
+            thread.join(20)
+    assert not thread.is_alive()

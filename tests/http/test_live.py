@@ -1,0 +1,124 @@
+"""Server-sent events, read as a server would: message by message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from starlette.types import Message
+
+from rowcall import Rowcall
+from rowcall.http import live
+from rowcall.http.settings import AsgiApp
+
+
+class Reader:
+    """A client of one stream."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.text = ""
+        self.gone = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._asked = False
+
+    async def receive(self) -> Message:
+        if not self._asked:
+            self._asked = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self.status = message.get("status", self.status)
+        self.text += message.get("body", b"").decode()
+        self._arrived.set()
+
+    async def until(self, text: str) -> None:
+        while text not in self.text:
+            self._arrived.clear()
+            await asyncio.wait_for(self._arrived.wait(), 20)
+
+
+@asynccontextmanager
+async def reading(app: AsgiApp, path: str) -> AsyncIterator[Reader]:
+    reader, (path, _, query) = Reader(), path.partition("?")
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "root_path": ""}
+    scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
+    task = asyncio.ensure_future(app(scope, reader.receive, reader.send))
+    yield reader
+    reader.gone.set()
+    await task
+
+
+def test_events_of_jobs_arrive_as_they_happen(filled: Rowcall) -> None:
+    async def main() -> None:
+        async with reading(filled.asgi(), "/api/events?queue=mail&kind=ENQUEUED") as reader:
+            await reader.until("retry:")
+            await filled.aenqueue("greet", {"name": "Cid"})
+            job = await filled.aenqueue("broken", {})
+            await reader.until(f'"job_id":{job.id}')
+            assert '"event":"ENQUEUED"' in reader.text
+            assert '"type":"greet"' not in reader.text
+
+    asyncio.run(main())
+
+
+def test_pages_get_a_hint(filled: Rowcall) -> None:
+    async def main() -> None:
+        app = filled.asgi()
+        async with reading(app, "/live") as one, reading(app, "/live") as other:
+            await one.until("retry:")
+            await other.until("retry:")
+            while "changed" not in one.text:  # until the stream is connected
+                await filled.aenqueue("greet", {"name": "Cid"})
+                await asyncio.sleep(0)
+            await other.until("changed")
+        async with reading(app, "/live") as again:
+            await again.until("retry:")
+
+    asyncio.run(main())
+
+
+def test_the_number_of_streams_is_bounded(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+
+    async def main() -> None:
+        app = filled.asgi()
+        async with reading(app, "/live") as one:
+            await one.until("retry:")
+            async with reading(app, "/api/events") as other:
+                await other.until("Too many streams")
+                assert other.status == 503
+        async with reading(app, "/api/events") as again:
+            await again.until("retry:")
+
+    asyncio.run(main())
+
+
+def test_a_client_that_does_not_read_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SEND_SECONDS", 0.01)
+
+    async def main() -> None:
+        app, reader = filled.asgi(), Reader()
+
+        async def never(message: Message) -> None:
+            await reader.gone.wait()
+
+        scope = {"type": "http", "method": "GET", "path": "/live", "query_string": b"", "root_path": ""}
+        scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
+        await app(scope, reader.receive, never)
+
+    asyncio.run(main())
+
+
+def test_wrong_filters(filled: Rowcall) -> None:
+    async def main() -> None:
+        for query in ("kind=EXPLODED", "id=0", "colour=red"):
+            async with reading(filled.asgi(), f"/api/events?{query}") as reader:
+                await reader.until("}")
+                assert reader.status == 422
+
+    asyncio.run(main())

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from rowcall import Access, InvalidOption
+from rowcall.http.settings import HttpOptions, settings
+
+TOKEN = "x" * 16
+
+
+def test_without_options_it_is_open() -> None:
+    assert settings().is_open
+    assert not settings(token=TOKEN).is_open
+    assert not settings(authorize=lambda request: None).is_open
+
+
+def test_tokens_may_have_names() -> None:
+    found = settings(token={"ann": TOKEN}, read_token="y" * 16).tokens
+    assert found == {TOKEN: Access("ann", "operate"), "y" * 16: Access("read token", "read")}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"token": "short"}, "token must be a secret of 16 or more"),
+        ({"token": {"ann": ""}}, "token must be a secret"),
+        ({"token": TOKEN, "read_token": TOKEN}, "read_token must differ"),
+        ({"authorize": 3}, "authorize must be a function"),
+        ({"hosts": "example.com"}, "hosts must be a list"),
+        ({"origins": [3]}, "origins must be a list"),
+        ({"tokn": TOKEN}, "unknown option 'tokn' .did you mean 'token'"),
+    ],
+)
+def test_wrong_options(options: HttpOptions, problem: str) -> None:
+    with pytest.raises(InvalidOption, match=problem):
+        settings(**options)

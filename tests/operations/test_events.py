@@ -1,0 +1,135 @@
+"""Readers of events on a server: rows that are committed late, and transactions that were rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations import events as reading
+from rowcall.operations.events import Stream, stream
+from rowcall.store.results import waiting
+from rowcall.store.results.queries import NewRow
+from rowcall.store.results.waiting import Gap, Reader, _gaps_between, _without
+from rowcall.testing import eventually
+from tests.connected import Connection, connected
+
+INSERT = "insert into rowcall_job (type) values ('late') returning id"
+
+
+@pytest.fixture
+def jobs(postgres_url: str) -> Iterator[Rowcall]:
+    with Rowcall(postgres_url) as jobs:
+        jobs.migrate()
+        yield jobs
+
+
+@pytest.fixture
+def other(jobs: Rowcall, postgres_url: str) -> Iterator[Connection]:
+    with connected(postgres_url, autocommit=False) as connection:
+        yield connection
+
+
+def inserted(connection: Connection) -> int:
+    [(job_id,)] = connection.execute(INSERT).fetchall()
+    assert isinstance(job_id, int)
+    return job_id
+
+
+@pytest.mark.parametrize("began", ["before", "after"])
+def test_a_transaction_that_commits_late(jobs: Rowcall, other: Connection, began: str) -> None:
+    late = 0
+    if began == "before":
+        late = inserted(other)
+        jobs.enqueue("first")
+    with jobs.events() as events:
+        if began == "after":
+            late = inserted(other)
+        soon = jobs.enqueue("soon")
+        assert next(events).job_id == soon.id > late
+        other.commit()
+        assert next(events).job_id == late
+        last = jobs.enqueue("last")
+        assert next(events).job_id == last.id
+
+
+def test_a_gap_is_forgotten_once_its_transaction_was_rolled_back(
+    jobs: Rowcall, other: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "GAP_SETTLES_MS", 0)
+    with jobs.events() as events:
+        reader = events._stream._reader
+        assert isinstance(reader, Reader)
+        inserted(other)
+        jobs.enqueue("soon")
+        next(events)
+        assert len(reader._gaps) == 1
+        other.rollback()
+
+        def is_forgotten() -> bool:
+            jobs.enqueue("more")
+            next(events)
+            return reader._gaps == []
+
+        eventually(is_forgotten)  # transactions of other tests on this server count, too
+
+
+def test_the_job_of_a_late_completion(jobs: Rowcall, other: Connection) -> None:
+    first, second = jobs.enqueue("by hand"), jobs.enqueue("by hand")
+    claimed = jobs.claim("me", limit=2)
+    with jobs.events(kind="SUCCEEDED") as events:
+        jobs.complete(claimed[0], connection=other)
+        jobs.complete(claimed[1])
+        assert next(events).job_id == second.id
+        other.commit()
+        assert next(events).job_id == first.id
+
+
+def test_a_reader_is_notified(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, postgres_url: str) -> None:
+    @jobs.task
+    def quick() -> None: ...
+
+    never = 30.0
+    with Rowcall(postgres_url) as elsewhere, jobs.events(kind=["ENQUEUED", "SUCCEEDED"]) as events:
+        elsewhere.enqueue("quick")
+        assert next(events).event == "ENQUEUED"
+        monkeypatch.setattr(reading, "FIRST_CHECK_SECONDS", never)
+        monkeypatch.setattr(reading, "LAST_CHECK_SECONDS", never)
+        events._stream._pause = never
+        with connected(postgres_url) as plain:
+            plain.execute(INSERT)
+        assert next(events).event == "ENQUEUED"
+        elsewhere.enqueue("quick")
+        assert next(events).event == "ENQUEUED"
+        jobs.drain()
+        assert next(events).event == "SUCCEEDED"
+
+
+def test_closing_a_stream_that_was_never_connected(jobs: Rowcall) -> None:
+    queue = queue_of(jobs)
+    unused: Stream = stream(queue, None, None, None, None)
+    queue.run(unused.close())
+    assert queue.run(unused.next()) is None
+
+
+def test_gaps() -> None:
+    found = _gaps_between([NewRow(0, 5, ""), NewRow(0, 9, ""), NewRow(2, 4, "")], [4, 0, 3], 7)
+    assert found == [Gap(0, 6, 8, 7)]
+    assert _without([Gap(0, 6, 8, 7)], [NewRow(0, 7, "")]) == [Gap(0, 6, 6, 7), Gap(0, 8, 8, 7)]
+    assert _without([Gap(0, 6, 6, 7)], [NewRow(1, 6, ""), NewRow(0, 6, "")]) == []
+
+
+def test_a_reader_survives_cut_connections(jobs: Rowcall, postgres_url: str) -> None:
+    with jobs.events(kind="ENQUEUED") as events, connected(postgres_url) as server:
+        jobs.enqueue("first")
+        next(events)
+        server.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        [(job_id,)] = server.execute(INSERT).fetchall()
+        assert next(events).job_id == job_id
+        server.execute("truncate rowcall_waiter")  # as after a crash of the server
+        assert next(events).event == "MISSED"

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowcall import Backoff, Context, Limit, Rowcall, Status, TaskDefaults
+from rowcall.app import queue_of
+from rowcall.overview.tasks import TaskOverview, tasks_of
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> dict[str, TaskOverview]:
+    defaults = TaskDefaults(max_attempts=9, timeout=60, queues={"mail": TaskDefaults(retry=Backoff.constant(1))})
+    jobs = Rowcall(tmp_path / "queue.db", default_queue="web", defaults=defaults)
+
+    def slower(attempt: int, error: BaseException) -> float:
+        return attempt
+
+    @jobs.task(queue="mail", aliases=["post"], on="order.paid", limit=Limit("smtp", concurrency=2), tags=["out"])
+    async def send(ctx: Context, to: str, copies: int = 1) -> None: ...
+
+    @jobs.task(max_attempts=2, timeout=5, retry=slower, priority=3)
+    def plain() -> None: ...
+
+    @jobs.task(batch=10)
+    def index(items: list[int]) -> None: ...
+
+    counts = {"post": {"pending": 2}, "send": {"pending": 1, "failed": 4}, "gone": {"running": 1}}
+    return {task.name: task for task in tasks_of(queue_of(jobs), counts)}
+
+
+def test_declared_tasks_come_first_by_name(found: dict[str, TaskOverview]) -> None:
+    assert list(found) == ["index", "plain", "send", "gone"]
+    assert [task.declared for task in found.values()] == [True, True, True, False]
+
+
+def test_options_are_shown_as_they_apply(found: dict[str, TaskOverview]) -> None:
+    send, plain, index = found["send"], found["plain"], found["index"]
+    assert (send.queue, send.max_attempts, send.timeout, send.runs_in) == ("mail", 9, 60.0, "loop")
+    assert send.retry == Backoff.constant(1).to_dict()
+    assert (send.arguments, send.optional) == (["to", "copies"], ["copies"])
+    assert (send.aliases, send.on, send.limits, send.tags) == (["post"], ["order.paid"], ["smtp"], ["out"])
+    assert (plain.queue, plain.max_attempts, plain.timeout, plain.priority) == ("web", 2, 5.0, 3)
+    assert str(plain.retry).endswith("slower")
+    assert (index.arguments, index.batch) == (["item"], 10)
+
+
+def test_jobs_of_an_alias_count_for_its_task(found: dict[str, TaskOverview]) -> None:
+    assert (found["send"].jobs["pending"], found["send"].jobs["failed"]) == (3, 4)
+    assert found["plain"].jobs == dict.fromkeys(Status, 0)
+    assert found["gone"].jobs["running"] == 1
