@@ -12,8 +12,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from rowcall import Context, Flow, Job, Rowcall
+from rowcall import Context, Flow, Job, NoAnswer, Rowcall
 from rowcall.app import queue_of
+from rowcall.operations.steps import Read, Write
+from rowcall.store.counts.queries import SETTINGS
+from rowcall.store.jobs.queries import Registration
+from rowcall.store.jobs.recover import register, retire
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually
@@ -34,8 +38,12 @@ class World:
         self.was_cancelled = False
         self.files = open_descriptors()
 
-        @jobs.task
+        @jobs.task(on="asked")
         def send(to: str) -> str:
+            return to
+
+        @jobs.task(on="asked")
+        def also_send(to: str) -> str:
             return to
 
         self.send = send
@@ -164,7 +172,18 @@ def chain_id(world: World) -> int:
 for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents", "awhy":
     reading(_name, job_id)
 for _name in (
-    *("alist", "alist_chains", "apaused", "aretention", "aretries", "aschedules", "astats", "astuck", "atop_errors"),
+    *(
+        "aactivity",
+        "alist",
+        "alist_chains",
+        "apaused",
+        "aretention",
+        "aretries",
+        "aschedules",
+        "astats",
+        "astuck",
+        "atop_errors",
+    ),
     "afailing",
     *("aworkers", "amigrate", "arecount", "avacuum", "aprune", "__aenter__"),
 ):
@@ -189,6 +208,11 @@ def all_or_nothing(world: World, count: int) -> Callable[[], None]:
 @case("Rowcall.aenqueue")
 def by_name(world: World) -> Call:
     return Call(world.jobs.aenqueue("send", {"to": "a"}, queue=world.queue), all_or_nothing(world, 1))
+
+
+@case("Rowcall.apublish")
+def published(world: World) -> Call:
+    return Call(world.jobs.apublish("asked", {"to": "a"}, queue=world.queue), all_or_nothing(world, 2))
 
 
 @case("Enqueuer.aenqueue")
@@ -294,6 +318,30 @@ def block_that_continues(world: World) -> Call:
 def dequeue(world: World) -> Call:
     world.enqueued()
     return Call(world.jobs.adequeue("by-hand", queues=[world.queue]), lambda: nobodys(world))
+
+
+@case("Rowcall.astack")
+def stack(world: World) -> Call:
+    """Its worker never answers."""
+    queue = queue_of(world.jobs)
+    silent = Registration(
+        name="silent", host="", pid=1, queues="*", concurrency=1, version="", lease_ms=1, lock_path=None
+    )
+    queue.run(Write(register, queue.dialect, silent, None))
+    world.enqueued()
+    job = world.jobs.dequeue("silent", queues=[world.queue])
+    assert job is not None
+
+    async def ask() -> None:
+        with contextlib.suppress(NoAnswer):
+            await world.jobs.astack(job, timeout=0.001)
+
+    def check() -> None:
+        queue.run(Write(retire, queue.dialect, "silent"))
+        settings = queue.run(Read(queue.dialect.ask(SETTINGS)))
+        assert [name for name, _ in settings if name.startswith("stack:")] == []
+
+    return Call(ask(), check)
 
 
 @case("Rowcall.aclaim")

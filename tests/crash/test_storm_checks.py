@@ -353,7 +353,21 @@ def a_retry_of_a_job_whose_key_is_taken(story: Story) -> None:
 @breaks(flow_checks.keys_are_unique)
 def two_waiting_jobs_where_one_replaces_the_other(story: Story) -> None:
     story.enqueue(20, "keyed_or_replace", key="a")
-    story.enqueue(21, "keyed_or_replace", key="a")
+    story.enqueue(21, "keyed_or_replace", key="a", began=1)
+
+
+def _runs_and_waits_again(story: Story, job_id: int) -> None:
+    """Its attempt ends at 4, and it is staged at 5."""
+    story.enqueue(job_id, "keyed_or_replace", key="a")
+    story.claim(job_id, at=3)
+    story.end(job_id, "scheduled", at=4)
+    story.change(job_id, "pending", at=5)
+
+
+@breaks(flow_checks.keys_are_unique)
+def a_second_job_although_the_first_one_waits_again(story: Story) -> None:
+    _runs_and_waits_again(story, 20)
+    story.enqueue(21, "keyed_or_replace", key="a", began=6)
 
 
 @breaks(flow_checks.keys_are_unique)
@@ -447,6 +461,13 @@ def test_a_bad_record_is_found(check: Check, spoil: Callable[[Story], None]) -> 
     story = a_good_story()
     spoil(story)
     assert check.__name__ in found(story)
+
+
+def test_a_job_that_ran_when_the_transaction_of_the_next_one_began_is_not_in_its_way() -> None:
+    story = a_good_story()
+    _runs_and_waits_again(story, 20)
+    story.enqueue(21, "keyed_or_replace", key="a", began=3)
+    assert flow_checks.keys_are_unique.__name__ not in found(story)
 
 
 def test_no_check_is_without_a_bad_record() -> None:

@@ -123,31 +123,42 @@ def _reached(records: Records, job_id: int, statuses: Collection[str | None], be
 def keys_are_unique(records: Records) -> Problems:
     """Follow the changes in order: which jobs existed when another with the same task and key was written."""
     there: dict[tuple[str, str | None], dict[int, Change]] = defaultdict(dict)
+    put_back: dict[int, int | None] = {}
     for change in records.changes:
         if change.key is None:
             continue
+        _note_put_back(put_back, change)
         others = there[change.type, change.key]
         if change.op == "delete":
             others.pop(change.job_id, None)
             continue
         begins = change.op == "insert" or (change.old_status in FINISHED and change.status not in FINISHED)
         for other in others.values() if begins else ():
-            if other.job_id != change.job_id and _is_in_the_way(other, change):
+            if other.job_id != change.job_id and _is_in_the_way(other, change, put_back.get(other.job_id, 0)):
                 histories = f"{records.history_of(change.job_id)}\n    {records.history_of(other.job_id)}"
                 yield f"change {change.seq} makes a second one: {histories}"
         written = others.get(change.job_id, change)
         others[change.job_id] = change._replace(created_at=written.created_at)
 
 
-def _is_in_the_way(other: Change, new: Change) -> bool:
+def _note_put_back(put_back: dict[int, int | None], change: Change) -> None:
+    """Note a time at which the end of a job's last attempt was committed: at the latest, when its next change began."""
+    if change.old_status == "running":
+        put_back[change.job_id] = None
+    elif put_back.get(change.job_id, 0) is None:
+        put_back[change.job_id] = change.at
+
+
+def _is_in_the_way(other: Change, new: Change, put_back: int | None) -> bool:
     if new.type in terms.ONE_ACTIVE:
         return other.status not in FINISHED
     if new.type in terms.ONE_WAITING:
         # A running job is not replaced, so a second one is written. The attempt of the first may end, and put it back,
         # between the check of the new job and its INSERT: on PostgreSQL a settlement does not wait for the lock of the
-        # key. Only the change that puts it back is excused. A job that has waited longer must have been replaced.
-        was_running = "running" in (other.status, other.old_status)
-        return new.op == "insert" and other.status not in FINISHED and not was_running
+        # key. A job that waited before the transaction of the new one began must have been replaced.
+        if new.op != "insert" or other.status in FINISHED or other.status == "running":
+            return False
+        return put_back is not None and put_back < new.began
     if new.type in terms.ONE_KEPT:
         return new.op == "insert"
     young = new.created_at - other.created_at < terms.KEY_WINDOW_SECONDS * 1000 - 1  # rounded to milliseconds

@@ -33,6 +33,9 @@ class Change(NamedTuple):
     chain_index: int | None
     run_at: int
     created_at: int
+    began: int = 0
+    """When its transaction began. Counts changes on SQLite, where transactions come one after another."""
+    at: int = 0
 
 
 class Edge(NamedTuple):
@@ -65,7 +68,8 @@ class Attempt(NamedTuple):
 TABLES = """
 create table storm_change ({seq}, op text, job_id bigint, type text, key text, old_status text, status text,
   old_attempt bigint, attempt bigint, max_attempts bigint, old_lease bigint, lease bigint, old_lost bigint, lost bigint,
-  worker text, error_code text, chain_id bigint, chain_index bigint, run_at bigint, created_at bigint);
+  worker text, error_code text, chain_id bigint, chain_index bigint, run_at bigint, created_at bigint,
+  began bigint, at bigint);
 create table storm_edge (blocker_id bigint, of_chain bigint, job_id bigint, on_failure text);
 create table storm_start (limit_key text, at bigint);
 create table storm_effect (job_id bigint, lease bigint);
@@ -74,12 +78,13 @@ create table storm_order (job_id bigint)
 
 _COLUMNS = ", ".join(Change._fields[1:])
 _INSERTED = """'insert', new.id, new.type, new.key, null, new.status, 0, new.attempt, new.max_attempts, 0, new.lease,
-  0, new.lost, new.worker, new.error_code, new.chain_id, new.chain_index, {run_at}, {created_at}"""
+  0, new.lost, new.worker, new.error_code, new.chain_id, new.chain_index, {run_at}, {created_at},
+  {began}, {at}"""
 _UPDATED = """'update', new.id, new.type, new.key, old.status, new.status, old.attempt, new.attempt, new.max_attempts,
   old.lease, new.lease, old.lost, new.lost, new.worker, new.error_code, new.chain_id, new.chain_index,
-  {run_at}, {created_at}"""
+  {run_at}, {created_at}, {began}, {at}"""
 _DELETED = """'delete', old.id, old.type, old.key, old.status, null, old.attempt, old.attempt, old.max_attempts,
-  old.lease, old.lease, old.lost, old.lost, old.worker, old.error_code, old.chain_id, old.chain_index, 0, 0"""
+  old.lease, old.lease, old.lost, old.lost, old.worker, old.error_code, old.chain_id, old.chain_index, 0, 0, 0, 0"""
 _RECORD = f"insert into storm_change ({_COLUMNS}) {{}} ;"
 _IS_NEWS = " or ".join(
     f"new.{column} is distinct from old.{column}" for column in ("status", "attempt", "lease", "chain_id", "key")
@@ -87,7 +92,8 @@ _IS_NEWS = " or ".join(
 
 
 def _sqlite() -> list[str]:
-    times = {"run_at": "new.run_at", "created_at": "new.created_at"}
+    changes = "(select coalesce(max(seq), 0) from storm_change)"
+    times = {"run_at": "new.run_at", "created_at": "new.created_at", "began": changes, "at": changes}
 
     def trigger(event: str, table: str, body: str) -> str:
         name = f"storm_{table}_{event.split()[0]}"
@@ -109,9 +115,11 @@ def _sqlite() -> list[str]:
 
 
 def _postgres() -> list[str]:
-    milliseconds = "(extract(epoch from new.{0}) * 1000)::bigint"
-    times = {name: milliseconds.format(name) for name in ("run_at", "created_at")}
-    at = milliseconds.format("at")
+    milliseconds = "(extract(epoch from {0}) * 1000)::bigint"
+    times = {name: milliseconds.format(f"new.{name}") for name in ("run_at", "created_at")}
+    times["began"] = milliseconds.format("transaction_timestamp()")
+    times["at"] = milliseconds.format("clock_timestamp()")
+    at = milliseconds.format("new.at")
 
     def trigger(event: str, table: str, body: str, when: str = "true") -> list[str]:
         name = f"storm_{table}_{event}"
