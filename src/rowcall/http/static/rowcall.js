@@ -75,6 +75,7 @@ function move(step) {
   if (next) { next.classList.add("at"); next.scrollIntoView({ block: "nearest" }); }
 }
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && event.target.closest("input")) event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   const row = document.querySelector("[data-row].at");
   if (Date.now() - went < 1200 && event.key in places) { location.href = base + places[event.key]; return; }

@@ -1,0 +1,156 @@
+"""The dashboard in a real browser, as someone on call uses it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Shop, window
+
+PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/schedules", "/workers", "/errors", "/storage"]
+
+pytestmark = pytest.mark.slow
+
+
+def test_filters_are_links(page: Page) -> None:
+    page.goto("/jobs")
+    page.get_by_role("group", name="State").get_by_text("failed").click()
+    expect(page.locator("[data-row]")).to_have_count(5)
+    page.get_by_placeholder("Search arguments").fill('{"customer": 3}')
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    assert "status=failed" in page.url
+    page.reload()
+    expect(page.locator("[data-row] .name").first).to_have_text("charge_card")
+    page.get_by_role("link", name="Clear").click()
+    page.get_by_placeholder("Tag").fill("monthly")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("[data-row] .state")).to_have_text("scheduled")
+
+
+def test_a_job_is_opened(page: Page) -> None:
+    page.goto("/jobs?status=failed&order=oldest")
+    page.get_by_role("link", name="charge_card").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("charge_card")
+    expect(page.locator(".traceback")).to_contain_text("the card of customer 0 was declined")
+    expect(page).to_have_title("(5) Job 1 · charge_card · Rowcall")
+    exact = page.locator("time").first.get_attribute("title")
+    assert exact is not None
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC", exact)
+
+
+def test_progress_is_live_and_nothing_moves(page: Page, shop: Shop) -> None:
+    job = shop.jobs.enqueue("report", {"month": "2026-04"}, priority=9)
+    with shop.jobs.worker(queues="default"):
+        assert shop.halfway.wait(20)
+        page.goto(f"/jobs/{job.id}")
+        expect(page.locator("#progress")).to_contain_text("25%")
+        page.evaluate("""() => {
+            window.moved = 0;
+            new PerformanceObserver((list) => { for (const one of list.getEntries()) window.moved += one.value; })
+                .observe({ type: "layout-shift" });
+        }""")
+        shop.resume.set()
+        expect(page.locator("h1 .state")).to_have_text("succeeded")
+        expect(page.locator("#result")).to_contain_text("2026-04")
+    assert page.evaluate("window.moved") < 0.01
+
+
+def test_all_that_match_are_retried(page: Page, shop: Shop) -> None:
+    page.goto("/errors")
+    page.get_by_role("link", name="Retry all").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Retry 5 jobs?")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("status")).to_contain_text("5 jobs")
+    assert shop.jobs.stats().by_status["failed"] == 0
+    assert shop.jobs.list(status="pending", type="charge_card").jobs[0].attempt == 1
+
+
+def test_selected_jobs_are_deleted(page: Page, shop: Shop) -> None:
+    page.goto("/jobs?status=failed")
+    expect(page.get_by_role("button", name="Delete")).to_be_hidden()
+    page.get_by_label("Select job 1", exact=True).check()
+    page.get_by_label("Select job 2", exact=True).check()
+    expect(page.locator("#selected")).to_have_text("2 selected")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Delete 2 jobs?")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("[data-row]")).to_have_count(3)
+    assert shop.jobs.stats().by_status["failed"] == 3
+
+
+def test_a_queue_is_paused_and_resumed(page: Page, shop: Shop) -> None:
+    page.goto("/queues")
+    row = page.get_by_role("row", name="payments")
+    row.get_by_role("button", name="Pause").click()
+    expect(row.locator(".badge")).to_contain_text("paused")
+    assert "payments" in [one.name for one in shop.jobs.paused()]
+    row.get_by_role("button", name="Resume").click()
+    expect(row.locator(".badge")).to_have_count(0)
+    assert [one.name for one in shop.jobs.paused()] == ["slow"]
+
+
+def test_keys(page: Page) -> None:
+    page.goto("/jobs?status=succeeded")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("[data-row]").first).to_have_class("at")
+    page.keyboard.press("x")
+    expect(page.locator("#selected")).to_have_text("1 selected")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/jobs/\d+$"))
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    expect(page).to_have_url(re.compile("/queues$"))
+
+
+def test_heads_stay_in_view(page: Page) -> None:
+    page.goto("/jobs")
+    page.mouse.move(700, 500)
+    page.mouse.wheel(0, 900)
+    expect(page.get_by_role("columnheader", name="State")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+def test_pages_fit_the_screen(browser: Browser, site: str, width: int) -> None:
+    with window(browser, site, width=width) as page:
+        for path in PAGES:
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") == width, path
+            expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+
+
+def test_light_and_dark(browser: Browser, site: str) -> None:
+    colours = []
+    for dark in (False, True):
+        with window(browser, site, dark=dark) as page:
+            page.goto("/")
+            colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    light, dark_one = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+    assert light > 700
+    assert dark_one < 100
+
+
+def test_without_scripts_everything_can_be_read_and_done(browser: Browser, site: str, shop: Shop) -> None:
+    with window(browser, site, scripts=False) as page:
+        for path in PAGES:
+            page.goto(path)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.goto("/jobs?status=failed")
+        page.get_by_placeholder("Task").fill("charge_card")
+        page.get_by_role("button", name="Filter").click()
+        page.get_by_label("Select job 1", exact=True).check()
+        page.get_by_role("button", name="Retry").click()
+        page.get_by_role("button", name="Retry").click()
+        expect(page.get_by_role("status")).to_contain_text("1 job")
+    assert shop.jobs.get(1).status == "pending"
