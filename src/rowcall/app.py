@@ -15,6 +15,7 @@ from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
+from rowcall.declare.middleware import AnyMiddleware
 from rowcall.declare.option_table import (
     TASK_OPTIONS,
     BatchOptions,
@@ -77,6 +78,7 @@ R = TypeVar("R")
 E = TypeVar("E", bound=BaseException)
 C = TypeVar("C")
 L = TypeVar("L", bound=LifespanFunction)
+M = TypeVar("M", bound=AnyMiddleware)
 
 Schedulable = BaseTask[..., object]
 T = TypeVar("T", bound=Schedulable)
@@ -223,6 +225,7 @@ class Rowcall:
         if isinstance(function, BaseTask):
             raise InvalidOption("task", f"{function.name!r} is already a task")
         declared, queue = declare(function, options), self._queue
+        queue.handlers.compile(declared)
         aliases = declared.options.aliases
         names = (declared.name, *aliases)
         for name in names:
@@ -251,6 +254,24 @@ class Rowcall:
         or returns a context manager. If it fails, the worker ends with `LifespanFailed`, and claims no job.
         """
         self._queue.lifespan = checked_lifespan(function, self._queue.lifespan)
+        return function
+
+    def middleware(self, function: M, /) -> M:
+        """Wrap every attempt of every task, in the thread or on the event loop of its handler.
+
+        @jobs.middleware
+        def timed(ctx: Context, call_next: Callable[[], object]) -> object:
+            started = time.monotonic()
+            try:
+                return call_next()
+            finally:
+                ctx.log.info("took %.1f s", time.monotonic() - started)
+
+        What it returns is the result of the attempt; it may raise `Retry`, `Snooze`, `Fail` and `Cancel`. The first one
+        that is registered is the outermost. Async tasks need an async function: `Middleware(sync, asynchronous)` of
+        `rowcall.middleware` holds one for each kind.
+        """
+        self._queue.handlers.add_middleware(function)
         return function
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:

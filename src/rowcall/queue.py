@@ -15,6 +15,7 @@ from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
+from rowcall.declare.handlers import Handlers
 from rowcall.declare.lifespan import LifespanFunction
 from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
@@ -91,6 +92,7 @@ class Queue:
         self.tracing: Tracing | None = None
         self.tasks: dict[str, Declaration] = {}
         """The declared tasks by name, and by each of their aliases."""
+        self.handlers = Handlers(self.tasks)
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}

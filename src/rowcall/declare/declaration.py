@@ -15,6 +15,7 @@ from rowcall.context import Context
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to
+from rowcall.declare.middleware import Handler, Surroundings, chained, is_async
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
@@ -43,9 +44,7 @@ class Declaration:
         self.name = name
         self.function = function
         self.options = options
-        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004
-        )
+        self.is_async = is_async(function)
         self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
         self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
@@ -53,9 +52,21 @@ class Declaration:
         self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
         self.returns = hints_of(function).get("return") if options.batch is None else None
         self.limits = bound_to(options.limits or (), name, self.arguments)
+        self.surroundings = Surroundings()
+        self.call = self.compiled(self.surroundings)
+        """What lanes call: the function, with all that surrounds it."""
 
     def __repr__(self) -> str:
         return f"<declaration of the task {self.name!r}>"
+
+    def compiled(self, surroundings: Surroundings) -> Handler:
+        """Return the function within the middleware of the app and its own; the function itself without any."""
+        middleware = *surroundings.middleware, *self.options.middleware
+        return chained(self.name, self.function, middleware, for_async=self.is_async)
+
+    @property
+    def has_middleware(self) -> bool:
+        return bool(self.surroundings.middleware or self.options.middleware)
 
     @cached_property
     def result_decoder(self) -> msgspec.json.Decoder[object] | None:

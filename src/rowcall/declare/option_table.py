@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 import msgspec
 
 from rowcall.declare import option_checks as check
+from rowcall.declare.middleware import AnyMiddleware, checked_several
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
 from rowcall.domain.config import Config
@@ -52,6 +53,7 @@ class TaskOptions(Common, total=False):
     retention: Retention
     isolation: Literal["thread", "process"]
     memory_limit: int | str
+    middleware: Iterable[AnyMiddleware]
 
 
 class BatchOptions(TaskOptions, total=False):
@@ -115,6 +117,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[Awaited, ...] = ()
     on_blocker_failure: str | None = None
     limits: tuple[Limit, ...] | None = None
+    middleware: tuple[AnyMiddleware, ...] = ()
 
 
 class _Option(NamedTuple):
@@ -144,6 +147,7 @@ _TABLE = (
     _Option("retention", "task", check.retention),
     _Option("isolation", "task", check.isolation, "isolated"),
     _Option("memory_limit", "task", check.memory_limit),
+    _Option("middleware", "task", checked_several),
     _Option("batch", "task", checks.whole(1, 1000)),
     _Option("batch_wait", "task", check.batch_wait, "batch_wait_seconds"),
     _Option("key", "both", check.key),

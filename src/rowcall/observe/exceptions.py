@@ -19,7 +19,7 @@ from rowcall.domain.job import StackFrame
 from rowcall.observe.stacks import MOST_FRAMES
 
 MOST_CAUSES = 10
-_CALLERS = ("rowcall.worker.", "asyncio.")
+_CALLERS = ("rowcall.worker.", "rowcall.declare.", "asyncio.")
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -53,6 +53,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestActOnAll, TestListing  # noqa: E402
+from rowcall.testing.conformance.cases.middleware import TestMiddleware  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -147,6 +148,7 @@ __all__ = [
     "TestListing",
     "TestListingChains",
     "TestLostWorkers",
+    "TestMiddleware",
     "TestMigrations",
     "TestMismatches",
     "TestModel",

@@ -160,6 +160,8 @@ class Child:
         task: Declaration | None = None
         try:
             task = find_task(call.home, call.task)
+            if call.has_middleware and task.queue is None:
+                raise _without_middleware(call.home)
             attempt = ChildAttempt(call, task, report, self._lifespan.resources)
             try:
                 self._attempt = attempt
@@ -192,7 +194,7 @@ def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
     for name in task.preloads:
         getattr(attempt.context, name)
     running.set(attempt)
-    result = task.function(*args, **kwargs)
+    result = task.call(*args, **kwargs)
     return run(result) if task.is_async else result  # type: ignore[arg-type]
 
 
@@ -227,6 +229,13 @@ def find_task(home: Home, task: str) -> Declaration:
         function = function.__wrapped__
     assert callable(function)
     return Declaration(task, function, Options(isolated=True))
+
+
+def _without_middleware(home: Home) -> RuntimeError:
+    return RuntimeError(
+        f"middleware in a child process works only if the module {home.module} declares the task of {home.name}:"
+        " the child learns from it which middleware there is"
+    )
 
 
 def _function_at(home: Home) -> object:

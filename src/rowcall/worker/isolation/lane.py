@@ -383,4 +383,5 @@ def _call_of(attempt: Attempt) -> Call:
         claimed_at_ms=attempt.claim.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),
+        has_middleware=task.has_middleware,
     )

@@ -30,6 +30,7 @@ class Call(msgspec.Struct, tag=True):
     claimed_at_ms: int
     memory_limit: int | None
     log_level: int
+    has_middleware: bool = False
 
 
 class Answered(msgspec.Struct, tag=True):

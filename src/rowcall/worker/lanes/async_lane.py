@@ -84,7 +84,7 @@ class AsyncLane:
                 if attempt.stopped_because is not None:
                     raise asyncio.CancelledError
                 args, kwargs = given
-                attempt.succeed(await attempt.task.function(*args, **kwargs))  # type: ignore[misc]
+                attempt.succeed(await attempt.task.call(*args, **kwargs))  # type: ignore[misc]
                 if attempt.large_result is not None:
                     attempt.end(await loop.run_in_executor(None, attempt.put_large_result))
             except BaseException as error:  # a handler may raise anything; what is raised here would end the loop

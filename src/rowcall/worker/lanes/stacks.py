@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import dropwhile
 from types import FrameType
 
 from rowcall.domain.job import StackFrame
+from rowcall.observe.exceptions import is_of_caller
 from rowcall.observe.stacks import awaiting_task, described, executing
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import thread_lane
@@ -20,10 +22,11 @@ def stack_of(attempt: Attempt) -> list[StackFrame]:
     called = attempt.batch or attempt
     for lane, frames in executing((_THREAD, _LOOP)):
         if lane.f_locals.get("attempt") is called:
-            return described(frames, attempt.task.failures.scrub)
+            return described(dropwhile(is_of_caller, frames), attempt.task.failures.scrub)
     task = called.async_task
-    # the first frame is the lane's
-    return [] if task is None else described(awaiting_task(task)[1:], attempt.task.failures.scrub)
+    if task is None:
+        return []
+    return described(dropwhile(is_of_caller, awaiting_task(task)), attempt.task.failures.scrub)
 
 
 def on_event_loops() -> Iterator[tuple[Attempt, list[FrameType]]]:

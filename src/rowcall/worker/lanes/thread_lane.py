@@ -51,7 +51,7 @@ def _call(attempt: Attempt) -> None:
         if attempt.stopped_because is not None:
             raise CancelledError
         args, kwargs = given
-        result = attempt.task.function(*args, **kwargs)
+        result = attempt.task.call(*args, **kwargs)
         attempt.succeed(result)
         if attempt.large_result is not None:
             attempt.end(attempt.put_large_result())
