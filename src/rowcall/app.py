@@ -70,6 +70,7 @@ from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
 from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
 from rowcall.worker.process.signals import work
+from rowcall.worker.raised_errors import raising
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
 from rowcall.worker.worker import Worker
 
@@ -158,18 +159,20 @@ class Rowcall:
         def create_app(settings):
             jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
         """
-        if self._queue.is_open:
+        exchanged = self._queue.is_exchanged  # in a test that uses another database: app factories run there, too
+        if self._queue.is_open and not exchanged:
             in_use = f"this queue is already in use, with {self._queue.database.name}; call configure before"
             raise InvalidOption("configure", self._open_reason or in_use)
         before = self._url, self._options
         self._url = self._url if url is None else url
         self._options = {**self._options, **options}
         try:
-            self._apply(options, open_now=True)
+            self._apply(options, open_now=not exchanged)
         except BaseException:
             self._url, self._options = before
             raise
-        self._open_reason = "was already called; call it once, with the URL and all options"
+        if not exchanged:
+            self._open_reason = "was already called; call it once, with the URL and all options"
         self._queue.declared_schedules.clear()
         for declare_again in self._schedules:  # their default queue may have changed
             declare_again()
@@ -181,7 +184,8 @@ class Rowcall:
         queue, tracing = self._queue, tracing_of(self._options.get("tracing", False))
         if open_now:
             queue.database  # noqa: B018
-        queue.clock = self._options.get("clock") or SystemClock()
+        if not queue.is_exchanged:
+            queue.clock = self._options.get("clock") or SystemClock()
         queue.tracing = tracing
         queue.options = config
         queue.failures.configure(config.scrub, config.traceback_limit)
@@ -1361,6 +1365,21 @@ class Rowcall:
         """`prune`, for async code."""
         return await self._queue.arun(retention.prune(self._queue, dry_run=dry_run))
 
+    def clear(self) -> None:
+        """Delete all jobs in every state, with their history, counts, pauses and schedules: for tests and scripts.
+
+            @pytest.fixture(autouse=True)
+            def no_jobs():
+                jobs.clear()
+
+        The next ids follow the last ones. A worker writes its declared schedules again when it starts.
+        """
+        self._queue.run(retention.clear(self._queue))
+
+    async def aclear(self) -> None:
+        """`clear`, for async code."""
+        await self._queue.arun(retention.clear(self._queue))
+
     def recount(self) -> None:
         """Count all finished jobs again, after plain SQL has changed the state of jobs, which is not counted.
 
@@ -1437,15 +1456,25 @@ class Rowcall:
         """Work in this process until SIGINT or SIGTERM. The options are those of `worker`."""
         work(self.worker(**options))
 
-    def drain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
-        """Run all jobs that are due now, in this process, and return how many ended how: for tests and scripts."""
-        self._queue.check_outside_block()
-        return Worker(self._queue, settings(concurrency=concurrency, queues=queues)).drain()
+    def drain(
+        self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None, raise_errors: bool = False
+    ) -> Summary:
+        """Run all jobs that are due now, in this process, and return how many ended how: for tests and scripts.
 
-    async def adrain(self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None) -> Summary:
+        With `raise_errors`, raise what the handlers raised once all jobs are settled: the exception itself, or an
+        `ExceptionGroup` if several jobs failed. A job whose next attempt succeeds in the same drain has not failed.
+        """
+        self._queue.check_outside_block()
+        with raising(raise_errors) as errors:
+            return Worker(self._queue, settings(concurrency=concurrency, queues=queues)).drain(errors)
+
+    async def adrain(
+        self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None, raise_errors: bool = False
+    ) -> Summary:
         """`drain`, for async code. If it is cancelled, it claims nothing more, and ends when its handlers have."""
         self._queue.check_outside_block()
-        return await Worker(self._queue, settings(concurrency=concurrency, queues=queues)).adrain()
+        with raising(raise_errors) as errors:
+            return await Worker(self._queue, settings(concurrency=concurrency, queues=queues)).adrain(errors)
 
     # closing
 
@@ -1464,6 +1493,13 @@ class Rowcall:
 
     async def __aexit__(self, *error: object) -> None:
         self.close()
+
+
+def config_at(jobs: Rowcall, url: str) -> Config:
+    """Return the options of a queue for another database, for tests; blobs are stored beside the jobs there."""
+    elsewhere = ("auto_migrate", "blobs", "clock", "listen_url", "pool_size", "tracing")
+    given = {name: value for name, value in jobs._options.items() if name not in elsewhere}
+    return configure(url, **given)  # type: ignore[arg-type]
 
 
 def queue_of(jobs: Rowcall) -> Queue:

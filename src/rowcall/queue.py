@@ -37,6 +37,10 @@ from rowcall.store.sqlite.dialect import SqliteDialect
 T = TypeVar("T")
 
 MIGRATION_PATIENCE_SECONDS = 60.0
+_OF_DATABASE = (
+    "configure", "clock", "config", "dialect", "database", "blobs", "open_transactions", "for_callers", "end_waiter",
+    "at_close", "_schema_ready", "_parts",
+)  # fmt: skip
 
 
 class Step(ABC, Generic[T]):
@@ -111,6 +115,8 @@ class Queue:
         self._schema_ready = False
         self._parts: Parts | None = None
         self._opening = threading.Lock()
+        self.is_exchanged = False
+        """Whether it uses the database of another queue for a while: in tests."""
 
     # the parts that depend on the configuration, each a plain attribute after its first use
 
@@ -193,6 +199,16 @@ class Queue:
                 "SQLite has one writer, and that is the block: if this call takes connection=, pass the transaction;"
                 " otherwise do it before or after the block",
             )
+
+    def exchange(self, other: Queue) -> None:
+        """Exchange databases and clocks with another queue; each keeps its tasks. A second call restores both."""
+        mine, theirs = self.__dict__, other.__dict__
+        for name in _OF_DATABASE:
+            kept = {name: mine.pop(name)} if name in mine else {}
+            if name in theirs:
+                mine[name] = theirs.pop(name)
+            theirs.update(kept)
+        self.is_exchanged = not self.is_exchanged
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""

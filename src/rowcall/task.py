@@ -48,7 +48,7 @@ class Enqueuer(Generic[P, R]):
             queue, declared, given = self._queue, self._declared, self._given
             job = new_job(declared.name, declared.options, given, queue.options)
             job = limited(job, declared.limits_for(given.limits, queue.limits))
-            if queue.is_open:
+            if queue.is_open and not queue.is_exchanged:
                 self._new_job = job
         return job
 

@@ -19,6 +19,14 @@ _MARK = " … "
 DAY_SECONDS = 86_400
 _YEAR_SECONDS = 365.25 * DAY_SECONDS
 _UNITS = ((DAY_SECONDS, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_NAMED_UNITS = {
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60),
+    **dict.fromkeys(("h", "hour", "hours"), 3600),
+    **dict.fromkeys(("d", "day", "days"), DAY_SECONDS),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * DAY_SECONDS),
+}
+_TYPED_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 _MANY = 10  # of a unit: the next one no longer matters
 NOTHING = "-"
 # terminal controls, line ends and changes of text direction
@@ -102,6 +110,16 @@ def duration(seconds: float | None) -> str:
                 return f"{round(seconds / unit)} {name}"
             return f"{count} {name} {left} {smaller}" if left else f"{count} {name}"
     raise AssertionError(seconds)
+
+
+def seconds_from_text(text: str) -> float | None:
+    """Return the seconds of a duration that a person wrote, or None if it is not one.
+
+    >>> [seconds_from_text(text) for text in ("90", "5m", "1.5h", "1 day", "2 weeks", "soon")]
+    [90.0, 300.0, 5400.0, 86400.0, 1209600.0, None]
+    """
+    found = _TYPED_DURATION.fullmatch(text)
+    return None if found is None or found[2] not in _NAMED_UNITS else float(found[1]) * _NAMED_UNITS[found[2]]
 
 
 def code_problem(code: object) -> str | None:

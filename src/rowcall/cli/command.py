@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from rowcall.base.text import one_line
+from rowcall.base.text import one_line, seconds_from_text
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
 from rowcall.operations.arguments import JobFilter
@@ -21,10 +20,8 @@ from rowcall.operations.control import RetryFilter
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SELECTING = {*JobFilter.__annotations__, *RetryFilter.__annotations__}
-_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN_LENGTH = 200
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 
 
 class Answer(NamedTuple):
@@ -120,10 +117,10 @@ def typed_seconds(typed: str) -> float:
     >>> typed_seconds("90"), typed_seconds("5m"), typed_seconds("1.5h")
     (90.0, 300.0, 5400.0)
     """
-    found = _DURATION.fullmatch(typed)
-    if found is None or found[2] not in _UNITS:
+    seconds = seconds_from_text(typed)
+    if seconds is None:
         raise click.BadParameter(f"{typed!r} is not a duration; write seconds, or 90s, 5m, 1h, 2d")
-    return float(found[1]) * _UNITS[found[2]]
+    return seconds
 
 
 def given_options(options: Mapping[str, object]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
@@ -40,6 +41,20 @@ def drop_callers(error: BaseException) -> BaseException:
     while trace is not None and is_of_caller(trace.tb_frame):
         trace = trace.tb_next
     return error if trace is None else error.with_traceback(trace)
+
+
+def without_variables(error: BaseException) -> BaseException:
+    """Drop the variables of its frames: settling may wait for a transaction that one of them holds open."""
+    left, seen = [error], {id(error)}
+    while left:
+        one = left.pop()
+        traceback.clear_frames(one.__traceback__)
+        members = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        for other in (one.__cause__, one.__context__, *members):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                left.append(other)
+    return error
 
 
 def is_of_caller(frame: FrameType) -> bool:

@@ -370,6 +370,16 @@ class Transaction(Block):
         self._queue.ensure_schema()
         return super().__enter__()
 
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        super().__exit__(kind, *error)
+        if self._queue.is_exchanged:  # a test may run the jobs after each operation, and this ends one
+            self._queue.run(EnsureSchema())
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        await super().__aexit__(kind, *error)
+        if self._queue.is_exchanged:
+            await self._queue.arun(EnsureSchema())
+
     async def __aenter__(self: Self) -> Self:
         await self._queue.aensure_schema()
         return await super().__aenter__()

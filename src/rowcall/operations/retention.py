@@ -1,4 +1,4 @@
-"""Delete finished jobs by retention, fold counts, and free the space."""
+"""Delete finished jobs by retention, or all jobs; fold counts, and free the space."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rowcall.drivers.database import Connection, MakePlan
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
+from rowcall.store.control.queries import CLEAR, RESTART_IDS
 from rowcall.store.counts import folding
 from rowcall.store.counts.folding import prune_group
 from rowcall.store.counts.queries import (
@@ -188,6 +189,19 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
 def recount(queue: Queue) -> Operation[None]:
     yield from Write(folding.recount, queue.dialect)
     yield from Write(folding.repair_ready, queue.dialect)
+
+
+def clear(queue: Queue, *, restart_ids: bool = False) -> Operation[None]:
+    """Delete all jobs, and what is known of them. `restart_ids` only where no worker knows an id of them."""
+    yield from Write(_clear, queue, restart_ids)
+    yield from Blocking(collect_blobs, queue)
+
+
+def _clear(queue: Queue, restart_ids: bool) -> Plan[None]:
+    for query in CLEAR:
+        yield from queue.dialect.ask(query)
+    if restart_ids:
+        yield from queue.dialect.ask(RESTART_IDS)
 
 
 def vacuum(queue: Queue) -> Operation[int]:

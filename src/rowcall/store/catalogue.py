@@ -118,9 +118,10 @@ class Catalogue:
 def queries_for(database: str) -> Iterator[tuple[str, Query[object]]]:
     """Yield the topic and the query for each query that a database needs."""
     for topic, module in TOPICS.items():
-        for query in vars(module).values():
-            if isinstance(query, Query) and (not query.only or database in query.only):
-                yield topic, query
+        for value in vars(module).values():
+            for query in value if isinstance(value, tuple) else (value,):
+                if isinstance(query, Query) and (not query.only or database in query.only):
+                    yield topic, query
 
 
 def texts_of(modules: Sequence[ModuleType]) -> dict[tuple[str, str], str]:

@@ -1,6 +1,20 @@
 """Helpers for tests of code that uses Rowcall, and the conformance kit for databases."""
 
+from rowcall.testing.assertions import assert_enqueued, assert_not_enqueued
+from rowcall.testing.clean_queue import clean_queue
 from rowcall.testing.clock import FakeClock
+from rowcall.testing.inline import inline
+from rowcall.testing.time_travel import TravelClock
+from rowcall.testing.unittest import RowcallTestCase
 from rowcall.testing.waiting import eventually
 
-__all__ = ["FakeClock", "eventually"]
+__all__ = [
+    "FakeClock",
+    "RowcallTestCase",
+    "TravelClock",
+    "assert_enqueued",
+    "assert_not_enqueued",
+    "clean_queue",
+    "eventually",
+    "inline",
+]

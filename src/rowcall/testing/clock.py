@@ -6,8 +6,10 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from rowcall.base.clock import SystemClock
+from rowcall.base.text import seconds_from_text
 from rowcall.domain.errors import InvalidOption, seconds_of
 
+Duration = float | timedelta | str
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
@@ -38,9 +40,9 @@ class FakeClock(SystemClock):
     def monotonic(self) -> float:
         return self._monotonic
 
-    def advance(self, seconds: float | timedelta) -> None:
-        """Let time pass, on both clocks."""
-        passed = seconds_of("seconds", seconds)
+    def advance(self, duration: Duration) -> None:
+        """Let time pass, on both clocks: seconds, a timedelta, or a text such as `"1 day"`."""
+        passed = duration_of(duration)
         with self._lock:
             self._now += timedelta(seconds=passed)
             self._monotonic += passed
@@ -61,6 +63,16 @@ class FakeClock(SystemClock):
         """Set the wall clock; no time passes."""
         with self._lock:
             self._now = _aware(now)
+
+
+def duration_of(duration: Duration) -> float:
+    """Return the seconds, or raise `InvalidOption`."""
+    if not isinstance(duration, str):
+        return seconds_of("advance", duration)
+    seconds = seconds_from_text(duration)
+    if seconds is None:
+        raise InvalidOption("advance", f'must be a text such as "90 s", "2 hours" or "1 day", got {duration!r}')
+    return seconds_of("advance", seconds)
 
 
 def _aware(now: datetime) -> datetime:

@@ -34,7 +34,7 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.drivers.liveness_file import NO_SLOT
-from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown
+from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Ready
@@ -85,6 +85,8 @@ class Attempt:
     """What its handler raised after it was asked to stop; this does not use up the attempt."""
     exception: Shown | None = None
     """What the log shows of the exception that its handler raised."""
+    kept_error: BaseException | None = None
+    """What its handler raised, where a drain is to raise it."""
     transition: Transition | None = None
     large_result: str | None = None
     """A result that `put_large_result` must store elsewhere before `end`."""
@@ -316,12 +318,20 @@ class Attempt:
         elif isinstance(error, BaseException):
             if self.task.failures.keeps_tracebacks:
                 self.exception = shown(drop_callers(error), self.task.failures.scrub)
-            error = self.task.failures.raised(error)
+            raised = self.task.failures.raised(error)
+            self._keep(error)
+            error = raised
+        elif isinstance(error, Raised):
+            self._keep(error.error)
         if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
             self.transition = self._decide(self._unfit(error) if isinstance(error, Unfit) else error)
         else:
             self.failed_while_stopping = error
             self.transition = self._decide(stopped)
+
+    def _keep(self, error: BaseException) -> None:
+        if self.claim.completion is not None and self.claim.completion.keeps_errors:
+            self.kept_error = without_variables(drop_callers(error))
 
     def show_timeout(self, outcome: TimedOut, frames: list[StackFrame]) -> None:
         """Let the log show where the handler was."""

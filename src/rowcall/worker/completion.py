@@ -33,6 +33,8 @@ class Completion:
         self.blobs = queue.blobs
         self.resources = NO_LIFESPAN
         """What the app's lifespan has yielded."""
+        self.keeps_errors = False
+        """Whether attempts keep what their handlers raised."""
         self.refused: set[int] = set()
         """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 

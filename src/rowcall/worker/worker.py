@@ -30,6 +30,7 @@ from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespan
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
@@ -72,6 +73,7 @@ class Worker:
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
         self._lifespan: Lifespan | None = None
+        self._errors: RaisedErrors | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
         self._asked_to_turn: list[threading.Event] = []
@@ -161,8 +163,9 @@ class Worker:
 
     # draining
 
-    def drain(self) -> Summary:
-        """Run all jobs that are due now, and return how their attempts ended."""
+    def drain(self, errors: RaisedErrors | None = None) -> Summary:
+        """Run all jobs that are due now, and return how their attempts ended. `errors` keeps what they raised."""
+        self._errors = errors
         self._prepare(None)
         assert self._loop is not None
         counts = self._loop.counts
@@ -180,10 +183,10 @@ class Worker:
             released=counts[Move.RELEASE],
         )
 
-    async def adrain(self) -> Summary:
+    async def adrain(self, errors: RaisedErrors | None = None) -> Summary:
         """`drain`, in a thread. If cancelled, it claims nothing more, and returns when its handlers have ended."""
         try:
-            return await finish_in_thread(self.drain, cancelled=self.ask_to_stop)
+            return await finish_in_thread(partial(self.drain, errors), cancelled=self.ask_to_stop)
         finally:
             self._shutdown.cancel_timer()
 
@@ -230,8 +233,9 @@ class Worker:
         queue, clock, outage, completion = self._queue, self.clock, Outage(self.clock), Completion(self._queue)
         if self._lifespan is not None:
             completion.resources = self._lifespan.resources
+        completion.keeps_errors = self._errors is not None
         meter = self._endpoint.meter if self._endpoint is not None else None
-        loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter)
+        loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter, self._errors)
         heartbeat = Heartbeat(queue, self._registrar, self._declared_lost)
         recovery = Recovery(queue, self._registrar, heartbeat, loop.mismatches, meter)
         cancel_requests = CancelRequests(queue, dispatcher)

@@ -198,3 +198,12 @@ PAUSE = Query("pause", (Now, Text, Text, Text), paused_from_row, text=_PAUSE)
 _RESUME = "delete from <pause> where kind = <text:1> and name = <text:2> returning name"
 RESUME = Query("resume", (Text, Text), notifies=bool, text=_RESUME)
 PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <ms:at> from <pause> order by kind, name")
+
+# Everything but workers, waiters and the settings of the queue. Jobs come first: that is the order of locks, and takes
+# the rows with it that belong to one job.
+_CLEARED = (
+    "job", "ready", "claim", "edge", "slot", "start", "opening", "tally", "total", "history", "change", "blob_pin",
+    "pause", "schedule",
+)  # fmt: skip
+CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
+RESTART_IDS = Query("restart_ids")

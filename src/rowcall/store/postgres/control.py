@@ -51,3 +51,6 @@ obstacles = """
         and not (step.attempt = 0 and step.status in (<blocked>, <failed>, <cancelled>))
       order by chain_id, chain_index limit 1) as later
     where job.id <in_ids:1>"""
+restart_ids = """
+    select setval(pg_get_serial_sequence(name, 'id'), 1, false)
+    from unnest(array['<job>', '<event>', '<change>']) as name"""

@@ -64,7 +64,7 @@ from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E4
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
-from rowcall.testing.conformance.cases.retention import TestRetention  # noqa: E402
+from rowcall.testing.conformance.cases.retention import TestClear, TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.retrying import TestRetryByFilter, TestTimesAndErrors  # noqa: E402
 from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
     TestDeclaredSchedules,
@@ -115,6 +115,7 @@ __all__ = [
     "TestChainRows",
     "TestClaim",
     "TestClaimRows",
+    "TestClear",
     "TestClockJumps",
     "TestCompletedByHand",
     "TestCounts",

@@ -19,6 +19,7 @@ from rowcall.observe.exceptions import exception_of
 from rowcall.observe.meter import Meter
 from rowcall.overview.formats import moment
 from rowcall.worker.attempt import Attempt
+from rowcall.worker.raised_errors import RaisedErrors
 
 _MOVE_OF = attrgetter("transition.move")
 
@@ -137,16 +138,21 @@ def _log(attempt: Attempt, level: int, what: str, *values: object, transition: T
 class AttemptLog:
     """With `all_jobs`, attempts that did not fail are logged, too, if the logger's level allows."""
 
-    def __init__(self, meter: Meter | None = None, *, all_jobs: bool = True) -> None:
+    def __init__(
+        self, meter: Meter | None = None, *, all_jobs: bool = True, errors: RaisedErrors | None = None
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._meter = meter
         self._all_jobs = all_jobs
+        self._errors = errors
 
     def settled(self, attempts: list[Attempt], settled: set[int]) -> None:
         """Report a group; the attempts that are not in `settled` no longer belonged to this worker."""
         self.counts.update(map(_MOVE_OF, attempts))
         if self._meter is not None:
             self._meter.add(attempts, settled)
+        if self._errors is not None:
+            self._errors.settled(attempts, settled)
         everything = self._logs_everything()
         silent = len(settled) == len(attempts) and not everything
         for attempt in attempts:

@@ -21,6 +21,7 @@ from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
 from rowcall.worker.loop.settler import Settler, settlements_of, tallies_of
 from rowcall.worker.loop.waiting import Waiting, waiter_for
+from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
@@ -39,6 +40,7 @@ class Loop:
         completion: Completion,
         outage: Outage,
         meter: Meter | None = None,
+        errors: RaisedErrors | None = None,
     ) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
@@ -46,7 +48,7 @@ class Loop:
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
         self._capacity = capacity = Capacity(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
-        report = AttemptLog(meter, all_jobs=settings.log_all_jobs)
+        report = AttemptLog(meter, all_jobs=settings.log_all_jobs, errors=errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report)
         unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from rowcall import Retention, Rowcall, Status
+import pytest
+
+from rowcall import LeaseLost, Retention, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.operations.retention import publish_rules
+from rowcall.operations.retention import clear, publish_rules
 from rowcall.operations.steps import Write
 from rowcall.store.counts.queries import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
@@ -150,3 +152,29 @@ class TestRetention:
         assert [taken(second), taken(first)] == [True, False]
         clock.jump(-3600)  # no one has done it in the future
         assert [taken(first), taken(second)] == [True, False]
+
+
+class TestClear:
+    def test_nothing_is_left(self, open_queue: OpenQueue, clock: FakeClock) -> None:
+        jobs = open_queue(clock=clock)
+        for status in (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED):
+            finish(jobs, "send", status)
+        first = jobs.enqueue("send", {"text": "x" * 300_000}, key="a")
+        jobs.enqueue("send", after=[first])
+        (running,) = jobs.claim("hand")
+        jobs.add_schedule("hourly", "send", every=3600)
+        jobs.pause("mail")
+        jobs.clear()
+        assert (jobs.list().jobs, jobs.schedules(), jobs.paused(), jobs.stats().total) == ([], [], [], 0)
+        with pytest.raises(LeaseLost):
+            jobs.complete(running)
+        again = jobs.enqueue("send", key="a")
+        assert not again.duplicate
+        assert again.id > first.id
+        assert [job.id for job in jobs.claim("hand", limit=5)] == [again.id]
+
+    def test_ids_can_start_again_where_no_worker_knows_them(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+        jobs.enqueue("send")
+        queue_of(jobs).run(clear(queue_of(jobs), restart_ids=True))
+        assert jobs.enqueue("send").id == 1

@@ -1,0 +1,67 @@
+"""A clock that runs what becomes due."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from rowcall import InvalidOption, Rowcall
+from rowcall.testing import TravelClock, clean_queue
+from tests.testing import queues
+
+
+def test_each_job_runs_at_its_own_time(tmp_path: Path) -> None:
+    jobs, ran = Rowcall(tmp_path / "app.db"), list[tuple[str, datetime]]()
+
+    @jobs.schedule(every=3600)
+    @jobs.task
+    def hourly() -> None:
+        ran.append(("hourly", clock.now()))
+
+    @jobs.task
+    def later(name: str) -> None:
+        ran.append((name, clock.now()))
+        if name == "first":
+            later.using(delay=600).enqueue("second")
+
+    with clean_queue(jobs) as clock:
+        start = clock.now()
+        later.using(delay=1800).enqueue("first")
+        later.enqueue("now")
+        clock.advance("2 hours")
+        assert clock.now() == start + timedelta(hours=2)
+        minutes = [(name, (at - start).total_seconds() / 60) for name, at in ran]
+    assert minutes == [("now", 0), ("first", 30), ("second", 40), ("hourly", 60), ("hourly", 120)]
+
+
+def test_retries_are_run_and_only_a_last_failure_is_raised() -> None:
+    with clean_queue(queues.jobs) as clock:
+        job = queues.flaky.enqueue(2)
+        clock.advance("10 minutes")
+        assert queues.jobs.get(job).result == 3
+        job = queues.flaky.enqueue(9)
+        with pytest.raises(ConnectionError, match="attempt 5"):
+            clock.advance("10 minutes")
+        assert queues.jobs.get(job).status == "failed"
+        queues.flaky.enqueue(9)
+        clock.advance("1 min", raise_errors=False)
+
+
+def test_time_can_pass_alone() -> None:
+    with clean_queue(queues.jobs) as clock:
+        job = queues.send_email.using(delay=60).enqueue("a")
+        clock.advance(timedelta(days=1), run=False)
+        assert queues.jobs.get(job).status == "scheduled"
+        clock.advance(0)
+        assert queues.jobs.get(job).status == "succeeded"
+
+
+@pytest.mark.parametrize("wrong", ["tomorrow", "-1 day", "1 fortnight", -1, True])
+def test_a_wrong_duration_moves_nothing(wrong: str) -> None:
+    clock = TravelClock()
+    before = clock.now()
+    with pytest.raises(InvalidOption, match="advance"):
+        clock.advance(wrong)
+    assert clock.now() == before
