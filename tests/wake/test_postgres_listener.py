@@ -38,9 +38,9 @@ CHANNEL = "work"
 SOON_SECONDS = 5.0  # a connection is given up after 10
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def nothing_of_earlier_tests() -> None:
-    """What they left to close would be missing among the open descriptors later."""
+    """For tests that count descriptors: what earlier ones left to close would be missing later."""
     eventually(lambda: listeners() == [])
     gc.collect()
 
@@ -225,6 +225,7 @@ def test_pauses_between_tries_grow_and_are_forgotten(
 # --- the end --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, waker: Waker) -> None:
     connections, before = Connections(postgres_url), open_descriptors()
     with hearing(connections, waker):
@@ -235,6 +236,7 @@ def test_nothing_is_left_when_it_stops_while_it_waits(postgres_url: str, waker: 
     assert open_descriptors() == before
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_nothing_is_left_when_it_stops_between_two_tries(waker: Waker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_listener, "FIRST_PAUSE_SECONDS", 1000.0)
     tried = threading.Event()
@@ -252,6 +254,7 @@ def test_nothing_is_left_when_it_stops_between_two_tries(waker: Waker, monkeypat
     assert open_descriptors() == before
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_starting_and_stopping_twice_does_nothing_more(postgres_url: str, waker: Waker) -> None:
     before, connections = open_descriptors(), Connections(postgres_url)
     listener = Listener(connections, CHANNEL, waker, SystemClock())
