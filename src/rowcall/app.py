@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from rowcall.base.clock import SystemClock
 from rowcall.context import Context
-from rowcall.declare.declaration import Declaration, declare, remember
+from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
@@ -25,8 +25,9 @@ from rowcall.declare.option_table import (
     TaskOptions,
     checked,
 )
+from rowcall.declare.outcomes import ObservedEvent, Observer
 from rowcall.domain.config import Config, QueueOptions, configure
-from rowcall.domain.errors import DuplicateTask, InvalidOption, UnknownTask, refuse_unknown
+from rowcall.domain.errors import InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
     Activity,
     Attempt,
@@ -68,7 +69,7 @@ from rowcall.operations.steps import Blocking
 from rowcall.overview import stacks, waiting
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
-from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, task_of
+from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, declare_task
 from rowcall.worker.process.signals import work
 from rowcall.worker.raised_errors import raising
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
@@ -80,6 +81,7 @@ E = TypeVar("E", bound=BaseException)
 C = TypeVar("C")
 L = TypeVar("L", bound=LifespanFunction)
 M = TypeVar("M", bound=AnyMiddleware)
+F = TypeVar("F", bound=Observer)
 
 Schedulable = BaseTask[..., object]
 T = TypeVar("T", bound=Schedulable)
@@ -131,7 +133,7 @@ class Rowcall:
         busy_timeout: how many seconds to wait for a lock or for a free connection; default 5.
         listen_url: PostgreSQL only: a URL that leads past a pooler such as PgBouncer, for LISTEN.
         pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
-        defaults: a `TaskDefaults`: `max_attempts`, `retry` and `timeout` of tasks that do not give them.
+        defaults: a `TaskDefaults`: `max_attempts`, `retry`, `timeout` and `on_failure` of tasks that do not give them.
         retention: a `Retention`: how long finished jobs are kept.
         scrub: a function from str to str that removes secrets from errors before they are stored.
         traceback_limit: how many characters of a traceback are stored; 0 stores none.
@@ -189,6 +191,7 @@ class Rowcall:
         queue.tracing = tracing
         queue.options = config
         queue.failures.configure(config.scrub, config.traceback_limit)
+        queue.outcomes.configure(config)
         for declared in queue.tasks.values():
             declared.defaults = config.defaults
 
@@ -228,23 +231,7 @@ class Rowcall:
     def _declare(self, function: Callable[..., object], options: Options) -> AnyTask | BatchTask[object]:
         if isinstance(function, BaseTask):
             raise InvalidOption("task", f"{function.name!r} is already a task")
-        declared, queue = declare(function, options), self._queue
-        queue.handlers.compile(declared)
-        aliases = declared.options.aliases
-        names = (declared.name, *aliases)
-        for name in names:
-            if name in queue.tasks:
-                raise DuplicateTask(name)
-        if declared.limits:
-            for name in names:
-                queue.limits.declare_task(name, declared.limits)
-        queue.tasks.update(dict.fromkeys(names, declared))
-        queue.aliases.update(dict.fromkeys(aliases, declared.name))
-        declared.failures, declared.queue = queue.failures, queue
-        declared.defaults = queue.options.defaults
-        if declared.options.isolated:
-            remember(declared)
-        return task_of(queue, declared)
+        return declare_task(self._queue, declare(function, options))
 
     def lifespan(self, function: L, /) -> L:
         """Declare what each worker opens before its first job, and closes after its last one.
@@ -348,6 +335,30 @@ class Rowcall:
             return task
 
         return declare
+
+    @overload
+    def on(self, event: ObservedEvent, function: F, /) -> F: ...
+    @overload
+    def on(self, event: ObservedEvent, /) -> Callable[[F], F]: ...
+
+    def on(self, event: ObservedEvent, function: Observer | None = None, /) -> object:
+        """Have the workers of this process call a function after each attempt that ended in that way.
+
+            jobs.on("failed", lambda job: statsd.increment(f"failed.{job.type}"))
+
+            @jobs.on("retried")
+            def note(job: JobOutcome) -> None: ...
+
+        It is called with a `JobOutcome` after the outcome was committed, in a thread of the worker, which waits for
+        it. What it raises is logged. If the process dies first, it is not called: for work that must not be
+        lost, use `on_failure` or `on_success` of the task.
+        """
+
+        def observe(function: Observer) -> Observer:
+            self._queue.outcomes.observe(event, function)
+            return function
+
+        return observe if function is None else observe(function)
 
     # enqueueing
 

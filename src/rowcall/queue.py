@@ -18,6 +18,7 @@ from rowcall.declare.failures import Failures
 from rowcall.declare.handlers import Handlers
 from rowcall.declare.lifespan import LifespanFunction
 from rowcall.declare.limits import KnownLimits
+from rowcall.declare.outcomes import Outcomes
 from rowcall.declare.tracing import Tracing
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config
@@ -103,6 +104,7 @@ class Queue:
         self.lifespan: LifespanFunction | None = None
         self.limits = KnownLimits()
         self.failures = Failures()
+        self.outcomes = Outcomes(self.tasks)
         self.app_module: str | None = None
         """The module that `rowcall work` was started with: child processes import it first."""
         self.open_transactions: set[SharedTransaction] = set()

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import Generic, ParamSpec, Self, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from rowcall.context import Context
-from rowcall.declare.declaration import Declaration, mappings
+from rowcall.declare.declaration import Declaration, declare, mappings, remember
 from rowcall.declare.limits import limited
-from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
-from rowcall.domain.errors import InvalidArguments, InvalidOption
-from rowcall.domain.job import Job
+from rowcall.declare.option_table import (
+    ENQUEUE_OPTIONS,
+    TASK_OPTIONS,
+    EnqueueOptions,
+    Options,
+    TaskOptions,
+    checked,
+    new_job,
+)
+from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption
+from rowcall.domain.job import Job, Status
 from rowcall.operations.enqueue import Bound, enqueue, enqueue_each, enqueue_many
 from rowcall.queue import Operation, Queue
 from rowcall.store.new_job import NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+T = TypeVar("T")
 
 NOTHING_GIVEN = Options()
 
@@ -46,7 +55,7 @@ class Enqueuer(Generic[P, R]):
         job = self._new_job
         if job is None:
             queue, declared, given = self._queue, self._declared, self._given
-            job = new_job(declared.name, declared.options, given, queue.options)
+            job = queue.outcomes.applied(new_job(declared.name, declared.options, given, queue.options))
             job = limited(job, declared.limits_for(given.limits, queue.limits))
             if queue.is_open and not queue.is_exchanged:
                 self._new_job = job
@@ -141,6 +150,60 @@ class BaseTask(Enqueuer[P, R]):
         given = checked(options, ENQUEUE_OPTIONS)
         return Enqueuer(self._queue, self._declared, given, given.connection)
 
+    @overload
+    def on_failure(self, function: Callable[..., T], /) -> Task[..., T]: ...
+    @overload
+    def on_failure(
+        self, /, *, cancelled: bool = False, **options: Unpack[TaskOptions]
+    ) -> Callable[[Callable[..., T]], Task[..., T]]: ...
+
+    def on_failure(
+        self, function: Callable[..., object] | None = None, /, *, cancelled: bool = False, **options: object
+    ) -> object:
+        """Declare a task that is enqueued when a job of this one has failed, in the transaction in which it fails.
+
+            @send_email.on_failure
+            def email_failed(job: JobOutcome) -> None:
+                alert(f"job {job.id} to {job.arguments['to']}: {job.error_code}")
+
+        A job that will be retried has not failed. With `cancelled=True` it is enqueued for cancelled jobs too. The
+        options are those of `jobs.task`. A task that takes a `JobOutcome` can be passed in place of a function.
+        """
+        statuses = (Status.FAILED, Status.CANCELLED) if cancelled else (Status.FAILED,)
+        return self._followed_by(statuses, function, options)
+
+    @overload
+    def on_success(self, function: Callable[..., T], /) -> Task[..., T]: ...
+    @overload
+    def on_success(self, /, **options: Unpack[TaskOptions]) -> Callable[[Callable[..., T]], Task[..., T]]: ...
+
+    def on_success(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
+        """Declare a task that is enqueued when a job of this one has succeeded, in the transaction in which it does.
+
+        @send_email.on_success
+        def email_sent(job: JobOutcome) -> None:
+            print(job.id, job.arguments, job.result)
+        """
+        return self._followed_by((Status.SUCCEEDED,), function, options)
+
+    def _followed_by(
+        self, statuses: tuple[Status, ...], function: Callable[..., object] | None, options: dict[str, object]
+    ) -> object:
+        given = checked(options, TASK_OPTIONS)
+
+        def declare_handler(function: Callable[..., object]) -> object:
+            if isinstance(function, BaseTask) and (options or not function.is_of(self._queue)):
+                raise InvalidOption("handler", f"{function.name!r} is already a task; pass it without options, here")
+            known = function._declared if isinstance(function, BaseTask) else declare(function, given)
+            outcomes = self._queue.outcomes
+            outcomes.check(self._declared, known, statuses)
+            task = function if isinstance(function, BaseTask) else declare_task(self._queue, known)
+            outcomes.declare(self._declared, known, statuses)
+            self._new_job = None
+            return task
+
+        return declare_handler if function is None else declare_handler(function)
+
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """Return the task itself. `help(task)` shows the signature of what has this method."""
         return self
@@ -185,6 +248,26 @@ class BatchTask(BaseTask[..., object], Generic[R]):
     def __call__(self, *args: object) -> R:
         result: R = self.__wrapped__(*args)  # type: ignore[assignment]
         return result
+
+
+def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
+    """Add a declaration to those of the queue, and return what the user holds of it."""
+    queue.handlers.compile(declared)
+    aliases = declared.options.aliases
+    names = (declared.name, *aliases)
+    for name in names:
+        if name in queue.tasks:
+            raise DuplicateTask(name)
+    if declared.limits:
+        for name in names:
+            queue.limits.declare_task(name, declared.limits)
+    queue.tasks.update(dict.fromkeys(names, declared))
+    queue.aliases.update(dict.fromkeys(aliases, declared.name))
+    declared.failures, declared.queue = queue.failures, queue
+    declared.defaults = queue.options.defaults
+    if declared.options.isolated:
+        remember(declared)
+    return task_of(queue, declared)
 
 
 AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]

@@ -8,9 +8,9 @@ import pytest
 
 from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
-from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, Transition, decide
+from rowcall.domain.outcome import SUCCESS, AttemptBudget, Lost, Reported, Transition, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Latest, Meter
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.queries import Owned, Ready
 from rowcall.store.jobs.recover import RecoveredAttempt
 from tests.support import eventually
 
@@ -29,6 +29,10 @@ class Past:
         self.started_at = started_at
         self.finished_at = started_at + 0.02
         self.waited_ms = 2000
+
+
+def recovered(*, started: bool) -> RecoveredAttempt:
+    return RecoveredAttempt(Owned(1, 1, 1, 5, started, "mail", "send"), decide(AttemptBudget(1, 5), Lost(started)))
 
 
 def test_attempts_are_counted_by_outcome() -> None:
@@ -131,5 +135,5 @@ def test_a_database_that_is_slow_is_shown_as_it_was_a_moment_ago() -> None:
 
 def test_recovered_attempts_are_lost_if_their_handlers_had_started() -> None:
     meter = Meter()
-    meter.add_recovered([RecoveredAttempt("mail", "send", True), RecoveredAttempt("mail", "send", False)])
+    meter.add_recovered([recovered(started=True), recovered(started=False)])
     assert (meter.recovered(), meter.lost()) == ([(("mail", "send"), 2)], [(("mail", "send"), 1)])

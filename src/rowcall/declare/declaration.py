@@ -20,6 +20,7 @@ from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.job import JobOutcome
 from rowcall.domain.limits import Limit, TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, is_context, parameters_of, result_decoder, takes_context
 
@@ -39,6 +40,8 @@ class Declaration:
     queue: object = None
     defaults: TaskDefaults | None = None
     """What applies where its options say nothing, if the app has defaults."""
+    follows_success = False
+    """Whether a handler follows its successes."""
 
     def __init__(self, name: str, function: Callable[..., object], options: Options) -> None:
         self.name = name
@@ -50,6 +53,7 @@ class Declaration:
         self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
         kind = Arguments if options.batch is None else ItemArguments
         self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
+        self.takes_outcome = JobOutcome in hints_of(function).values()
         self.returns = hints_of(function).get("return") if options.batch is None else None
         self.limits = bound_to(options.limits or (), name, self.arguments)
         self.surroundings = Surroundings()

@@ -24,6 +24,8 @@ class TaskDefaults(Value, frozen=True, metaclass=OptionsMeta):
     max_attempts: int | None = None
     retry: RetryPolicy | None = None
     timeout: float | timedelta | None = None
+    on_failure: str | None = None
+    """The name of a task that is enqueued when a job has failed, unless its task has a handler for that."""
     queues: Mapping[str, "TaskDefaults"] = {}
     """Other defaults for some queues. What they leave out is that of the whole app."""
 
@@ -35,6 +37,8 @@ class TaskDefaults(Value, frozen=True, metaclass=OptionsMeta):
         if self.timeout is not None:
             seconds = seconds_of("timeout", self.timeout, SHORTEST_TIMEOUT_SECONDS)
             msgspec.structs.force_setattr(self, "timeout", seconds)
+        if self.on_failure is not None:
+            checks.name("on_failure", self.on_failure)
         if not isinstance(self.queues, Mapping):
             raise InvalidOption("queues", f"must be a dict of queue names to TaskDefaults, got {self.queues!r}")
         for queue, defaults in self.queues.items():
@@ -48,6 +52,7 @@ class TaskDefaults(Value, frozen=True, metaclass=OptionsMeta):
                 max_attempts=defaults.max_attempts or self.max_attempts,
                 retry=defaults.retry or self.retry,
                 timeout=defaults.timeout or self.timeout,
+                on_failure=defaults.on_failure or self.on_failure,
             )
             for queue, defaults in self.queues.items()
         }

@@ -114,6 +114,25 @@ class JobEvent(Event, frozen=True, kw_only=True):
     queue: str | None = None
 
 
+class JobOutcome(Value, frozen=True, kw_only=True):
+    """How an attempt at a job ended: what handlers of `on_failure` and `on_success`, and observers, are given.
+
+    `event` is the status in which the job ended. For an observer it can also be `"retried"`, `"recovered"`,
+    `"released"` or `"snoozed"`: then the job runs again.
+    """
+
+    id: int
+    type: str
+    queue: str
+    event: str
+    attempt: int
+    max_attempts: int
+    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+    result: object = None
+    error_code: str | None = None
+    error_detail: str | None = None
+
+
 class Page(Value, frozen=True, kw_only=True):
     """A page of jobs: `for job in page`, `len(page)`. `next_cursor` is None on the last page.
 

@@ -98,6 +98,8 @@ class Transition(msgspec.Struct, frozen=True):
     """When the job runs again, instead of after a delay."""
     hold_seconds: float | None = None
     """How long the job waits for a worker that its arguments fit."""
+    on_end: str | None = None
+    """What follows the end of the job, if its row does not say."""
 
 
 OUTCOMES = {

@@ -11,7 +11,7 @@ import msgspec
 from rowcall.domain.blobs import BlobStore, read, refer, reference_in, reference_of
 from rowcall.domain.errors import BlobUnreadable, InvalidArguments, TooLarge
 from rowcall.domain.job import Job
-from rowcall.domain.payload import value_from_row
+from rowcall.domain.payload import payload_from_row, value_from_row
 
 T = TypeVar("T")
 Text = TypeVar("Text", str, str | None)
@@ -59,6 +59,16 @@ class Blobs:
         """Return the text that a row holds or refers to. `BlobUnreadable` if it is gone."""
         reference = reference_of(text)
         return text if reference is None else read(self.store, reference)
+
+    def outcome(self, text: str) -> str:
+        """Return the payload of a handler of ends, with what the arguments and the result in it refer to."""
+        payload = payload_from_row(text)
+        for value in payload.values():
+            if isinstance(value, dict):
+                for name in ("arguments", "result"):
+                    if (reference := reference_in(value.get(name))) is not None:
+                        value[name] = msgspec.json.decode(read(self.store, reference))
+        return msgspec.json.encode(payload).decode()
 
     def value(self, text: str | None) -> object:
         """Return the value that a row holds or refers to."""

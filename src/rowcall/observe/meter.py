@@ -124,7 +124,7 @@ class Meter:
         """Add attempts of lost workers that this worker recovered."""
         with self._lock:
             for attempt in attempts:
-                label = self._bounded.label((attempt.queue, attempt.type))
+                label = self._bounded.label((attempt.job.queue, attempt.job.type))
                 self._recovered[label] += 1
                 self._lost[label] += attempt.started
 

@@ -145,6 +145,7 @@ def _checked_demand(
         lease_ms=lease_ms,
         limits=queue.limits.declared,
         aliases=queue.aliases,
+        on_end=queue.outcomes.on_end_of,
     )
 
 
@@ -185,6 +186,7 @@ def _settle(
 ) -> Operation[None]:
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
+    transition = queue.outcomes.followed(transition, job.type, job.queue)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

@@ -122,9 +122,9 @@ def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None
     declared = queue.tasks.get(task)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
-        job = new_job(task, declared.options, given, queue.options)
+        job = queue.outcomes.applied(new_job(task, declared.options, given, queue.options))
         return Bound(limited(job, declared.limits_for(given.limits, queue.limits)), payload)
-    job = new_job(task, _UNDECLARED, given, queue.options)
+    job = queue.outcomes.applied(new_job(task, _UNDECLARED, given, queue.options))
     queue.limits.check(given.limits or ())
     limits = None if given.limits is None else tuple(TaskLimit(limit) for limit in given.limits)
     return Bound(limited(job, limits), untyped_to_json(task, {} if arguments is None else arguments))

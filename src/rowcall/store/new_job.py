@@ -13,6 +13,8 @@ from rowcall.domain.limits import TaskLimit
 from rowcall.store.statement import Parameter
 
 KeyOf = Callable[..., str]
+OnEnd = Callable[[str, str], str | None]
+"""Returns what follows the end of a job, given its task and its queue: see `NewJob.on_end`."""
 
 
 class Blocker(NamedTuple):
@@ -53,6 +55,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     retry: str | None = None
     tags: str | None = None
     trace_context: str | None = None
+    on_end: str | None = None
+    """What follows its end: for each status, the job to enqueue."""
     key: str | None = None
     limits: str | None = None
     limited_by: tuple[TaskLimit, ...] | None = None
@@ -74,12 +78,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_plain(self) -> bool:
         """Whether it is due at once and has no rare option."""
         special = (self.run_at_ms, self.expires_at_ms, self.expires_in_ms, self.timeout_seconds, self.retry, self.tags)
-        others = (self.trace_context, self.limits, self.limited_by)
+        others = (self.trace_context, self.on_end, self.limits, self.limited_by)
         return self.delay_ms == 0 and all(value is None for value in (*special, *others))
 
 
 _schedule_of = attrgetter("priority", "max_attempts", "run_at_ms", "delay_ms", "timeout_seconds", "retry", "tags")
-_expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context")
+_expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context", "on_end")
 
 
 def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:

@@ -72,6 +72,7 @@ TABLES = {
   key text
   limits text
   trace_context text
+  on_end json
   progress_message text?
   error_code text?
   error_detail text?
@@ -357,6 +358,9 @@ LEAVE_CLAIM = """
   update {0}<claim> set last_id = old.id - 1 where old.id between first_id and last_id;
   delete from {0}<claim> where last_id < first_id;
 """
+
+# What follows the end of a job: `on_end` has an object for each status that is followed by a job. These are its fields.
+NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, payload)"
 
 # each database has its own way to read the jobs by their ids alone
 CLAIMED = """

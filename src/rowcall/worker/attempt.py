@@ -16,6 +16,7 @@ from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
 from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
 from rowcall.domain.job import Job, StackFrame
+from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import (
     SUCCESS,
     AttemptBudget,
@@ -90,6 +91,8 @@ class Attempt:
     transition: Transition | None = None
     large_result: str | None = None
     """A result that `put_large_result` must store elsewhere before `end`."""
+    completed_result: str | None = None
+    """What its handler completed the job with."""
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
@@ -155,9 +158,12 @@ class Attempt:
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if self.task.preloads or (BLOB_KEY in self.ready.payload and reference_of(self.ready.payload) is not None):
+        if self.task.preloads or (BLOB_KEY in self.ready.payload and self._refers()):
             return None
         return self.arguments()
+
+    def _refers(self) -> bool:
+        return self.task.takes_outcome or reference_of(self.ready.payload) is not None
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
@@ -178,7 +184,8 @@ class Attempt:
     def fetch(self) -> None:
         """Read a large payload, and what the context of an async handler must have before it starts."""
         assert self.claim.completion is not None
-        self.ready.payload = self.claim.completion.blobs.fetched(self.ready.payload)
+        fetched = self.claim.completion.blobs.fetched(self.ready.payload)
+        self.ready.payload = self.claim.completion.blobs.outcome(fetched) if self.task.takes_outcome else fetched
         for name in self.task.preloads:
             getattr(self.context, name)
 
@@ -197,7 +204,7 @@ class Attempt:
         assert self.claim.completion is not None
         completion = self.claim.completion
         given = checked_result(self.ready.type, result, self.task.result_decoder)
-        age_ms = self._age_ms()
+        self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             completion.queue.run(
                 completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
@@ -207,7 +214,7 @@ class Attempt:
         assert self.claim.completion is not None
         completion = self.claim.completion
         given = checked_result(self.ready.type, result, self.task.result_decoder)
-        age_ms = self._age_ms()
+        self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
                 completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
@@ -264,7 +271,7 @@ class Attempt:
             self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
         ):
             self.transition = self._decide(self.stopped_because)
-        elif result is None:
+        elif result is None and not self.task.follows_success:
             self.transition = SUCCESS
         else:
             try:
@@ -382,12 +389,19 @@ class Attempt:
         self.cancelled = True
 
     def _end_without_policy(self, outcome: Outcome) -> None:
-        self.transition = decide(AttemptBudget(self.ready.attempt, self.ready.max_attempts), outcome)
+        self.transition = self._followed(decide(AttemptBudget(self.ready.attempt, self.ready.max_attempts), outcome))
 
     def _decide(self, outcome: Outcome) -> Transition:
         budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
         policy = policy_of(self.task, self.ready.retry, self.ready.queue, self.task.defaults)
-        return decide(budget, outcome, policy, chance=self.claim.clock.chance())
+        return self._followed(decide(budget, outcome, policy, chance=self.claim.clock.chance()))
+
+    def _followed(self, transition: Transition) -> Transition:
+        """Return the transition with what follows the end, in case the job's row does not say."""
+        task, queue = self.task, self.task.queue
+        if (transition.move is Move.SUCCEED and not task.follows_success) or not isinstance(queue, Queue):
+            return transition
+        return queue.outcomes.followed(transition, self.ready.type, self.ready.queue)
 
 
 def clear_started(attempts: list[Attempt]) -> None:

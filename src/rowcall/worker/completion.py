@@ -81,7 +81,9 @@ class Completion:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
-        plan = complete(dialect, ready.id, ready.lease, result, age_ms, lambda settled: tallies.rows(), now_ms, then)
+        on_end = self.queue.outcomes.on_end_of(ready.type, ready.queue)
+        fence = ready.id, ready.lease
+        plan = complete(dialect, *fence, result, age_ms, lambda settled: tallies.rows(), now_ms, then, on_end)
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 

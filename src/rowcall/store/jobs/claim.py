@@ -26,6 +26,7 @@ from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, s
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
+from rowcall.store.new_job import OnEnd
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
 
@@ -52,6 +53,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     limits: DeclaredLimits = DeclaredLimits()
     aliases: Mapping[str, str] = {}
     """Task names by their aliases."""
+    on_end: OnEnd | None = None
     offers: Sequence[int] = ()
     """Jobs that another worker refused, and that fit this one."""
     resume: Resume = NOTHING_KNOWN
@@ -146,7 +148,7 @@ def round_of_work(
 
 def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
-    yield from recover_expired(dialect, now_ms)
+    yield from recover_expired(dialect, now_ms, demand.on_end)
     (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, None)
     return (yield from _claim(dialect, demand, work, now_ms))
 

@@ -367,7 +367,7 @@ def any_listener(rows: list[Row]) -> bool:
 
 
 # enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
-_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text)
+_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text)
 INSERT = Query("insert", (*_NEW_JOB, Text), notifies=any_listener)
 # type, queue, payload, priority, attempts: a job that is due at once and has no other option
 INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)
@@ -482,6 +482,11 @@ _EXTEND_MISMATCHED = f"""
     update <job> set held_until = <now> + <interval:3> where id <in_rows>
       select id from <job> where {_STILL_MISMATCHED} <for_update> <skip_locked> <end_rows>"""
 EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int), text=_EXTEND_MISMATCHED)
+_ADD_ON_END = """
+    update <job> as job set on_end = <json:2> where id <in_rows>
+      select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
+    returning id"""
+ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
 _FAIL_MISMATCHED = f"""
     update <job> as job set status = <to:refuse>, lease = <next:job.lease>, held = null, finished_at = moment.now,
       error_code = '{MISMATCH_CODE}',
@@ -491,8 +496,9 @@ _FAIL_MISMATCHED = f"""
       order by id <for_update> <skip_locked> <end_rows>
     returning id, <text_of:queue>, <text_of:type>, attempt"""
 FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched), text=_FAIL_MISMATCHED)
-# queue, task, how many milliseconds a job must have been due, how many jobs to look at, and the detail of the error
-FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text), row_as(Touched))
+# queue, task, how many milliseconds a job must have been due, how many jobs to look at, the detail of the error, and
+# what follows if the row does not say
+FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text, Text), row_as(Touched))
 # what workers serve and know; null if a worker may know any task
 _KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
 KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)

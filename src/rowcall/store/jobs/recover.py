@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rowcall.domain.outcome import AttemptBudget, Lost, Released, decide
+import msgspec
+
+from rowcall.domain.outcome import AttemptBudget, Lost, Released, Transition, decide
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
@@ -15,6 +17,7 @@ from rowcall.store.jobs.queries import Owned, Registration
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free, free_worker
 from rowcall.store.limits.queries import SLOTS_OF_WORKER
+from rowcall.store.new_job import OnEnd
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
@@ -22,11 +25,15 @@ UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the large
 
 
 class RecoveredAttempt(NamedTuple):
-    """An attempt that ended with its worker; `started`: its handler had begun."""
+    """An attempt that ended with its worker, and what became of the job."""
 
-    queue: str
-    type: str
-    started: bool
+    job: Owned
+    transition: Transition
+
+    @property
+    def started(self) -> bool:
+        """Whether its handler had begun."""
+        return self.transition.attempt_used
 
 
 class Recovered(NamedTuple):
@@ -43,6 +50,7 @@ def recover_worker(
     now_ms: int | None,
     *,
     heartbeats: int | None = None,
+    on_end: OnEnd | None = None,
 ) -> Plan[Recovered]:
     """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
 
@@ -54,7 +62,7 @@ def recover_worker(
         return Recovered([], done=False)
     yield from write_claims_of_worker(dialect, worker)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
-    recovered = yield from _recover(dialect, owned, begun, now_ms)
+    recovered = yield from _recover(dialect, owned, begun, now_ms, on_end)
     # rows that its last transaction still locks, as the server has not noticed its death, are left for later
     done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
     if done:
@@ -110,26 +118,33 @@ def release_unknown(
     return claimed | {(job.id, job.lease) for job in owned}
 
 
-def recover_orphans(dialect: Dialect, now_ms: int | None) -> Plan[list[RecoveredAttempt]]:
+def recover_orphans(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
     """Recover running jobs whose workers are not registered."""
     yield from write_claims_of_gone(dialect)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
-    return (yield from _recover(dialect, owned, None, now_ms))
+    return (yield from _recover(dialect, owned, None, now_ms, on_end))
 
 
-def recover_expired(dialect: Dialect, now_ms: int | None) -> Plan[list[RecoveredAttempt]]:
+def recover_expired(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
     """Recover jobs claimed by hand whose lease has expired."""
     owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
-    return (yield from _recover(dialect, owned, None, now_ms))
+    return (yield from _recover(dialect, owned, None, now_ms, on_end))
 
 
 def _recover(
-    dialect: Dialect, owned: Sequence[Owned], begun: Mapping[tuple[int, int], int] | None, now_ms: int | None
+    dialect: Dialect,
+    owned: Sequence[Owned],
+    begun: Mapping[tuple[int, int], int] | None,
+    now_ms: int | None,
+    on_end: OnEnd | None,
 ) -> Plan[list[RecoveredAttempt]]:
     lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
-        lost.append((job, decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started=started))))
+        transition = decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started=started))
+        if on_end is not None:
+            transition = msgspec.structs.replace(transition, on_end=on_end(job.type, job.queue))
+        lost.append((job, transition))
     ages_ms = begun or {}
 
     def make_tallies(settled: set[int]) -> list[Tally]:
@@ -141,6 +156,4 @@ def _recover(
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
     settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), skip_locked=True)
-    return [
-        RecoveredAttempt(job.queue, job.type, transition.attempt_used) for job, transition in lost if job.id in settled
-    ]
+    return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in settled]

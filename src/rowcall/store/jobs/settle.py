@@ -159,6 +159,7 @@ def write_ended(
     continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
+    yield from add_on_end(dialect, [(one.job_id, one.transition.on_end) for one in ended if isinstance(one, Ended)])
     live: set[int] = set()
     successes = [row for row in rows if isinstance(row, Success)]
     others = [row for row in rows if isinstance(row, Settlement)]
@@ -184,6 +185,16 @@ def write_ended(
     if tallies:
         yield from dialect.ask(TALLY, now_ms, tallies)
     return Written(live, cancelled)
+
+
+def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan[None]:
+    """Write what follows the end of jobs into the rows that do not say: a trigger reads it there."""
+    ids_by_text: dict[str, list[int]] = {}
+    for job_id, on_end in jobs:
+        if on_end is not None:
+            ids_by_text.setdefault(on_end, []).append(job_id)
+    for on_end, ids in ids_by_text.items():
+        yield from dialect.ask(queries.ADD_ON_END, ids, on_end)
 
 
 def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
@@ -250,6 +261,7 @@ def complete(
     make_tallies: MakeTallies,
     now_ms: int | None,
     then: Then | None = None,
+    on_end: str | None = None,
 ) -> Plan[None]:
     """Settle a success inside the caller's transaction; raise `LeaseLost` where the lease is not current.
 
@@ -261,6 +273,7 @@ def complete(
         yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
     if lease == 1:
         yield from write_claims_of(dialect, [job_id])
+    yield from add_on_end(dialect, [(job_id, on_end)])
     completed = yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)
     if not completed:
         raise LeaseLost(job_id)
@@ -430,12 +443,14 @@ def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[
     }
 
 
-def fail_unknown(dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None) -> Plan[int]:
+def fail_unknown(
+    dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
+) -> Plan[int]:
     """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
     (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
     if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
         return 0
-    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail)
+    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail, on_end)
     return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
 
 

@@ -52,7 +52,7 @@ _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
     "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
-    " trace_context, limits"
+    " trace_context, on_end, limits"
 )
 _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
@@ -121,7 +121,7 @@ identity = """
 insert = f"""
     insert into <job> ({_INSERTED_COLUMNS})
     select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text
+           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text
     from {_GIVEN}
     returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
 
@@ -132,9 +132,9 @@ insert_plain = f"""
 insert_many = f"""
     with inserted as (
       insert into <job> ({_INSERTED_COLUMNS})
-      select $2::text, $3::text, case when $15::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
+      select $2::text, $3::text, case when $16::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
              $6::int, given.run_at, given.now, $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text,
-             case when $15::int = 1 then one.given ->> 1 end
+             $15::text::jsonb, case when $16::int = 1 then one.given ->> 1 end
       from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (given, position)
       returning id, {_INSERTED})
     select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
@@ -256,7 +256,7 @@ offered_jobs = f"""
 fail_unknown = f"""
     with failed as (
       update <job> as job set status = <to:refuse>, lease = <next:job.lease>, finished_at = moment.now,
-        error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text
+        error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text, on_end = coalesce(on_end, $7::text::jsonb)
       from (select <now> as now) as moment
       where id = any (array(
         select job.id from (

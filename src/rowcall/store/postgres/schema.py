@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.payload import RAW_KEY
 from rowcall.store import schema
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
@@ -12,6 +14,7 @@ from rowcall.store.schema import (
     INDEXES,
     IS_CLAIMED,
     LEAVE_CLAIM,
+    NEXT_COLUMNS,
     READY_COLUMNS,
     READY_KEY,
     READY_ROW,
@@ -241,6 +244,50 @@ execute function <prefix>keep_ready()
 """,
 )
 
+# The job that follows another one's end is written by the statement that ends it. It must never fail: a row that
+# nothing can be made of is not followed.
+_WHOLE = "coalesce(substring(next ->> '{}' from '^-?[0-9]{{1,9}}$')::int, {})"
+_ENDED_FUNCTION = f"""
+create function <prefix>follow_end() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+declare
+  next jsonb := new.on_end -> new.status;
+  next_id bigint;
+begin
+  insert into <schema>.<job> {NEXT_COLUMNS}
+  select next ->> 'type', next ->> 'queue', {_WHOLE.format("priority", 0)},
+         greatest(1, {_WHOLE.format("max_attempts", 1)}), <to:enqueue>, coalesce(new.finished_at, <clock>),
+         coalesce(new.finished_at, <clock>), new.trace_context,
+         jsonb_build_object('job', jsonb_build_object(
+           'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
+           'max_attempts', new.max_attempts, 'error_code', new.error_code, 'error_detail', new.error_detail,
+           'result', new.result,
+           'arguments', case jsonb_typeof(new.payload) when 'object' then new.payload
+                        else jsonb_build_object('{RAW_KEY}', new.payload::text) end))
+  where length(next ->> 'type') between 1 and 200 and length(next ->> 'queue') between 1 and 200
+  returning id into next_id;
+  if next_id is null then
+    return null;
+  end if;
+  insert into <schema>.<blob_ref> (job_id, digest)
+  select distinct next_id, substr(value ->> '{BLOB_KEY}', 8)
+  from (values (new.payload), (new.result)) as stored (value)
+  where jsonb_typeof(value -> '{BLOB_KEY}') = 'string';
+  -- the transaction that ends a job notifies only of what it enqueues itself
+  if exists (select from <schema>.<worker> where listening) then
+    perform pg_notify('<channel>', '');
+  end if;
+  return null;
+end
+$body$
+"""
+
+_ENDED_TRIGGER = f"""
+create trigger <prefix>job_ended after update of status on <job> for each row
+when (new.on_end is not null and new.status in {literals(FINISHED)} and old.status not in {literals(FINISHED)})
+execute function <prefix>follow_end()
+"""
+
 _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -298,7 +345,8 @@ MIGRATIONS = (
             *(*INDEXES, *_MORE_INDEXES),
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
-            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS, _CLAIMED, *VIEWS),
+            *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
+            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _CLAIMED, *VIEWS),
         ),
     ),
 )

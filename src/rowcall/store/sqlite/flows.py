@@ -18,11 +18,11 @@ defer_no_more = "pragma defer_foreign_keys = off"
 read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
-                       tags, expires_at, trace_context, key, limits, chain_id, chain_index)
+                       tags, expires_at, trace_context, on_end, key, limits, chain_id, chain_index)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
-           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, key, limits, chain_id, chain_index
+           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, chain_id, chain_index
     from {given(INSERTED_FIELDS, "$2")}
     returning id, status, run_at, created_at, expires_at"""
 mark_chains = f"""

@@ -59,9 +59,9 @@ def ready_jobs(types: int) -> str:
 
 insert = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, limits)
+                       timeout, retry, tags, expires_at, trace_context, on_end, limits)
     values ($2, $3, $4, case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15)
+            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16)
     returning id, status, run_at, created_at, expires_at"""
 # what most jobs are: due at once, with nothing special
 insert_plain = """
@@ -70,11 +70,11 @@ insert_plain = """
     returning id, created_at"""
 insert_many = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, limits)
-    select $2, $3, case when $15 then json_extract(value, '$[0]') else value end,
+                       timeout, retry, tags, expires_at, trace_context, on_end, limits)
+    select $2, $3, case when $16 then json_extract(value, '$[0]') else value end,
            case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-           coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14,
-           case when $15 then json_extract(value, '$[1]') end
+           coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15,
+           case when $16 then json_extract(value, '$[1]') end
     from json_each($4)"""
 # see the trigger that looks for this row
 begin_bulk = """
@@ -144,7 +144,7 @@ offered_jobs = f"""
       and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 fail_unknown = f"""
     update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
-      error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6
+      error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6, on_end = coalesce(on_end, $7)
     where id in (
       select id from <ready> where queue = $2 and type = $3 and since <= <now> - $4
       order by rank, turn, id limit $5)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.job import Status
+from rowcall.domain.payload import RAW_KEY
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
     CLAIMED,
     INDEXES,
     IS_CLAIMED,
     LEAVE_CLAIM,
+    NEXT_COLUMNS,
     READY_COLUMNS,
     READY_KEY,
     READY_ROW,
@@ -178,6 +181,33 @@ end
 """,
 )
 
+# The job that follows another one's end is written by the statement that ends it. It must never fail: a row that
+# nothing can be made of is not followed. CASE, because only that skips what it does not need.
+_NEXT = "case when json_valid(new.on_end) then json_extract(new.on_end, '$.' || new.status) end"
+_OUTCOME = f"""json_object('job', json_object(
+      'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
+      'max_attempts', new.max_attempts, 'error_code', cast(new.error_code as text),
+      'error_detail', cast(new.error_detail as text),
+      'result',
+      case when typeof(new.result) = 'text' then case when json_valid(new.result) then json(new.result) end end,
+      'arguments', case case when json_valid(new.payload) then json_type(new.payload) end
+        when 'object' then json(new.payload) else json_object('{RAW_KEY}', new.payload) end))"""
+_AT = "case when typeof(new.finished_at) = 'integer' then new.finished_at else <clock> end"
+_DIGEST = f"substr(json_extract(value, '$.{BLOB_KEY}'), 8)"
+_ENDED_TRIGGER = f"""
+create trigger <prefix>job_ended after update of status on <job>
+when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} begin
+  insert or ignore into <job> {NEXT_COLUMNS}
+  select json_extract(next, '$.type'), json_extract(next, '$.queue'), json_extract(next, '$.priority'),
+         json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, new.trace_context, {_OUTCOME}
+  from (select {_NEXT} as next) where json_valid(next);
+  insert or ignore into <blob_ref> (job_id, digest)
+  select id, {_DIGEST} from (select max(id) as id from <job>) cross join (
+    select new.payload as value union all select new.result where typeof(new.result) = 'text')
+  where json_valid(value) and json_type(value, '$.{BLOB_KEY}') = 'text';
+end
+"""
+
 # connections that do not keep foreign keys would leave these behind
 _BELONGINGS_TRIGGER = """
 create trigger <prefix>job_belongings after delete on <job> begin
@@ -200,7 +230,7 @@ MIGRATIONS = (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
             *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
-            *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, _CLAIMED, *VIEWS),
+            *(_BELONGINGS_TRIGGER, *_READY_TRIGGERS, _ENDED_TRIGGER, _CLAIMED, *VIEWS),
         ),
     ),
 )

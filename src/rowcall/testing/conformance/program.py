@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from rowcall import Context, Limit, Rowcall
+from rowcall import Backoff, Context, JobOutcome, Limit, Rowcall
 from rowcall.task import BatchTask, ContextTask
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
@@ -81,6 +81,19 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
                     pass
 
         noted(ctx, stop)
+
+    @jobs.task(retry=Backoff.constant(0))
+    def fragile(ctx: Context, number: int) -> None:
+        """Fails if its number is odd. Its ends are handled."""
+        threading.Event().wait(0.01)
+        if number % 2:
+            raise ValueError(number)
+
+    @jobs.task
+    def fragile_ended(job: JobOutcome) -> None: ...
+
+    fragile.on_failure(fragile_ended)
+    fragile.on_success(fragile_ended)
 
     @jobs.task
     def deadly(ctx: Context) -> None:

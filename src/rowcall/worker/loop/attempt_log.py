@@ -12,9 +12,11 @@ import msgspec
 from rowcall.base.text import duration, one_line
 from rowcall.base.times import time_of
 from rowcall.context import logger
+from rowcall.declare.outcomes import Outcomes, outcome_of
 from rowcall.domain.job import StackFrame
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, SUCCESS, Transition
+from rowcall.domain.payload import payload_from_row
 from rowcall.observe.exceptions import exception_of
 from rowcall.observe.meter import Meter
 from rowcall.overview.formats import moment
@@ -139,10 +141,16 @@ class AttemptLog:
     """With `all_jobs`, attempts that did not fail are logged, too, if the logger's level allows."""
 
     def __init__(
-        self, meter: Meter | None = None, *, all_jobs: bool = True, errors: RaisedErrors | None = None
+        self,
+        meter: Meter | None = None,
+        outcomes: Outcomes | None = None,
+        *,
+        all_jobs: bool = True,
+        errors: RaisedErrors | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._meter = meter
+        self._outcomes = outcomes
         self._all_jobs = all_jobs
         self._errors = errors
 
@@ -163,6 +171,8 @@ class AttemptLog:
             else:
                 self.counts[_MOVE_OF(attempt)] -= 1
                 log_dropped(attempt)
+        if self._outcomes is not None and self._outcomes.observers:
+            self._observe(self._outcomes, [attempt for attempt in attempts if attempt.ready.id in settled])
 
     def completed(self, attempts: list[Attempt]) -> None:
         """Report attempts whose handlers completed their jobs, in transactions that were committed."""
@@ -172,6 +182,16 @@ class AttemptLog:
         everything = self._logs_everything()
         for attempt in attempts:
             log_completed(attempt, everything=everything)
+        if self._outcomes is not None and self._outcomes.observers:
+            self._observe(self._outcomes, attempts)
+
+    def _observe(self, outcomes: Outcomes, attempts: Sequence[Attempt]) -> None:
+        for attempt in attempts:
+            ready, transition = attempt.ready, attempt.transition
+            if attempt.completed and (transition is None or attempt.ended_completed):
+                transition = msgspec.structs.replace(SUCCESS, result=attempt.completed_result)
+            if transition is not None and (attempt.started_at or transition.move is not Move.RELEASE):
+                outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
 
     def _logs_everything(self) -> bool:
         return self._all_jobs and logger.isEnabledFor(logging.INFO)

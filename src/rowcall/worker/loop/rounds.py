@@ -48,7 +48,7 @@ class Loop:
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
         self._capacity = capacity = Capacity(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
-        report = AttemptLog(meter, all_jobs=settings.log_all_jobs, errors=errors)
+        report = AttemptLog(meter, queue.outcomes, all_jobs=settings.log_all_jobs, errors=errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report)
         unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(

@@ -1,0 +1,161 @@
+"""What follows the end of jobs, as this process declares it: handlers, which are jobs, and observers in the worker."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from rowcall.base.text import did_you_mean
+from rowcall.context import logger
+from rowcall.declare.declaration import Declaration
+from rowcall.declare.option_table import Options, new_job
+from rowcall.domain.config import Config
+from rowcall.domain.errors import InvalidOption
+from rowcall.domain.job import JobOutcome, Status
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import Transition
+from rowcall.domain.payload import hints_of, value_from_row
+from rowcall.store.jobs.queries import Owned, Ready
+from rowcall.store.new_job import NewJob
+
+ARGUMENT = "job"
+Observer = Callable[[JobOutcome], object]
+ObservedEvent = Literal["succeeded", "failed", "retried", "recovered", "released", "snoozed", "cancelled"]
+
+EVENTS: dict[Move, ObservedEvent] = {
+    Move.SUCCEED: "succeeded",
+    Move.FAIL: "failed",
+    Move.LOSE: "failed",
+    Move.RETRY: "retried",
+    Move.RECOVER: "recovered",
+    Move.RELEASE: "released",
+    Move.SNOOZE: "snoozed",
+    Move.CANCEL: "cancelled",
+}
+
+_NOTHING_GIVEN = Options()
+
+
+class Outcomes:
+    """The handlers of this process, by task and by the status in which jobs end."""
+
+    def __init__(self, tasks: Mapping[str, Declaration]) -> None:
+        self._tasks = tasks
+        self._config = Config()
+        self._declared: dict[str, dict[str, str]] = {}
+        self._texts: dict[tuple[str, str], str | None] = {}
+        self.any = False
+        """Whether there are any, for a quick check."""
+        self.observers: dict[str, list[Observer]] = {}
+
+    def configure(self, config: Config) -> None:
+        self._config = config
+        self._changed()
+
+    def check(self, task: Declaration, handler: Declaration, statuses: tuple[Status, ...]) -> None:
+        names = handler.arguments.names
+        if names != [ARGUMENT] or hints_of(handler.function).get(ARGUMENT) is not JobOutcome or handler.options.batch:
+            takes = f"it takes {', '.join(names) or 'none'}"
+            problem = f"must take one argument, {ARGUMENT}: JobOutcome, and no batch; {takes}"
+            raise InvalidOption("handler", f"{handler.name!r} {problem}")
+        if self._leads_to(handler.name, task.name):
+            raise InvalidOption("handler", f"{handler.name!r} would follow its own end; declare another function")
+        declared = self._declared.get(task.name, {})
+        for status in statuses:
+            if status in declared:
+                raise InvalidOption("handler", f"{task.name!r} has one for {status} jobs already: {declared[status]!r}")
+
+    def declare(self, task: Declaration, handler: Declaration, statuses: tuple[Status, ...]) -> None:
+        """Let the handler follow each end of the task with one of these statuses, after `check`."""
+        self._declared.setdefault(task.name, {}).update(dict.fromkeys(statuses, handler.name))
+        task.follows_success = task.follows_success or Status.SUCCEEDED in statuses
+        self._changed()
+
+    def on_end_of(self, task: str, queue: str) -> str | None:
+        """Return what follows the end of a job of that task in that queue: see `NewJob.on_end`."""
+        if not self.any:
+            return None
+        if (task, queue) not in self._texts:
+            self._texts[task, queue] = self._text(task, queue)
+        return self._texts[task, queue]
+
+    def applied(self, job: NewJob) -> NewJob:
+        """Return a new job with what follows its end."""
+        on_end = self.on_end_of(job.type, job.queue)
+        return job if on_end is None else msgspec.structs.replace(job, on_end=on_end)
+
+    def followed(self, transition: Transition, task: str, queue: str) -> Transition:
+        """Return the transition of a job with what follows, in case its row does not say."""
+        on_end = self.on_end_of(task, queue)
+        return transition if on_end is None else msgspec.structs.replace(transition, on_end=on_end)
+
+    def _changed(self) -> None:
+        self._texts = {}
+        self.any = bool(self._declared) or bool(self._default_handlers())
+
+    def _default_handlers(self) -> set[str]:
+        defaults = self._config.defaults
+        names = () if defaults is None else (defaults.on_failure, *(one.on_failure for one in defaults.queues.values()))
+        return {name for name in names if name is not None}
+
+    def _text(self, task: str, queue: str) -> str | None:
+        known = self._tasks.get(task)
+        name = task if known is None else known.name
+        followed = dict(self._declared.get(name, {}))
+        defaults = self._config.defaults
+        handlers = {handler for declared in self._declared.values() for handler in declared.values()}
+        default = None if defaults is None else defaults.of(queue).on_failure
+        if default is not None and name not in handlers | self._default_handlers():
+            followed.setdefault(Status.FAILED, default)
+        if not followed:
+            return None
+        return msgspec.json.encode({status: self._next(handler) for status, handler in followed.items()}).decode()
+
+    def _next(self, handler: str) -> dict[str, object]:
+        known = self._tasks.get(handler)
+        job = new_job(handler, _NOTHING_GIVEN if known is None else known.options, _NOTHING_GIVEN, self._config)
+        return {"type": job.type, "queue": job.queue, "priority": job.priority, "max_attempts": job.max_attempts}
+
+    def _leads_to(self, handler: str, task: str) -> bool:
+        followers = self._declared.get(handler, {}).values()
+        return handler == task or any(self._leads_to(follower, task) for follower in followers)
+
+    # observers
+
+    def observe(self, event: str, observer: Observer) -> None:
+        """Have the workers of this process call a function after each event of that name."""
+        names = list(dict.fromkeys(EVENTS.values()))
+        if event not in names:
+            advice = did_you_mean(event, names) if isinstance(event, str) else ""
+            raise InvalidOption("event", f"must be one of {', '.join(names)}, got {event!r}{advice}")
+        if not callable(observer) or inspect.iscoroutinefunction(observer):
+            raise InvalidOption("function", f"must be a function that is not async, got {observer!r}")
+        self.observers.setdefault(event, []).append(observer)
+
+    def call_observers(self, outcome: JobOutcome) -> None:
+        """Call the observers of an event. What one raises is logged."""
+        for observer in self.observers.get(outcome.event, ()):
+            try:
+                observer(outcome)
+            except Exception:
+                name = getattr(observer, "__qualname__", repr(observer))
+                logger.exception("job %d (%s): the observer %s failed", outcome.id, outcome.type, name)
+
+
+def outcome_of(job: Ready | Owned, transition: Transition, arguments: dict[str, object] | None = None) -> JobOutcome:
+    """Return what observers are told about the end of an attempt."""
+    return JobOutcome(
+        id=job.id,
+        type=job.type,
+        queue=job.queue,
+        event=EVENTS[transition.move],
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        arguments=arguments or {},
+        result=value_from_row(transition.result),
+        error_code=transition.error_code,
+        error_detail=transition.error_detail,
+    )
