@@ -146,7 +146,7 @@ class Outcomes:
 
 
 def outcome_of(job: Ready | Owned, transition: Transition, arguments: dict[str, object] | None = None) -> JobOutcome:
-    """Return what observers are told about the end of an attempt."""
+    """Return what observers get about the end of an attempt."""
     return JobOutcome(
         id=job.id,
         type=job.type,

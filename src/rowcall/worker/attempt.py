@@ -158,11 +158,13 @@ class Attempt:
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if self.task.preloads or (BLOB_KEY in self.ready.payload and self._refers()):
+        if self.task.preloads or (BLOB_KEY in self.ready.payload and self.refers):
             return None
         return self.arguments()
 
-    def _refers(self) -> bool:
+    @property
+    def refers(self) -> bool:
+        """Whether its payload, or an outcome in it, may be in a blob store."""
         return self.task.takes_outcome or reference_of(self.ready.payload) is not None
 
     def begin(self) -> None:

@@ -80,6 +80,7 @@ COLUMNS = {
     "retry": "text",
     "key": "text",
     "trace_context": "text",
+    "on_end": "jsonb",
     "progress_message": "text",
     "error_code": "text",
     "error_detail": "text",

@@ -18,7 +18,6 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.declare.isolation import home_of
 from rowcall.declare.lifespan import LifespanFunction
-from rowcall.domain.blobs import reference_of
 from rowcall.domain.errors import LifespanFailed
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Raised, Released, Reported, Unfit
@@ -263,7 +262,7 @@ class ProcessLane:
     def _call(self, attempt: Attempt, slot: Slot) -> None:
         try:
             attempt.begin()
-            if reference_of(attempt.ready.payload) is not None:
+            if attempt.refers:
                 attempt.fetch()
             if not any(self._run(attempt, slot) for _ in range(CHILDREN_TRIED)):
                 attempt.fail(Reported(DIED_CODE, "no child process lived until it began; the worker's log says more"))
