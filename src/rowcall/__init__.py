@@ -31,6 +31,8 @@ from rowcall.domain.errors import (
     LeaseLost,
     LifespanFailed,
     NoAnswer,
+    PushFailed,
+    PushRefused,
     Retry,
     RowcallError,
     ScheduleNotFound,
@@ -78,6 +80,7 @@ from rowcall.domain.job import (
     WorkerInfo,
 )
 from rowcall.domain.limits import Limit
+from rowcall.domain.push import PushOptions
 from rowcall.domain.retention import Retention
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
@@ -155,6 +158,9 @@ __all__ = [
     "Percentiles",
     "Period",
     "Pruned",
+    "PushFailed",
+    "PushOptions",
+    "PushRefused",
     "Reason",
     "Retention",
     "RetentionReport",

@@ -69,7 +69,17 @@ from rowcall.operations.steps import Blocking
 from rowcall.overview import stacks, waiting
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
-from rowcall.task import AnyTask, AsyncContextTask, AsyncTask, BaseTask, BatchTask, ContextTask, Task, declare_task
+from rowcall.task import (
+    AnyTask,
+    AsyncContextTask,
+    AsyncTask,
+    BaseTask,
+    BatchTask,
+    ContextTask,
+    Task,
+    declare_limits,
+    declare_task,
+)
 from rowcall.worker.process.signals import work
 from rowcall.worker.raised_errors import raising
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
@@ -133,6 +143,7 @@ class Rowcall:
         busy_timeout: how many seconds to wait for a lock or for a free connection; default 5.
         listen_url: PostgreSQL only: a URL that leads past a pooler such as PgBouncer, for LISTEN.
         pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
+        push: a `PushOptions`: how workers deliver jobs to targets, and who may receive them.
         defaults: a `TaskDefaults`: `max_attempts`, `retry`, `timeout` and `on_failure` of tasks that do not give them.
         retention: a `Retention`: how long finished jobs are kept.
         scrub: a function from str to str that removes secrets from errors before they are stored.
@@ -149,6 +160,7 @@ class Rowcall:
         self._url = url
         self._options = options
         self._queue = Queue(self._config)
+        self._queue.deliver = self._deliver
         self._schedules: builtins.list[Callable[[], None]] = []
         self._open_reason = "" if url is None else "this queue got its URL from Rowcall(url); pass all options there"
         self._apply(options, open_now=url is not None)
@@ -194,6 +206,7 @@ class Rowcall:
         queue.outcomes.configure(config)
         for declared in queue.tasks.values():
             declared.defaults = config.defaults
+            declare_limits(queue, declared)
 
     def _config(self, *, checked_only: bool = False) -> Config:
         given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}
@@ -232,6 +245,31 @@ class Rowcall:
         if isinstance(function, BaseTask):
             raise InvalidOption("task", f"{function.name!r} is already a task")
         return declare_task(self._queue, declare(function, options))
+
+    @overload
+    def push(self, target: str, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
+    @overload
+    def push(self, target: str, /, **options: Unpack[BatchOptions]) -> TaskDecorator: ...
+
+    def push(self, target: str, /, **options: object) -> object:
+        """Declare a task whose jobs a worker delivers to a URL: it POSTs them as signed JSON.
+
+            jobs = Rowcall("sqlite:///app.db", push=PushOptions(secrets=[os.environ["PUSH_SECRET"]]))
+
+            @jobs.push("https://app.example/jobs/send_email", max_attempts=10)
+            def send_email(to: str, subject: str) -> None: ...
+
+        The function says which arguments the task has. A worker never calls it; the app that receives the job may, with
+        `jobs.push_endpoint()`. The options are those of `task`, except `batch` and `isolation`.
+        """
+        return self.task(target=target, **options)  # type: ignore[call-overload]
+
+    async def _deliver(
+        self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
+    ) -> object:
+        from rowcall.http.push.delivery import deliver
+
+        return await deliver(self._queue, ctx, target, arguments, timeout_seconds)
 
     def lifespan(self, function: L, /) -> L:
         """Declare what each worker opens before its first job, and closes after its last one.

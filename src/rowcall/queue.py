@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.times import milliseconds_of
+from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
 from rowcall.declare.handlers import Handlers
@@ -79,6 +80,14 @@ class Waiter(Protocol):
     def close(self) -> None: ...
 
 
+class Deliver(Protocol):
+    """Returns what the target answers, or raises `PushFailed`. Without a timeout, that of `PushOptions` applies."""
+
+    async def __call__(
+        self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
+    ) -> object: ...
+
+
 class Parts(NamedTuple):
     config: Config
     dialect: Dialect
@@ -103,6 +112,8 @@ class Queue:
         self.declared_schedules: dict[str, DeclaredSchedule] = {}
         self.lifespan: LifespanFunction | None = None
         self.limits = KnownLimits()
+        self.deliver: Deliver | None = None
+        """Delivers a job to a target."""
         self.failures = Failures()
         self.outcomes = Outcomes(self.tasks)
         self.app_module: str | None = None

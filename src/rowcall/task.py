@@ -9,13 +9,14 @@ import msgspec
 
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, mappings, remember
-from rowcall.declare.limits import limited
+from rowcall.declare.limits import host_limits, limited
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
     TASK_OPTIONS,
     EnqueueOptions,
     Options,
     TaskOptions,
+    check_push,
     checked,
     new_job,
 )
@@ -48,15 +49,17 @@ class Enqueuer(Generic[P, R]):
         self._given = given
         self._connection = connection
         self._new_job = job
-        self._job()  # refuse wrong options here
+        self._job(final=False)  # refuse wrong options here
 
-    def _job(self) -> NewJob:
+    def _job(self, *, final: bool = True) -> NewJob:
         """Return the job without its arguments. It is kept once the queue is open: `configure` may change it before."""
         job = self._new_job
         if job is None:
             queue, declared, given = self._queue, self._declared, self._given
             job = queue.outcomes.applied(new_job(declared.name, declared.options, given, queue.options))
-            job = limited(job, declared.limits_for(given.limits, queue.limits))
+            job = limited(job, declared.limits_for(given, queue.limits, queue.options.push))
+            if final or queue.is_open:
+                check_push(declared.name, declared.options, given, queue.options.push)
             if queue.is_open and not queue.is_exchanged:
                 self._new_job = job
         return job
@@ -258,9 +261,9 @@ def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[obj
     for name in names:
         if name in queue.tasks:
             raise DuplicateTask(name)
-    if declared.limits:
-        for name in names:
-            queue.limits.declare_task(name, declared.limits)
+    if queue.is_open:
+        check_push(declared.name, declared.options, NOTHING_GIVEN, queue.options.push)
+    declare_limits(queue, declared)
     queue.tasks.update(dict.fromkeys(names, declared))
     queue.aliases.update(dict.fromkeys(aliases, declared.name))
     declared.failures, declared.queue = queue.failures, queue
@@ -268,6 +271,13 @@ def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[obj
     if declared.options.isolated:
         remember(declared)
     return task_of(queue, declared)
+
+
+def declare_limits(queue: Queue, declared: Declaration) -> None:
+    limits = declared.limits + host_limits(declared.options.target, queue.options.push)
+    if limits:
+        for name in (declared.name, *declared.options.aliases):
+            queue.limits.declare_task(name, limits)
 
 
 AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]

@@ -14,15 +14,16 @@ import msgspec
 from rowcall.context import Context
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import home_of
-from rowcall.declare.limits import KnownLimits, bound_to
+from rowcall.declare.limits import KnownLimits, bound_to, host_limits
 from rowcall.declare.middleware import Handler, Surroundings, chained, is_async
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import JobOutcome
-from rowcall.domain.limits import Limit, TaskLimit
+from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, is_context, parameters_of, result_decoder, takes_context
+from rowcall.domain.push import PushOptions
 
 
 class Lane(enum.Enum):
@@ -77,13 +78,14 @@ class Declaration:
         """Checks results against the annotation of the function; None if any fits."""
         return result_decoder(self.returns)
 
-    def limits_for(self, given: tuple[Limit, ...] | None, known: KnownLimits) -> tuple[TaskLimit, ...] | None:
-        """Return the limits of a job: those given with it, else those of the task, else None."""
-        if given is None:
-            return self.limits or None
-        bound = bound_to(given, self.name, self.arguments)
-        known.check(given)
-        return bound
+    def limits_for(self, given: Options, known: KnownLimits, push: PushOptions | None) -> tuple[TaskLimit, ...] | None:
+        """Return the limits of a job: those given with it, else those of the task; and of its target's host."""
+        bound = self.limits
+        if given.limits is not None:
+            bound = bound_to(given.limits, self.name, self.arguments)
+            known.check(given.limits)
+        bound += host_limits(given.target or self.options.target, push)
+        return None if given.limits is None and not bound else bound
 
     def payload_of(self, arguments: object) -> str:
         """Return the payload for a dict of arguments."""

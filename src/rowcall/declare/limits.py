@@ -10,6 +10,7 @@ from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
+from rowcall.domain.push import PushOptions
 from rowcall.store.limits.admission import DeclaredLimits
 from rowcall.store.new_job import NewJob
 
@@ -75,6 +76,11 @@ def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[
             )
         bound.append(TaskLimit(limit, arguments.value_if_missing(limit.by)))
     return tuple(bound)
+
+
+def host_limits(target: str | None, push: PushOptions | None) -> tuple[TaskLimit, ...]:
+    """Return the limits of the host that jobs are delivered to."""
+    return () if target is None or push is None else push.host_limits(target)
 
 
 def limited(job: NewJob, limits: tuple[TaskLimit, ...] | None) -> NewJob:

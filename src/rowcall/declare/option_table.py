@@ -17,6 +17,7 @@ from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, moment_ms, unknown_option
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
+from rowcall.domain.push import PushOptions, checked_target
 from rowcall.domain.retention import Retention
 from rowcall.store.flows.queries import Unique
 from rowcall.store.new_job import Awaited, KeyOf, NewJob
@@ -41,6 +42,7 @@ class Common(TypedDict, total=False):
     on_duplicate: Literal["return", "replace", "raise"]
     on_blocker_failure: Literal["fail", "run", "wait"]
     limit: Limit | Sequence[Limit]
+    target: str
 
 
 class TaskOptions(Common, total=False):
@@ -118,6 +120,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_blocker_failure: str | None = None
     limits: tuple[Limit, ...] | None = None
     middleware: tuple[AnyMiddleware, ...] = ()
+    target: str | None = None
 
 
 class _Option(NamedTuple):
@@ -157,6 +160,7 @@ _TABLE = (
     _Option("after", "enqueue", check.after),
     _Option("on_blocker_failure", "both", checks.one_of("fail", "run", "wait")),
     _Option("limit", "both", lambda option, value: checked_limits(value), "limits"),
+    _Option("target", "both", checked_target),
 )
 TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}
 ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "task"}
@@ -189,6 +193,8 @@ def _check_task(fields: Mapping[str, object]) -> None:
         raise InvalidOption("batch_wait", "needs batch=…, the largest number of jobs in one call")
     if fields.get("memory_limit") is not None and not fields.get("isolated"):
         raise InvalidOption("memory_limit", "needs isolation='process': a thread shares the memory of its worker")
+    if fields.get("target") is not None and (fields.get("batch") is not None or fields.get("isolated")):
+        raise InvalidOption("target", "cannot be combined with batch=… or isolation='process': nothing runs here")
 
 
 def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:
@@ -239,7 +245,21 @@ def new_job(task: str, declared: Options, given: Options, config: Config) -> New
         unique=unique,
         after=given.after,
         on_blocker_failure=_first(given.on_blocker_failure, declared.on_blocker_failure, "fail"),
+        target=given.target,
     )
+
+
+def check_push(task: str, declared: Options, given: Options, push: PushOptions | None) -> None:
+    """Raise `InvalidOption` if the job would be delivered to a target, and this cannot be done."""
+    target = given.target or declared.target
+    if target is None:
+        return
+    if declared.batch is not None:
+        raise InvalidOption("target", f"cannot be given for {task!r}, which runs in batches")
+    if push is None:
+        raise InvalidOption("target", "needs a secret that signs the requests: Rowcall(push=PushOptions(secrets=[…]))")
+    if (problem := push.problem_of(target)) is not None:
+        raise InvalidOption("target", problem)
 
 
 def attempts_of(defaults: TaskDefaults | None, queue: str) -> int:

@@ -21,6 +21,7 @@ from rowcall.domain.blobs import BlobStore
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
+from rowcall.domain.push import PushOptions
 from rowcall.domain.retention import Retention
 
 VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
@@ -69,6 +70,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     payload_limit: int = DEFAULT_PAYLOAD_LIMIT
     mismatch_grace_seconds: float = DEFAULT_MISMATCH_GRACE_SECONDS
     defaults: TaskDefaults | None = None
+    push: PushOptions | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -93,6 +95,7 @@ class QueueOptions(TypedDict, total=False):
     payload_limit: int
     mismatch_grace: float | timedelta
     defaults: TaskDefaults | None
+    push: PushOptions | None
     clock: Clock | None
     tracing: bool
 
@@ -185,6 +188,12 @@ def _defaults(option: str, value: object) -> TaskDefaults | None:
     return value
 
 
+def _push(option: str, value: object) -> PushOptions | None:
+    if value is not None and not isinstance(value, PushOptions):
+        raise InvalidOption(option, f"must be a PushOptions, got {value!r}")
+    return value
+
+
 _CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
 _BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
 _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of `Config` if that has another name
@@ -200,6 +209,7 @@ _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of
     "blob_threshold": (_BYTES, ""),
     "payload_limit": (_BYTES, ""),
     "defaults": (_defaults, ""),
+    "push": (_push, ""),
     "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
 }
 

@@ -16,6 +16,8 @@ RowcallError
 ├── JobCancelled                      the job was cancelled, so it has no result
 ├── LeaseLost                         the attempt is no longer the caller's
 ├── WrongState                        the job's state does not allow this
+├── PushRefused                       a pushed request, or a callback, whose signature is missing, wrong or old
+├── PushFailed                        a delivery that failed, as retry policies see it
 ├── NoAnswer (TimeoutError)           a worker did not answer in time
 ├── LifespanFailed                    the app's lifespan could not be entered or left
 ├── StillNeeded                       other jobs wait for the job or the chain
@@ -259,6 +261,31 @@ class SchemaMismatch(RowcallError):
         super().__init__(f"{said}: {advice}")
         self.found = found
         self.wanted = wanted
+
+
+class PushRefused(RowcallError):
+    """A pushed request, or the token of a callback, that is not signed with one of the secrets, or not recently.
+
+    Answer it with the status 401. `problem` says what is wrong.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class PushFailed(RowcallError):
+    """A delivery to a target failed: what a callable in `retry=` gets. `retry_after` is in seconds, or None.
+
+    With `final`, the job fails at once.
+    """
+
+    def __init__(self, code: str, detail: str, *, final: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+        self.detail = detail
+        self.final = final
+        self.retry_after = retry_after
 
 
 class StoreUnavailable(RowcallError):

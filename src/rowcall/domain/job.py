@@ -69,6 +69,7 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     expires_at: datetime | None = None
     timeout: float | None = None
     retry: str | None = None
+    target: str | None = None
     duplicate: bool = False
     lease: int = 0
 

@@ -107,15 +107,21 @@ class JobLimit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskLimit(msgspec.Struct, frozen=True):
-    """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it."""
+    """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it.
+
+    With a `host`, it counts the jobs that are delivered to that host.
+    """
 
     limit: Limit
     missing: object = None
+    host: str | None = None
 
     def for_job(self, payload: Mapping[str, object] | None) -> JobLimit:
         """Return the limit of a job with that payload; None is an unknown payload."""
         limit, numbers = self.limit, self.limit.numbers
-        if limit.by is None or payload is None:
+        if self.host is not None:
+            key = key_of(limit.name, self.host)
+        elif limit.by is None or payload is None:
             key = key_of(limit.name)
         else:
             key = key_of(limit.name, payload.get(limit.by, self.missing))

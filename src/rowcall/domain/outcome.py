@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.domain.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
-from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
+from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
@@ -220,7 +220,13 @@ def _retry_or_fail(
 
 
 def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float:
-    """Return the delay of a policy in seconds, at most a year. NaN counts as the default policy's delay."""
+    """Return the delay of a policy in seconds, at most a year. NaN counts as the default policy's delay.
+
+    A target that says when to retry is not asked earlier.
+    """
+    if isinstance(error, PushFailed) and error.retry_after is not None:
+        other = PushFailed(error.code, error.detail)
+        return min(max(error.retry_after, delay_of(policy, attempt, other, chance)), LONGEST_DELAY_SECONDS)
     if isinstance(policy, Backoff):
         return policy.delay_seconds(attempt, chance=chance)
     seconds = float(policy(attempt, error))

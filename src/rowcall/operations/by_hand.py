@@ -246,5 +246,6 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
         expires_at=time_or_none(ready.expires_at_ms),
         timeout=ready.timeout_seconds,
         retry=ready.retry,
+        target=ready.target,
         lease=ready.lease,
     )

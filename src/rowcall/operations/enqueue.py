@@ -9,9 +9,9 @@ from typing import TypeVar, Unpack
 import msgspec
 
 from rowcall.base.times import time_of
-from rowcall.declare.limits import limited, limits_text, limits_texts, with_limits
+from rowcall.declare.limits import host_limits, limited, limits_text, limits_texts, with_limits
 from rowcall.declare.option_checks import key_problem
-from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, checked, new_job
+from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, check_push, checked, new_job
 from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
 from rowcall.domain.job import Job, Status
@@ -115,19 +115,26 @@ def enqueue_many_by_name(
     return (yield from enqueue_many(queue, calls[0].job, [call.payload for call in calls], given.connection))
 
 
-def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
-    """Return a call of a task that may be declared in this process or not."""
+def bind_by_name(
+    queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options, *, final: bool = True
+) -> Bound:
+    """Return a call of a task that may be declared in this process or not. `final`: the queue is configured."""
     if problem := name_problem(task):
         raise InvalidOption("task", problem)
-    declared = queue.tasks.get(task)
+    declared, push = queue.tasks.get(task), queue.options.push
+    if final:
+        check_push(task, _UNDECLARED if declared is None else declared.options, given, push)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
         job = queue.outcomes.applied(new_job(task, declared.options, given, queue.options))
-        return Bound(limited(job, declared.limits_for(given.limits, queue.limits)), payload)
+        return Bound(limited(job, declared.limits_for(given, queue.limits, push)), payload)
     job = queue.outcomes.applied(new_job(task, _UNDECLARED, given, queue.options))
     queue.limits.check(given.limits or ())
-    limits = None if given.limits is None else tuple(TaskLimit(limit) for limit in given.limits)
-    return Bound(limited(job, limits), untyped_to_json(task, {} if arguments is None else arguments))
+    limits = tuple(TaskLimit(limit) for limit in given.limits or ()) + host_limits(given.target, push)
+    return Bound(
+        limited(job, limits if given.limits is not None else limits or None),
+        untyped_to_json(task, {} if arguments is None else arguments),
+    )
 
 
 def bind(queue: Queue, task: object, args: tuple[object, ...], arguments: dict[str, object]) -> Bound:
@@ -325,6 +332,7 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         expires_at=None if inserted.expires_at_ms is None else time_of(inserted.expires_at_ms),
         timeout=job.timeout_seconds,
         retry=job.retry,
+        target=job.target,
         key=job.key,
         tags=() if job.tags is None else tags_from_row(job.tags),
         chain_id=job.chain_id,

@@ -90,7 +90,7 @@ def new_schedule(
     """Return a schedule as it is written; a wrong one is refused, with the reason."""
     given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
-        call = bind_by_name(queue, task, arguments, given)
+        call = bind_by_name(queue, task, arguments, given, final=queue.is_open)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
     " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
-    " chain_id, chain_index, expires_at, timeout, retry, lease"
+    " chain_id, chain_index, expires_at, timeout, retry, target, lease"
 )
 _JSON = ("payload", "result", "tags")
 
@@ -33,7 +33,7 @@ def job_from_row(row: Row) -> Job:
     (
         job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
         started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
-        key, tags, chain_id, chain_index, expires_at, timeout, retry, lease,
+        key, tags, chain_id, chain_index, expires_at, timeout, retry, target, lease,
     ) = row  # fmt: skip
     return Job(
         id=cast("int", job_id),
@@ -63,6 +63,7 @@ def job_from_row(row: Row) -> Job:
         expires_at=time(expires_at),
         timeout=cast("float | None", timeout),
         retry=cast("str | None", retry),
+        target=cast("str | None", target),
         lease=cast("int", lease),
     )
 

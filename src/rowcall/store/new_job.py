@@ -59,6 +59,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What follows its end: for each status, the job to enqueue."""
     key: str | None = None
     limits: str | None = None
+    target: str | None = None
     limited_by: tuple[TaskLimit, ...] | None = None
     """Makes `limits` from the payload; None where the claimer does that."""
     unique: Unique | None = None
@@ -78,12 +79,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_plain(self) -> bool:
         """Whether it is due at once and has no rare option."""
         special = (self.run_at_ms, self.expires_at_ms, self.expires_in_ms, self.timeout_seconds, self.retry, self.tags)
-        others = (self.trace_context, self.on_end, self.limits, self.limited_by)
+        others = (self.trace_context, self.on_end, self.target, self.limits, self.limited_by)
         return self.delay_ms == 0 and all(value is None for value in (*special, *others))
 
 
 _schedule_of = attrgetter("priority", "max_attempts", "run_at_ms", "delay_ms", "timeout_seconds", "retry", "tags")
-_expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context", "on_end")
+_expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context", "on_end", "target")
 
 
 def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:

@@ -71,6 +71,7 @@ TABLES = {
   retry text
   key text
   limits text
+  target text
   trace_context text
   on_end json
   progress_message text?

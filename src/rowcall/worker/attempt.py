@@ -14,7 +14,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
-from rowcall.domain.errors import Control, DataRefused, InvalidArguments, TooLarge, WrongState
+from rowcall.domain.errors import Control, DataRefused, InvalidArguments, PushFailed, TooLarge, WrongState
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import (
@@ -320,7 +320,10 @@ class Attempt:
         if isinstance(error, LeaseInDoubt):
             self.transition = self._decide(Released(started=False))
             return
-        if isinstance(error, PayloadUnfit):
+        if isinstance(error, PushFailed):  # a traceback would show no line of the app
+            detail = self.task.failures.detail(error.detail)
+            error = Unfit(error.code, detail) if error.final else Raised(error, error.code, detail)
+        elif isinstance(error, PayloadUnfit):
             error = self.task.failures.unfit(error, error.code)
         elif isinstance(error, InvalidArguments) and error.error_code is not None:  # from `complete`
             error = self.task.failures.unfit(error, error.error_code)

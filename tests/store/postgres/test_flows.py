@@ -83,7 +83,7 @@ CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
     "key holders that wait": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "waiting", None),
     "key holders of any": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "any", 1000),
     "replace waiting": lambda size: ask(
-        REPLACE_WAITING, None, {job: Replacement(job, "{}", None, 0, None, None, None) for job in ids(size)}
+        REPLACE_WAITING, None, {job: Replacement(job, "{}", None, 0, None, None, None, None) for job in ids(size)}
     ),
     "standing": lambda size: ask(STANDING, [(job, 1) for job in ids(size)]),
     "mark chains": lambda size: ask(MARK_CHAINS, [(job, job, 0) for job in ids(size)]),

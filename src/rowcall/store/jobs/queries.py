@@ -77,6 +77,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     chain_index: int | None = None
     expires_at_ms: int | None = None
     limits: str | None = None
+    target: str | None = None
     turn: int | None = None
     """Orders the jobs of one queue and priority; the id, if there is none."""
     row: str | None = None
@@ -367,7 +368,7 @@ def any_listener(rows: list[Row]) -> bool:
 
 
 # enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
-_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text)
+_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text, Text)
 INSERT = Query("insert", (*_NEW_JOB, Text), notifies=any_listener)
 # type, queue, payload, priority, attempts: a job that is due at once and has no other option
 INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)

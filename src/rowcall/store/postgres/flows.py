@@ -67,14 +67,15 @@ isolation = "select current_setting('transaction_isolation')"
 insert_each = f"""
     with inserted as (
       insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
-                         tags, expires_at, trace_context, on_end, key, limits, chain_id, chain_index)
+                         tags, expires_at, trace_context, on_end, key, limits, target, chain_id, chain_index)
       select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
              case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
                   else <to:enqueue> end,
              {_new.priority}::int, {_new.max_attempts}::int, {_RUN_AT}, moment.now, {_new.timeout_seconds}::float8,
              {_new.retry}, {_new.tags}::jsonb,
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context},
-             {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.chain_id}::bigint, {_new.chain_index}::int
+             {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.chain_id}::bigint,
+             {_new.chain_index}::int
       from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
@@ -222,6 +223,7 @@ key_holders = _array_of(
 replace_waiting = f"""
     with {_GIVEN}
     update <job> as job set payload = {_other.payload}::jsonb, run_at = {_NEW_RUN_AT}, limits = {_other.limits},
+      target = {_other.target},
       expires_at = coalesce({time_of(_other.expires_at_ms)}, {_after(_other.expires_in_ms)}),
       held = null, held_until = null,
       status = case when job.status = <blocked> then job.status

@@ -15,14 +15,14 @@ _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null"
+    " and job.tags is null and job.target is null"
 )
 _READY_COLUMNS = ", ".join(
     [
         "job.id, job.type, job.queue, job.payload::text, job.max_attempts, job.priority, <ms:job.run_at>",
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, {_NEXT_ATTEMPT}",
         "<next:job.lease>, job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>",
-        "job.limits, job.turn",
+        "job.limits, job.target, job.turn",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
@@ -52,7 +52,7 @@ _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
     "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
-    " trace_context, on_end, limits"
+    " trace_context, on_end, target, limits"
 )
 _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
@@ -121,7 +121,7 @@ identity = """
 insert = f"""
     insert into <job> ({_INSERTED_COLUMNS})
     select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text
+           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text, $17::text
     from {_GIVEN}
     returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
 
@@ -132,9 +132,9 @@ insert_plain = f"""
 insert_many = f"""
     with inserted as (
       insert into <job> ({_INSERTED_COLUMNS})
-      select $2::text, $3::text, case when $16::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
+      select $2::text, $3::text, case when $17::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
              $6::int, given.run_at, given.now, $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text,
-             $15::text::jsonb, case when $16::int = 1 then one.given ->> 1 end
+             $15::text::jsonb, $16::text, case when $17::int = 1 then one.given ->> 1 end
       from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (given, position)
       returning id, {_INSERTED})
     select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),

@@ -86,7 +86,8 @@ def job_of(row: DeclaredSchedule) -> NewJob:
         raise ValueError("a job of a schedule cannot wait for others or be in a chain")
     if job.tags is not None:
         msgspec.json.decode(job.tags, type=list[str])
-    if any("\0" in text for text in (job.retry, job.tags, job.trace_context, job.key, job.limits) if text is not None):
+    texts = (job.retry, job.tags, job.trace_context, job.key, job.limits, job.target)
+    if any("\0" in text for text in texts if text is not None):
         raise ValueError("a text holds a NUL character")
     if job.unique is not None and job.unique.on_duplicate == "raise":  # there is no caller to raise it to
         return msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="return"))

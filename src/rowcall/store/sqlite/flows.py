@@ -18,11 +18,12 @@ defer_no_more = "pragma defer_foreign_keys = off"
 read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
-                       tags, expires_at, trace_context, on_end, key, limits, chain_id, chain_index)
+                       tags, expires_at, trace_context, on_end, key, limits, target, chain_id, chain_index)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
-           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, chain_id, chain_index
+           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, chain_id,
+           chain_index
     from {given(INSERTED_FIELDS, "$2")}
     returning id, status, run_at, created_at, expires_at"""
 mark_chains = f"""
@@ -113,6 +114,7 @@ key_holders = """
                        and ($5 is null or held.created_at > <now> - $5)))"""
 replace_waiting = f"""
     update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits,
+      target = given.target,
       expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, held_until = null,
       status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>
                else <to:stage> end

@@ -13,12 +13,12 @@ _PLAIN_COLUMNS = (
 )
 _READY_COLUMNS = (
     f"{_PLAIN_COLUMNS}, json('false'), <next:job.attempt>, <next:job.lease>, job.lost, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.limits, job.turn"
+    " job.chain_index, job.expires_at, job.limits, job.target, job.turn"
 )
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null"
+    " and job.tags is null and job.target is null"
 )
 _WAITING = "status in <waiting>"
 # when the next schedule or rate limit is due
@@ -59,9 +59,9 @@ def ready_jobs(types: int) -> str:
 
 insert = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, on_end, limits)
+                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits)
     values ($2, $3, $4, case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16)
+            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16, $17)
     returning id, status, run_at, created_at, expires_at"""
 # what most jobs are: due at once, with nothing special
 insert_plain = """
@@ -70,11 +70,11 @@ insert_plain = """
     returning id, created_at"""
 insert_many = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, on_end, limits)
-    select $2, $3, case when $16 then json_extract(value, '$[0]') else value end,
+                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits)
+    select $2, $3, case when $17 then json_extract(value, '$[0]') else value end,
            case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-           coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15,
-           case when $16 then json_extract(value, '$[1]') end
+           coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16,
+           case when $17 then json_extract(value, '$[1]') end
     from json_each($4)"""
 # see the trigger that looks for this row
 begin_bulk = """

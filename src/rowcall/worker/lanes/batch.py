@@ -223,7 +223,10 @@ class Gathering:
         opened: list[Batch] = []
         by_task: defaultdict[str, deque[Attempt]] = defaultdict(deque)
         for attempt in joining:
-            by_task[attempt.task.name].append(attempt)
+            if attempt.task.options.batch is None:  # this one is delivered to a target
+                ready.append(attempt)
+            else:
+                by_task[attempt.task.name].append(attempt)
         for name in [*self._open]:
             self._fill(name, by_task[name], now, ready, opened)
         for attempt in started:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcall.context import logger
+from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Resume
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
@@ -17,6 +18,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import log_started
 from rowcall.worker.loop.capacity import Capacity
+from rowcall.worker.pushing import Pushing
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.upkeep.mismatches import UnknownTasks
 
@@ -81,6 +83,7 @@ class Claims:
 
     def __post_init__(self) -> None:
         self.resuming = Resuming(self.queue)
+        self._pushing = Pushing(self.queue)
 
     def demand(self) -> Demand:
         slots, buffer = self.capacity.free()
@@ -107,12 +110,16 @@ class Claims:
         """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
-        tasks, facts = self.queue.tasks, self._facts(claim.work.now_ms)
+        facts = self._facts(claim.work.now_ms)
         self.dispatcher.accept(
-            [Attempt(ready, tasks[ready.type], facts) for ready in claim.started],
-            [Attempt(ready, tasks[ready.type], facts, True) for ready in claim.buffered],
-            [Attempt(ready, tasks[ready.type], facts, ready.bufferable) for ready in claim.joining],
+            [Attempt(ready, self._task_of(ready), facts) for ready in claim.started],
+            [Attempt(ready, self._task_of(ready), facts, True) for ready in claim.buffered],
+            [Attempt(ready, self._task_of(ready), facts, ready.bufferable) for ready in claim.joining],
         )
+
+    def _task_of(self, ready: Ready) -> Declaration:
+        task = self.queue.tasks[ready.type]
+        return task if ready.target is None and task.options.target is None else self._pushing.of(task)
 
     def unreadable(self, unreadable: Sequence[Unreadable], now_ms: int) -> list[Attempt]:
         """Return attempts for jobs that failed when they were claimed, because their rows cannot be read."""

@@ -1,0 +1,95 @@
+"""Signatures as https://www.standardwebhooks.com describes them, and tokens for callbacks. Times come in as seconds.
+
+The signed text is `id.timestamp.body`. A secret is `whsec_` and a key in base64.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+
+from rowcall.domain.errors import InvalidOption, PushRefused
+
+SECRET_PREFIX = "whsec_"
+LEAST_KEY_BYTES, MOST_KEY_BYTES = 24, 64
+LONGEST_HEADER = 4096
+DEFAULT_TOLERANCE_SECONDS = 300.0
+ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
+
+_CALLBACK = b"rowcall callback "
+
+
+def checked_secrets(value: object) -> tuple[str, ...]:
+    """Return one secret or several as a tuple, or raise `InvalidOption`, which never shows them."""
+    secrets = (value,) if isinstance(value, str) else value
+    if not isinstance(secrets, Iterable) or not (found := tuple(secrets)):
+        raise InvalidOption("secrets", "must be a list of at least one secret such as 'whsec_…'")
+    for secret in found:
+        if not isinstance(secret, str) or not secret.startswith(SECRET_PREFIX):
+            raise InvalidOption("secrets", f"must begin with {SECRET_PREFIX!r}, and one of them does not")
+        try:
+            size = len(base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True))
+        except (binascii.Error, ValueError):
+            raise InvalidOption("secrets", f"must be {SECRET_PREFIX!r} and base64, and one of them is not") from None
+        if not LEAST_KEY_BYTES <= size <= MOST_KEY_BYTES:
+            problem = f"must have {LEAST_KEY_BYTES} to {MOST_KEY_BYTES} bytes after {SECRET_PREFIX!r}, got {size}"
+            raise InvalidOption("secrets", problem)
+    return found
+
+
+def sign(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers of a message. Each secret signs, so that a receiver may have either during a rotation."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    signatures = [f"v1,{base64.b64encode(_mac(secret, signed)).decode()}" for secret in secrets]
+    return {ID_HEADER: message_id, TIMESTAMP_HEADER: str(timestamp), SIGNATURE_HEADER: " ".join(signatures)}
+
+
+def verify_message(
+    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float, tolerance_seconds: float
+) -> str:
+    """Return the id of a message that one of the secrets has signed within the tolerance, or raise `PushRefused`."""
+    found = {name.lower(): value for name, value in headers.items()}
+    for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER):
+        if not 0 < len(found.get(name, "")) <= LONGEST_HEADER:
+            raise PushRefused(f"the header {name} is missing or too long")
+    message_id, timestamp, signatures = found[ID_HEADER], found[TIMESTAMP_HEADER], found[SIGNATURE_HEADER]
+    if not (timestamp.isascii() and timestamp.isdigit()):
+        raise PushRefused(f"the header {TIMESTAMP_HEADER} is not a number of seconds")
+    if abs(now - int(timestamp)) > tolerance_seconds:
+        raise PushRefused(f"the header {TIMESTAMP_HEADER} differs by more than {tolerance_seconds:g} s from this clock")
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    given = [one.removeprefix("v1,").encode() for one in signatures.split(" ") if one.startswith("v1,")]
+    wanted = [base64.b64encode(_mac(secret, signed)) for secret in secrets]
+    if not _any_equal(given, wanted):
+        raise PushRefused("none of the signatures was made with one of the secrets")
+    return message_id
+
+
+def callback_token(secrets: Sequence[str], job_id: int, lease: int) -> str:
+    """Return what a target needs to settle the attempt with this lease."""
+    return f"{job_id}.{lease}.{_callback_mac(secrets[0], job_id, lease)}"
+
+
+def attempt_of_token(secrets: Sequence[str], token: object) -> tuple[int, int]:
+    """Return the job's id and the lease of the attempt that a token is for, or raise `PushRefused`."""
+    job_id, _, rest = token.partition(".") if isinstance(token, str) else ("", "", "")
+    lease, _, mac = rest.partition(".")
+    if all(part.isascii() and part.isdigit() and len(part) < 20 for part in (job_id, lease)):
+        attempt = int(job_id), int(lease)
+        if _any_equal([mac.encode()], [_callback_mac(secret, *attempt).encode() for secret in secrets]):
+            return attempt
+    raise PushRefused("the token was not made with one of the secrets")
+
+
+def _callback_mac(secret: str, job_id: int, lease: int) -> str:
+    mac = _mac(secret, _CALLBACK + f"{job_id}.{lease}".encode())
+    return base64.urlsafe_b64encode(mac).decode().rstrip("=")
+
+
+def _mac(secret: str, text: bytes) -> bytes:
+    return hmac.digest(base64.b64decode(secret.removeprefix(SECRET_PREFIX)), text, hashlib.sha256)
+
+
+def _any_equal(given: Sequence[bytes], wanted: Sequence[bytes]) -> bool:
+    return any(hmac.compare_digest(one, other) for one in given for other in wanted)

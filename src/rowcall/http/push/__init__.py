@@ -1,0 +1,1 @@
+"""Deliver jobs to targets, and receive them."""

@@ -1,0 +1,105 @@
+"""Delivers one job to its target: a signed POST, and what its answer means."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable
+
+import httpcore
+import msgspec
+
+from rowcall.context import Context
+from rowcall.domain.config import VERSION
+from rowcall.domain.errors import PushFailed
+from rowcall.domain.job import Job
+from rowcall.domain.push import PushOptions, Target
+from rowcall.domain.webhooks import callback_token, sign
+from rowcall.http.push.answers import LONGEST_DETAIL_BYTES, Answer
+from rowcall.http.push.connecting import CheckedNetwork, default_ssl_context
+from rowcall.queue import Queue
+
+NO_OPTIONS_CODE, TARGET_CODE = "PUSH:NOT_CONFIGURED", "PUSH:TARGET_REFUSED"
+CONNECTION_CODE, PROTOCOL_CODE, TIMEOUT_CODE = "PUSH:CONNECTION", "PUSH:PROTOCOL", "PUSH:TIMEOUT"
+
+
+async def deliver(
+    queue: Queue, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
+) -> object:
+    """Deliver a job and return its result, or raise `PushFailed`."""
+    push = queue.options.push
+    if push is None:
+        raise PushFailed(NO_OPTIONS_CODE, "this worker has no secret: Rowcall(push=PushOptions(secrets=[…]))")
+    if (problem := push.problem_of(target)) is not None:
+        raise PushFailed(TARGET_CODE, f"the target {problem}", final=True)
+    own = None if timeout_seconds is not None else float(push.timeout)  # type: ignore[arg-type]
+    body = body_of(ctx.job, arguments, push)
+    headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
+    try:
+        return await queue.clock.within(_post(push, Target.of(target), headers, body, queue.clock.wall()), own)
+    except TimeoutError:
+        raise PushFailed(TIMEOUT_CODE, f"the target did not answer within {own:g} s") from None
+    except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+        raise PushFailed(CONNECTION_CODE, f"the connection failed: {str(error) or type(error).__name__}") from error
+    except httpcore.ProtocolError as error:
+        raise PushFailed(PROTOCOL_CODE, f"the answer is not HTTP: {error}") from error
+
+
+def message_id(job: Job) -> str:
+    """Return the id that all attempts share, until the job is retried by hand: then its limit of attempts grows."""
+    return f"job-{job.id}-{job.max_attempts}"
+
+
+def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
+    sent = {
+        "id": job.id,
+        "task": job.type,
+        "arguments": arguments,
+        "queue": job.queue,
+        "attempt": job.attempt,
+        "max_attempts": job.max_attempts,
+        "created_at": job.created_at,
+        "tags": job.tags,
+        "token": callback_token(push.secrets, job.id, job.lease),
+        "callback_url": push.callback_url,
+    }
+    return msgspec.json.encode(sent)
+
+
+async def _post(push: PushOptions, target: Target, headers: dict[str, str], body: bytes, now: float) -> object:
+    url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
+    sent = {
+        "host": target.authority,
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "connection": "close",
+        "user-agent": f"rowcall/{VERSION}",
+        **headers,
+    }
+    context = push.ssl_context or default_ssl_context()
+    network = CheckedNetwork(push.refusal)
+    async with (
+        httpcore.AsyncHTTPConnection(url.origin, ssl_context=context, network_backend=network) as connection,
+        connection.stream("POST", url, headers=list(sent.items()), content=body) as response,
+    ):
+        answer = Answer(response.status, _texts(response.headers))
+        if answer.is_success:
+            if not answer.has_result:
+                return None
+            return answer.result(await _read(response.aiter_stream(), push.largest_answer), push.largest_answer)
+        said = await _read(response.aiter_stream(), LONGEST_DETAIL_BYTES)
+        raise answer.failure(said or b"", now)
+
+
+async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes | None:
+    """Return what there is to read, or None if it is more than that."""
+    found = bytearray()
+    async for chunk in chunks:
+        found += chunk
+        if len(found) > most:
+            return None
+    return bytes(found)
+
+
+def _texts(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
