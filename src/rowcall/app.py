@@ -130,7 +130,8 @@ class Rowcall:
 
         send_email.enqueue("a@example.com", subject="Order confirmed")
 
-    `url` is a `sqlite:///` or `postgresql://` URL, or a `pathlib.Path`. Without one, `$ROWCALL_URL` is read at the
+    `url` is a `sqlite:///` or `postgresql://` URL, a `pathlib.Path`, or a function that returns one, which is called
+    at the first use. Without one, `$ROWCALL_URL` is read at the
     first use, else it is `sqlite:///rowcall.db`; an application factory can call `configure` before that. The database
     is opened, and its tables are made, at the first use.
 
@@ -156,16 +157,21 @@ class Rowcall:
         tracing: record OpenTelemetry spans; default false.
     """
 
-    def __init__(self, url: str | Path | None = None, **options: Unpack[QueueOptions]) -> None:
+    def __init__(
+        self, url: str | Path | Callable[[], str | Path] | None = None, **options: Unpack[QueueOptions]
+    ) -> None:
         self._url = url
         self._options = options
         self._queue = Queue(self._config)
         self._queue.deliver = self._deliver
         self._schedules: builtins.list[Callable[[], None]] = []
-        self._open_reason = "" if url is None else "this queue got its URL from Rowcall(url); pass all options there"
-        self._apply(options, open_now=url is not None)
+        known = url is not None and not callable(url)
+        self._open_reason = "this queue got its URL from Rowcall(url); pass all options there" if known else ""
+        self._apply(options, open_now=known)
 
-    def configure(self, url: str | Path | None = None, **options: Unpack[QueueOptions]) -> None:
+    def configure(
+        self, url: str | Path | Callable[[], str | Path] | None = None, **options: Unpack[QueueOptions]
+    ) -> None:
         """Set the URL and options later, once, before the first use: for application factories.
 
         jobs = Rowcall()
@@ -181,7 +187,7 @@ class Rowcall:
         self._url = self._url if url is None else url
         self._options = {**self._options, **options}
         try:
-            self._apply(options, open_now=not exchanged)
+            self._apply(options, open_now=not (exchanged or callable(self._url)))
         except BaseException:
             self._url, self._options = before
             raise
@@ -194,7 +200,7 @@ class Rowcall:
     def _apply(self, options: QueueOptions, *, open_now: bool) -> None:
         """Check the options, then use them. Opening the database connects to nothing, but needs the driver."""
         refuse_unknown(options, {"url", *QueueOptions.__annotations__})
-        config = self._config(checked_only=self._url is None)
+        config = self._config(checked_only=self._url is None or callable(self._url))
         queue, tracing = self._queue, tracing_of(self._options.get("tracing", False))
         if open_now:
             queue.database  # noqa: B018
@@ -210,7 +216,8 @@ class Rowcall:
 
     def _config(self, *, checked_only: bool = False) -> Config:
         given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}
-        return configure(self._url, without_url=checked_only, **given)  # type: ignore[arg-type]
+        url = None if checked_only else self._url() if callable(self._url) else self._url
+        return configure(url, without_url=checked_only, **given)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"<Rowcall {self._queue.database.name if self._queue.is_open else 'without a URL yet'}>"

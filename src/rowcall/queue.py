@@ -41,7 +41,7 @@ T = TypeVar("T")
 MIGRATION_PATIENCE_SECONDS = 60.0
 _OF_DATABASE = (
     "configure", "clock", "config", "dialect", "database", "blobs", "open_transactions", "for_callers", "end_waiter",
-    "at_close", "_schema_ready", "_parts",
+    "at_close", "surrounding", "open_database", "_schema_ready", "_parts",
 )  # fmt: skip
 
 
@@ -88,6 +88,18 @@ class Deliver(Protocol):
     ) -> object: ...
 
 
+class Surrounding(Protocol):
+    """Knows the transactions that an app's framework opens, and that writes of the queue should join."""
+
+    def find(self) -> object:
+        """Return the connection of the open transaction, or None."""
+
+    async def afind(self) -> object: ...
+
+
+OpenDatabase = Callable[[Config], tuple[Dialect, Database]]
+
+
 class Parts(NamedTuple):
     config: Config
     dialect: Dialect
@@ -119,6 +131,8 @@ class Queue:
         self.app_module: str | None = None
         """The module that `rowcall work` was started with: child processes import it first."""
         self.open_transactions: set[SharedTransaction] = set()
+        self.surrounding: Surrounding | None = None
+        self.open_database: OpenDatabase = open_database
         self.for_callers: ForCallers | None = None
         self.end_waiter: Waiter | None = None
         self.at_close: set[Callable[[], None]] = set()
@@ -157,7 +171,7 @@ class Queue:
         with self._opening:
             if self._parts is None:
                 config = self.configure()
-                dialect, database = _sqlite(config) if config.server is None else _postgres(config)
+                dialect, database = self.open_database(config)
                 store = (
                     config.blobs if config.blobs is not None else _blob_store(config, dialect, database, self.now_ms)
                 )
@@ -283,6 +297,11 @@ class Queue:
                         "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
                     ) from error
             self.clock.sleep(0.5 + 0.5 * self.clock.chance())
+
+
+def open_database(config: Config) -> tuple[Dialect, Database]:
+    """Return the database, without a connection to it yet, and its dialect."""
+    return _sqlite(config) if config.server is None else _postgres(config)
 
 
 def _sqlite(config: Config) -> tuple[Dialect, Database]:

@@ -15,7 +15,12 @@ def close_django_connections() -> Middleware:
     Django does this for each request (`CONN_MAX_AGE`). Without it, a handler in a thread may meet a connection that
     the server has closed long ago.
     """
-    close = required("django.db", "django").close_old_connections
+    connections = required("django.db", "django").connections
+
+    def close() -> None:
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:  # a test's transaction, in which it runs jobs
+                connection.close_if_unusable_or_obsolete()
 
     def sync(ctx: Context, call_next: CallNext) -> object:
         close()

@@ -22,6 +22,7 @@ from rowcall.operations import blobs
 from rowcall.operations.steps import (
     Blocking,
     EnsureSchema,
+    FindSurrounding,
     OnCallerConnection,
     Read,
     Write,
@@ -171,6 +172,8 @@ def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Ope
     if not job.is_alone:
         return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
     connection = innermost_block(queue.database) if connection is None else connection
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
     member = Member(job, payload, queue.now_ms(), None if job.limited_by is None else limits_text(job, shown))
     if len(payload) > queue.blobs.inline_length:
@@ -210,6 +213,8 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from enqueue_related(queue, related, connection))
     connection = innermost_block(queue.database) if connection is None else connection
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
     now_ms, limits = queue.now_ms(), limits_texts(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)
     if connection is None:
@@ -260,6 +265,8 @@ def enqueue_related(
     """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
     wanted = [with_key(item) for item in related]
     connection = innermost_block(queue.database) if connection is None else connection
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
     if connection is None:
         stored = yield from _stored(queue, wanted)
         return _related_jobs(

@@ -221,7 +221,7 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
 
 def _committed_chain(queue: Queue, first: Job) -> Operation[Chain]:
     try:
-        return (yield from read(queue, None, chains.get, checked_chain_id(first)))
+        return (yield from Read(chains.get(queue.dialect, checked_chain_id(first)), snapshot=True))
     except ChainNotFound:
         raise DuplicateJob(first.type, first.key or "", first.id) from None
 

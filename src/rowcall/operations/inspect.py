@@ -22,7 +22,7 @@ def get(queue: Queue, job: Job | int, connection: object = None) -> Operation[Jo
 
 def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
     """Return the job as its row has it: a large payload is a reference."""
-    if connection is not None:
+    if connection is not None or queue.surrounding is not None:
         return (yield from read(queue, connection, inspect.get, checked_id(job)))
     return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
 

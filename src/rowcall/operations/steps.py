@@ -122,6 +122,18 @@ class Uninterrupted(Step[T]):
         return await finish(queue.arun(self._operation))
 
 
+class FindSurrounding(Step[object]):
+    """Return the connection of the transaction that the app's framework has open here, or None."""
+
+    def run(self, queue: Queue) -> object:
+        assert queue.surrounding is not None
+        return queue.surrounding.find()
+
+    async def arun(self, queue: Queue) -> object:
+        assert queue.surrounding is not None
+        return await queue.surrounding.afind()
+
+
 class Target(Protocol):
     """Runs plans in an open transaction."""
 
@@ -169,6 +181,8 @@ def read(
     """Run a plan that only reads: on a connection of the queue, where its statements see the same moment, or on the
     caller's, where it sees what that transaction has written.
     """
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
     if connection is None:
         return (yield from Read(make_plan(queue.dialect, *args, **kwargs), snapshot=True))
     target, dialect = yield from open_target(queue, connection)
@@ -183,6 +197,8 @@ def write(
     **kwargs: P.kwargs,
 ) -> Operation[T]:
     """Run a plan in a transaction: one of the queue, or the caller's, which commits it or rolls it back."""
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
     if connection is None:
         return (yield from Write(make_plan, queue.dialect, *args, **kwargs))
     target, dialect = yield from open_target(queue, connection)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rowcall.domain.errors import InvalidOption
 from rowcall.store.statement import Row, Statement
 
 C = TypeVar("C")
+T = TypeVar("T")
 
 
 class Adapter(ABC, Generic[C]):
@@ -26,6 +29,10 @@ class Adapter(ABC, Generic[C]):
 
 
 class SyncAdapter(Adapter[C]):
+    async def in_its_thread(self, function: Callable[[], T]) -> T:
+        """Call a function in the thread that the connection belongs to, if the framework knows a way there."""
+        raise InvalidOption("connection", "is not async: call the method without an a (enqueue, complete)")
+
     @abstractmethod
     def execute(self, statement: Statement[object]) -> list[Row]: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
+from functools import partial
 from typing import Any, TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError
@@ -84,8 +85,9 @@ class CallerConnection:
 
     async def arun(self, plan: Plan[T]) -> T:
         adapter = self._adapter
-        if not isinstance(adapter, AsyncAdapter):
-            raise InvalidOption("connection", "is not async: call the method without an a (enqueue, complete)")
+        if isinstance(adapter, SyncAdapter):
+            return await finish(adapter.in_its_thread(partial(self.run, plan)))
+        assert isinstance(adapter, AsyncAdapter)
         try:
             await adapter.ready()
             if adapter.key not in self._checked:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.connection import ConnectionDoesNotExist, ConnectionProxy
@@ -12,6 +17,8 @@ from rowcall.drivers.caller.placeholders import counted
 from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.store.statement import Row, Statement
 
+T = TypeVar("T")
+
 
 class Django(SyncAdapter[BaseDatabaseWrapper]):
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
@@ -19,7 +26,8 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
         if connection.vendor not in ("sqlite", "postgresql"):
             raise InvalidOption("connection", f"is Django's for {connection.vendor}, which Rowcall does not support")
         self.database = connection.vendor
-        connection.ensure_connection()
+        if connection.connection is None:
+            connection.ensure_connection()
         if connection.in_atomic_block and connection.needs_rollback:
             raise InvalidOption("connection", "is in a transaction that has already failed; leave its atomic block")
 
@@ -27,11 +35,23 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
     def key(self) -> object:
         return self._connection.connection  # Django's wrapper outlives it, and may lead elsewhere later
 
+    async def in_its_thread(self, function: Callable[[], T]) -> T:
+        """Call it in Django's thread for sync code, where the `atomic` blocks around async code are."""
+
+        def call() -> T:
+            if self._connection._thread_ident != threading.get_ident():
+                raise InvalidOption("connection", "is of another thread: enqueue in a function for sync_to_async")
+            return function()
+
+        result: T = await sync_to_async(call, thread_sensitive=True)()
+        return result
+
     def execute(self, statement: Statement[object]) -> list[Row]:
         text = counted(statement.sql)
         with self._connection.cursor() as cursor:
             cursor.execute(text.sql, text.arranged(statement.parameters))
-            return [] if cursor.description is None else [as_text(tuple(row)) for row in cursor.fetchall()]
+            rows = [] if cursor.description is None else [tuple(row) for row in cursor.fetchall()]
+            return [as_text(row) for row in rows] if self.database == "sqlite" else rows
 
 
 def adapter(connection: object) -> Django | None:

@@ -46,7 +46,7 @@ class SqliteDatabase(Database):
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
     ) -> None:
         self._config = config
-        self.path = self.name = os.path.realpath(config.path) if not config.in_memory else _memory_file()
+        self.path = self.name = os.path.realpath(config.path) if not config.in_memory else memory_file()
         super().__init__(plan_of_one, plan_of_many, SqliteQueueDatabase(self.path))
         _open_databases.add(self)
 
@@ -193,7 +193,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _memory_file() -> str:
+def memory_file() -> str:
     """Return a private file for `:memory:`. SQLite's own has no WAL, and no fair locks between connections."""
     folder = tempfile.mkdtemp(prefix="rowcall-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     owner = os.getpid()

@@ -1,0 +1,1 @@
+"""Rowcall in web frameworks: one folder each."""

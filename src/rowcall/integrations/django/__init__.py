@@ -1,0 +1,1 @@
+"""Django: a queue in a database of `DATABASES`. Users import `rowcall.django`."""

@@ -1,0 +1,100 @@
+"""What Django's settings say about the queue: `ROWCALL`, and the database in `DATABASES`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, urlencode
+
+from django.conf import settings
+from django.core import mail
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
+
+from rowcall.domain.config import QueueOptions
+from rowcall.domain.errors import InvalidOption, refuse_unknown
+
+DEFAULTS: Mapping[str, Any] = {
+    "DATABASE": "default",
+    "APP": "rowcall.django:jobs",
+    "IMPORTS": (),
+    "OPTIONS": {},
+}
+_HOST = re.compile(r"[\w.-]+")
+_OF_PSYCOPG = {"autocommit", "client_encoding", "connection_factory", "context", "cursor_factory", "prepare_threshold"}
+
+
+def setting(name: str) -> Any:
+    """Return one of the settings in `ROWCALL`, or its default."""
+    given = getattr(settings, "ROWCALL", {})
+    refuse_unknown(given, DEFAULTS)
+    return given.get(name, DEFAULTS[name])
+
+
+def is_testing() -> bool:
+    """Return whether Django's test environment is set up: it has an outbox instead of mail."""
+    return hasattr(mail, "outbox")
+
+
+def alias() -> str:
+    """Return which of `DATABASES` has the queue."""
+    return str(setting("DATABASE"))
+
+
+def options() -> QueueOptions:
+    """Return the options of `Rowcall(...)` from the settings."""
+    return cast(QueueOptions, dict(setting("OPTIONS")))
+
+
+def local(time: datetime | None) -> datetime | None:
+    """Return a time as Django's settings have them: aware, or naive in the current time zone."""
+    return time if time is None or settings.USE_TZ else timezone.make_naive(time)
+
+
+def aware(time: datetime) -> datetime:
+    """Return a time of the app in UTC."""
+    return (timezone.make_aware(time) if timezone.is_naive(time) else time).astimezone(UTC)
+
+
+def queue_url() -> str | Path:
+    """Return where the queue is, for Rowcall's own connections."""
+    connection = connections[alias()]
+    if connection.vendor == "sqlite":
+        return _file(connection)
+    if connection.vendor == "postgresql":
+        return _server_url(connection)
+    raise InvalidOption(
+        "DATABASE", f"DATABASES[{alias()!r}] is {connection.vendor}; Rowcall needs SQLite or PostgreSQL"
+    )
+
+
+def _file(connection: BaseDatabaseWrapper) -> Path:
+    name = str(connection.settings_dict["NAME"])
+    if not is_testing() and (connection.is_in_memory_db() or name.startswith("file:")):
+        raise InvalidOption("DATABASE", f"DATABASES[{alias()!r}] must name a file, got {name!r}")
+    return Path(name)
+
+
+def _server_url(connection: BaseDatabaseWrapper) -> str:
+    given = {
+        name: value
+        for name, value in connection.get_connection_params().items()
+        if name not in _OF_PSYCOPG and value not in (None, "")
+    }
+    if role := connection.settings_dict["OPTIONS"].get("assume_role"):
+        given["options"] = f"{given.get('options', '')} -c role={role}".strip()
+    user, password = given.pop("user", ""), given.pop("password", "")
+    name, host, port = given.pop("dbname", given.pop("database", "")), str(given.pop("host", "")), given.pop("port", "")
+    if not _HOST.fullmatch(host):  # a socket, or several hosts
+        given |= {"host": host} if host else {}
+        host = ""
+    if port and not host:
+        given["port"] = port
+    who = f"{quote(str(user), safe='')}{':' if password else ''}{quote(str(password), safe='')}@" if user else ""
+    where = f"{host}:{port}" if host and port else host
+    query = f"?{urlencode(given, quote_via=quote)}" if given else ""
+    return f"postgresql://{who}{where}/{quote(str(name), safe='')}{query}"

@@ -1,0 +1,37 @@
+"""Has Django's own runner run the tests of this folder, on a file and on a server."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import PythonProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.no_tables]
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = "tests.integrations.django.settings"
+MODULES = sorted(
+    f"tests.integrations.django.{path.stem}"
+    for path in Path(__file__).parent.glob("test_*.py")
+    if path.name != Path(__file__).name
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    made = {**os.environ, "DJANGO_SETTINGS_MODULE": SETTINGS, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    if request.param == "postgresql":
+        return {**made, "DATABASE_URL": request.getfixturevalue("postgres_url")}
+    return {**made, "DATABASE_FILE": str(tmp_path / "site.db")}
+
+
+def test_with_the_runner_of_django(environment: dict[str, str], tmp_path: Path) -> None:
+    arguments = ("-m", "django", "test", "--noinput", *MODULES)
+    with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
+        assert process.wait(within=100) == 0, process.output
+        assert re.search(r"^Ran \d\d+ tests", process.output, re.MULTILINE), process.output
+        assert re.search(r"^OK$", process.output, re.MULTILINE), process.output  # nothing was skipped

@@ -1,0 +1,57 @@
+"""Running jobs in tests."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from django.core import mail
+from django.test import TestCase
+
+from rowcall import InvalidOption
+from rowcall.django import jobs, run_jobs
+from tests.integrations.django.shop import tasks
+from tests.integrations.django.shop.models import Order
+
+
+class TestRunJobs(TestCase):
+    def test_handlers_see_the_transaction_of_the_test(self) -> None:
+        order = Order.objects.create(item="book")
+        job = tasks.confirm.enqueue(order.id)
+        self.assertEqual(run_jobs().succeeded, 1)
+        order.refresh_from_db()
+        self.assertEqual((order.confirmed, jobs.get(job.id).result), (1, 1))
+
+    def test_async_handlers_see_it_too(self) -> None:
+        Order.objects.create(item="book")
+        job = tasks.count_orders.enqueue()
+        run_jobs()
+        self.assertEqual(jobs.get(job.id).result, 1)
+
+    def test_a_job_that_a_handler_enqueues_runs_too(self) -> None:
+        tasks.confirm_later.enqueue(Order.objects.create(item="book").id)
+        self.assertEqual(run_jobs().succeeded, 2)
+        self.assertEqual(Order.objects.get().confirmed, 1)
+
+    def test_an_exception_is_raised_after_it_is_settled(self) -> None:
+        job = tasks.order_twice.enqueue()
+        with self.assertRaisesMessage(Exception, "order_pkey" if self.is_server else "UNIQUE"):
+            run_jobs()
+        self.assertEqual(jobs.get(job.id).status, "scheduled")  # it has attempts left
+        self.assertEqual(Order.objects.count(), 0)  # the test's transaction is still usable
+
+    @property
+    def is_server(self) -> bool:
+        from django.db import connection
+
+        return bool(connection.vendor == "postgresql")
+
+    def test_outside_of_tests_it_is_refused(self) -> None:
+        with mock.patch.object(mail, "outbox", create=True):
+            del mail.outbox
+            with self.assertRaisesMessage(InvalidOption, "call jobs.drain()"):
+                run_jobs()
+
+    def test_a_completed_job(self) -> None:
+        job = tasks.complete_itself.enqueue()
+        self.assertEqual(run_jobs().succeeded, 1)
+        self.assertEqual((jobs.get(job.id).status, jobs.get(job.id).result), ("succeeded", "done"))
