@@ -37,10 +37,14 @@ from rowcall.domain.errors import (
     RowcallError,
     ScheduleNotFound,
     SchemaMismatch,
+    SignalTimeout,
     Snooze,
+    StepError,
+    StepsChanged,
     StepTaken,
     StillNeeded,
     StoreUnavailable,
+    Suspend,
     TooLarge,
     UnknownEvent,
     UnknownTask,
@@ -82,6 +86,7 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import Limit
 from rowcall.domain.push import PushOptions
 from rowcall.domain.retention import Retention
+from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
@@ -162,6 +167,7 @@ __all__ = [
     "PushOptions",
     "PushRefused",
     "Reason",
+    "RecordedStep",
     "Retention",
     "RetentionReport",
     "Retries",
@@ -171,15 +177,21 @@ __all__ = [
     "Schedule",
     "ScheduleNotFound",
     "SchemaMismatch",
+    "SignalTimeout",
     "Snooze",
     "Stack",
     "StackFrame",
     "Stats",
     "Status",
+    "StepError",
+    "StepKind",
+    "StepStatus",
     "StepTaken",
+    "StepsChanged",
     "StillNeeded",
     "StoreUnavailable",
     "Summary",
+    "Suspend",
     "SystemClock",
     "Task",
     "TaskDecorator",

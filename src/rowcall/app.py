@@ -55,10 +55,23 @@ from rowcall.domain.job import (
 from rowcall.domain.job import R as Returned
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
+from rowcall.domain.step import RecordedStep
 from rowcall.http.settings import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.settings import settings as http_settings
 from rowcall.observe.optional_libraries import tracing_of
-from rowcall.operations import by_hand, control, enqueue, events, flows, inspect, results, retention, schedules, stats
+from rowcall.operations import (
+    by_hand,
+    control,
+    enqueue,
+    events,
+    flows,
+    inspect,
+    results,
+    retention,
+    schedules,
+    signals,
+    stats,
+)
 from rowcall.operations.arguments import JobFilter
 from rowcall.operations.control import BulkFilter, RetryFilter
 from rowcall.operations.enqueue import Bound, Transaction
@@ -647,6 +660,32 @@ class Rowcall:
     async def atimeline(self, job: Job | int) -> builtins.list[Event]:
         """`timeline`, for async code."""
         return await self._queue.arun(inspect.timeline(self._queue, job))
+
+    def steps(self, job: Job | int) -> builtins.list[RecordedStep]:
+        """Return the durable steps that the handler of the job has recorded, in the order of their calls."""
+        return self._queue.run(signals.steps(self._queue, job))
+
+    async def asteps(self, job: Job | int) -> builtins.list[RecordedStep]:
+        """`steps`, for async code."""
+        return await self._queue.arun(signals.steps(self._queue, job))
+
+    def signal(
+        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
+    ) -> None:
+        """Send a signal to a job whose handler waits for it with `ctx.wait_for(name)`, now or later.
+
+            jobs.signal(job, "confirmed", {"by": "ann"})
+
+        It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
+        it is part of the caller's transaction.
+        """
+        self._queue.run(signals.signal(self._queue, job, name, value, actor, connection))
+
+    async def asignal(
+        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
+    ) -> None:
+        """`signal`, for async code."""
+        await self._queue.arun(signals.signal(self._queue, job, name, value, actor, connection))
 
     def events(
         self,

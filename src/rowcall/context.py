@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, overload
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
 
 from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain.backoff import RetryPolicy
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
+from rowcall.durable import Steps
 
 T = TypeVar("T")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+Ts = TypeVarTuple("Ts")
 P = ParamSpec("P")
 
 if TYPE_CHECKING:
@@ -36,6 +42,8 @@ class Attempted(Protocol):
     def context(self) -> Context: ...
     @property
     def resources(self) -> object: ...
+    @property
+    def steps(self) -> Steps: ...
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...
@@ -207,6 +215,96 @@ class Context(Generic[Resources]):
     async def acomplete(self, result: object = None, *, connection: object) -> None:
         """Do what `complete` does, on an async connection."""
         await self._attempt.acomplete(result, connection)
+
+    # durable steps: awaited in async handlers, and done at once in others
+
+    @overload
+    def step(
+        self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Awaitable[T]: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], Awaitable[T]],
+        /,
+        *args: *Ts,
+        retry: RetryPolicy | None = None,
+        connection: object = None,
+    ) -> Awaitable[T]: ...
+    @overload
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        function: Callable[[*Ts], T],
+        /,
+        *args: *Ts,
+        retry: RetryPolicy | None = None,
+        connection: object = None,
+    ) -> T: ...
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., object],
+        /,
+        *args: object,
+        retry: object = None,
+        connection: object = None,
+        **kwargs: object,
+    ) -> object:
+        """Call a function once, and store its result. A later attempt returns that result, and does not call it.
+
+            customer = await ctx.step("customer", create_customer, user_id)      # in an async handler
+            customer = ctx.step("customer", create_customer, user_id)            # in a sync handler
+            ctx.step("charge", charge, order_id, retry=Backoff.exponential(2))   # tries it again by itself
+
+        Names are unique in a handler. With `connection`, the result commits with the caller's transaction. Raises
+        `LeaseLost` if the job is no longer this worker's. In an async handler, a function that is not async runs in a
+        thread.
+        """
+        return self._attempt.steps.step(name, function, args, kwargs, retry, connection)
+
+    def sleep(self, delay: float | timedelta) -> Awaitable[None]:
+        """End this attempt, and call the handler again after `delay`: `await ctx.sleep(timedelta(days=3))`.
+
+        The attempt does not count, and no slot is kept. When the handler comes here again, it continues.
+        """
+        return self._attempt.steps.sleep(delay)  # type: ignore[return-value]
+
+    # Any: it is the value in a sync handler, and awaited in an async one
+    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
+        """Wait for `jobs.signal(job, name, value)`, and return the value: `await ctx.wait_for("confirmed")`.
+
+        A signal that was sent before is returned at once. Otherwise the attempt ends as with `sleep`, until the signal
+        comes. After `timeout`, raises `SignalTimeout`, a `TimeoutError`.
+        """
+        return self._attempt.steps.wait_for(name, timeout)
+
+    @overload
+    def gather(  # type: ignore[overload-overlap]
+        self, first: Awaitable[T], second: Awaitable[T2], /
+    ) -> Awaitable[tuple[T, T2]]: ...
+    @overload
+    def gather(  # type: ignore[overload-overlap]
+        self, first: Awaitable[T], second: Awaitable[T2], third: Awaitable[T3], /
+    ) -> Awaitable[tuple[T, T2, T3]]: ...
+    @overload
+    def gather(self, /, *steps: Awaitable[T]) -> Awaitable[tuple[T, ...]]: ...  # type: ignore[overload-overlap]
+    @overload
+    def gather(self, /, *steps: *Ts) -> tuple[*Ts]: ...
+
+    def gather(self, /, *steps: object) -> object:
+        """Run steps side by side, and return their results as a tuple.
+
+            a, b = await ctx.gather(ctx.step("a", fetch, 1), ctx.step("b", fetch, 2))
+
+        All run to their ends. Then the first error is raised, if there is one. In a sync handler, a step has ended when
+        `ctx.step` returns: they run one after the other.
+        """
+        return self._attempt.steps.gather(steps)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -28,6 +28,7 @@ from rowcall.domain.errors import (
     Snooze,
     StillNeeded,
     StoreUnavailable,
+    Suspend,
     UnknownEvent,
     UnknownTask,
     WrongState,
@@ -45,7 +46,7 @@ def test_every_error_stands_in_the_tree_on_top_of_the_module() -> None:
 
 
 def test_every_error_is_of_one_root() -> None:
-    assert [kind for kind in error_classes() if not issubclass(kind, RowcallError | Control)] == []
+    assert [kind for kind in error_classes() if not issubclass(kind, RowcallError | Control | Suspend)] == []
 
 
 def test_every_pinned_error_is_public() -> None:

@@ -189,3 +189,33 @@ async def use_event_loop(ctx: Context[object], hold: bool = False) -> bool:
         finally:
             note(os.environ["NOTES"], "end", os.getpid())
     return ctx.resources is asyncio.get_running_loop()
+
+
+def sign_up(ctx: Context, user_id: int) -> list[object]:
+    """Made of steps: each notes when it runs."""
+    customer = ctx.step("customer", _noted, "customer", user_id)
+    ctx.sleep(0.01)
+    return [customer, ctx.wait_for("confirmed"), len(ctx.step("large", _large))]
+
+
+async def sign_up_async(ctx: Context, user_id: int) -> list[object]:
+    customer = await ctx.step("customer", asyncio.to_thread, _noted, "customer", user_id)
+    try:
+        await ctx.sleep(0.01)
+    except BaseException:
+        return ["too early"]
+    return [customer, await ctx.wait_for("confirmed"), len(await ctx.step("large", asyncio.to_thread, _large))]
+
+
+def repeat_step(ctx: Context) -> None:
+    ctx.step("same", int)
+    ctx.step("same", int)
+
+
+def _noted(what: str, number: int) -> int:
+    note(os.environ["NOTES"], what, os.getpid())
+    return number
+
+
+def _large() -> str:
+    return "x" * 3_000_000

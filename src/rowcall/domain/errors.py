@@ -20,6 +20,9 @@ RowcallError
 ├── PushFailed                        a delivery that failed, as retry policies see it
 ├── NoAnswer (TimeoutError)           a worker did not answer in time
 ├── LifespanFailed                    the app's lifespan could not be entered or left
+├── StepError                         a durable step cannot be run; the job fails at once
+│   ├── StepsChanged                  the steps come in another order than recorded
+│   └── SignalTimeout (TimeoutError)  no signal came in time
 ├── StillNeeded                       other jobs wait for the job or the chain
 ├── SchemaMismatch                    the tables are missing, or have another version than this code
 ├── BlobUnreadable                    a large payload or result cannot be read back
@@ -33,6 +36,8 @@ RowcallError
 
 Control                               raised by handlers, to choose how an attempt ends
 ├── Retry · Snooze · Fail · Cancel
+
+Suspend (BaseException)               raised by `ctx.sleep` and `ctx.wait_for` to end the attempt; let it pass
 """
 
 from __future__ import annotations
@@ -221,6 +226,24 @@ class LifespanFailed(RowcallError):
         self.problem = problem
 
 
+class StepError(RowcallError):
+    """A durable step cannot be run. If the handler does not catch it, the job fails at once with `error_code`."""
+
+    def __init__(self, job_id: int, error_code: str, problem: str) -> None:
+        super().__init__(f"job {job_id}: {problem}")
+        self.job_id = job_id
+        self.error_code = error_code
+        self.problem = problem
+
+
+class StepsChanged(StepError):
+    """The steps of the handler come in another order than an earlier attempt has recorded."""
+
+
+class SignalTimeout(StepError, TimeoutError):
+    """`ctx.wait_for` received no signal in time."""
+
+
 def _in_state(job_id: int, status: str, move: str) -> str:
     """Return why the state does not allow the move, and what to do.
 
@@ -337,6 +360,18 @@ class Control(Exception):
 
 class InvalidCode(InvalidOption, Control):
     """`Fail` with a malformed code. In a handler it fails the job at once, as `Fail` would: a typo is not retried."""
+
+
+class Suspend(BaseException):
+    """Ends the attempt without counting it, until `run_at_ms`, or until a signal comes.
+
+    Not an `Exception`, so that a handler which catches its own errors does not catch it.
+    """
+
+    def __init__(self, run_at_ms: int | None, *, waits: bool = False) -> None:
+        super().__init__("this attempt ends here, and the handler is called again later: do not catch this")
+        self.run_at_ms = run_at_ms
+        self.waits = waits
 
 
 class Retry(Control):

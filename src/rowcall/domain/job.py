@@ -319,6 +319,7 @@ class Reason(StrEnum):
 
     SCHEDULED = "scheduled"
     RETRY = "retry"
+    SIGNAL = "signal"
     BLOCKED = "blocked"
     PAUSED = "paused"
     LIMIT = "limit"

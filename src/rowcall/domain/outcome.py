@@ -8,10 +8,11 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.domain.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
-from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze
+from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze, Suspend
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.step import FOREVER_MS
 
 
 class AttemptBudget(msgspec.Struct, frozen=True):
@@ -100,6 +101,8 @@ class Transition(msgspec.Struct, frozen=True):
     """How long the job waits for a worker that its arguments fit."""
     on_end: str | None = None
     """What follows the end of the job, if its row does not say."""
+    awaits_signal: bool = False
+    """Whether a signal lets the job run before that."""
 
 
 OUTCOMES = {
@@ -146,6 +149,9 @@ def decide(
             return SUCCESS
         case Succeeded(result=result):
             return Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
+        case Raised(error=Suspend(run_at_ms=run_at_ms, waits=waits)):
+            at_ms = FOREVER_MS if run_at_ms is None else run_at_ms
+            return _snooze(0.0, at_ms, awaits_signal=waits)
         case Raised(error=Control() as control):
             return _obey(budget, control, outcome)
         case Raised(error=error, code=code, detail=detail, traceback=traceback):
@@ -182,8 +188,7 @@ def decide(
 def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition:
     match control:
         case Snooze(delay_seconds=delay, run_at_ms=run_at_ms):
-            end = _end(Move.SNOOZE)
-            return Transition(*end, "snoozed", delay, attempt_used=False, attempt_recorded=True, run_at_ms=run_at_ms)
+            return _snooze(delay, run_at_ms)
         case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=reason):
             policy, detail = Backoff.constant(delay), reason or str(control)
             transition = _retry_or_fail(budget, policy, 1.0, control, RETRY_REQUESTED_CODE, detail, None)
@@ -194,6 +199,18 @@ def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition
             return _cancel(CANCELLED_BY_HANDLER_CODE, reason)
         case _:
             return _fail(raised.code, raised.detail, raised.traceback)
+
+
+def _snooze(delay_seconds: float, run_at_ms: int | None, *, awaits_signal: bool = False) -> Transition:
+    return Transition(
+        *_end(Move.SNOOZE),
+        "snoozed",
+        delay_seconds,
+        attempt_used=False,
+        attempt_recorded=True,
+        run_at_ms=run_at_ms,
+        awaits_signal=awaits_signal,
+    )
 
 
 def _retry_or_fail(

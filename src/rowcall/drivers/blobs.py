@@ -76,19 +76,19 @@ class Blobs:
 
     def shown(self, job: Job) -> Job:
         """Return the job with its payload and result. One that cannot be read is left as its reference."""
-        payload, result = self._shown(job, job.payload), self._shown(job, job.result)
+        payload, result = self.shown_value(job.id, job.payload), self.shown_value(job.id, job.result)
         if payload is job.payload and result is job.result:
             return job
         return msgspec.structs.replace(job, payload=payload, result=result)
 
-    def _shown(self, job: Job, value: T) -> T:
+    def shown_value(self, job_id: int, value: T) -> T:
         reference = reference_in(value)
         if reference is None:
             return value
         try:
             found: T = msgspec.json.decode(read(self.store, reference))
         except BlobUnreadable as error:
-            logger.warning("job %d: %s", job.id, error)
+            logger.warning("job %d: %s", job_id, error)
             return value
         return found
 

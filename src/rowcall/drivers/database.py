@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
+from rowcall.domain.errors import DataRefused
 from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
 from rowcall.drivers.group_commit import GroupCommit, Submission
@@ -20,6 +21,8 @@ from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
+M = TypeVar("M")
+R = TypeVar("R")
 Enqueue = Submission[Member, Inserted]
 
 MakePlan = Callable[[], Plan[T]]
@@ -81,6 +84,33 @@ class Database(ABC):
         self.shared: GroupCommit[Member, Inserted] = GroupCommit(
             self._lock, self._commit, lambda: self._executor("flush", 1)
         )
+
+    def share(self, make_plan: Callable[[Sequence[M]], Plan[Sequence[R | Exception]]]) -> GroupCommit[M, R]:
+        """Return a group commit for members that one plan writes; it returns a result or an error for each."""
+
+        def commit(submissions: list[Submission[M, R]]) -> None:
+            try:
+                answers = self.write(lambda: make_plan([one.member for one in submissions]))
+            except DataRefused:
+                if len(submissions) == 1:
+                    raise
+                for one in submissions:  # so that one bad member does not fail the others
+                    commit_alone(one)
+                return
+            for one, answer in zip(submissions, answers, strict=True):
+                if isinstance(answer, Exception):
+                    one.error = answer
+                else:
+                    one.result = answer
+                one.done = True
+
+        def commit_alone(one: Submission[M, R]) -> None:
+            try:
+                commit([one])
+            except Exception as error:
+                one.error, one.done = error, True
+
+        return GroupCommit(threading.Lock(), commit, lambda: self._executor("share", 1))
 
     @property
     @abstractmethod

@@ -24,6 +24,7 @@ from rowcall.domain.job import (
     what_is_paused,
 )
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers
+from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.steps import Read
 from rowcall.overview.formats import ago, counted, moment
@@ -36,6 +37,7 @@ from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import AHEAD, READY_TYPES, WORKERS
 from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.statement import Plan
+from rowcall.store.steps.queries import SHOW_STEPS
 
 MOST_AHEAD = 1000  # a higher number is not counted
 _MOST_NAMED = 3
@@ -92,7 +94,9 @@ class Surroundings:
         if job.status is Status.BLOCKED:
             return self._blocked(job, (yield from inspect.blockers(self._dialect, job.id)))
         if job.status is Status.SCHEDULED and job.run_at > self._now:
-            return self._scheduled(job)
+            steps = [] if job.error_code is not None else (yield from self._dialect.ask(SHOW_STEPS, job.id))
+            waiting = [step for step in steps if step.status is StepStatus.WAITING]
+            return self._suspended(job, waiting) if waiting else self._scheduled(job)
         if pause := paused_by(job.queue, job.type, self._paused):
             return self._pause(job, pause)
         held = yield from held_job(self._dialect, job.id)
@@ -132,6 +136,20 @@ class Surroundings:
             return _made(job, Reason.SCHEDULED, f"it is due {at}", until=job.run_at)
         said = f"attempt {job.attempt} of {job.max_attempts} failed with {job.error_code}; the next one is due {at}"
         return _made(job, Reason.RETRY, said, until=job.run_at)
+
+    def _suspended(self, job: Job, steps: list[RecordedStep]) -> Why:
+        """Explain a job whose handler sleeps, waits for signals, or tries a step again."""
+        awaited = [step for step in steps if step.kind is StepKind.WAIT]
+        until = min((step.due_at for step in steps if step.due_at is not None), default=None)
+        if awaited:
+            named = " and ".join(repr(name) for name in dict.fromkeys(step.name for step in awaited))
+            said = f"it waits for signal {named}" + ("" if until is None else f", and continues {self._at(until)}")
+            return _made(job, Reason.SIGNAL, said, until=until)
+        failed = next((step for step in steps if step.kind is StepKind.STEP and step.due_at == until), None)
+        if failed is None:
+            return _made(job, Reason.SCHEDULED, f"its handler sleeps, and continues {self._at(until)}", until=until)
+        said = f"step {failed.name!r} failed with {failed.error_code}; it is tried again {self._at(until)}"
+        return _made(job, Reason.RETRY, said, until=until)
 
     def _pause(self, job: Job, pause: Paused) -> Why:
         by = f" by {pause.actor}" if pause.actor is not None else ""

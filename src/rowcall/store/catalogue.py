@@ -18,13 +18,14 @@ from rowcall.store.limits import queries as limits
 from rowcall.store.results import queries as results
 from rowcall.store.schedules import queries as schedules
 from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
+from rowcall.store.steps import queries as steps
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.split(".")[-2]: module
-    for module in (blobs, control, counts, flows, jobs, limits, results, schedules)
+    for module in (blobs, control, counts, flows, jobs, limits, results, schedules, steps)
 }
 
 

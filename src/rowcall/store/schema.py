@@ -127,6 +127,30 @@ TABLES = {
   actor text?
   detail text?
 """,
+    # Durable steps, in the order of their calls. No foreign key: triggers delete them with their jobs.
+    "step": """
+  job_id bigint not null
+  position int not null
+  attempt int not null
+  failures int not null default 0
+  started_at moment not null
+  due_at moment
+  finished_at moment
+  kind text not null
+  name text not null
+  status text not null
+  error_code text
+  error_detail text
+  result json
+  primary key (job_id, position)
+""",
+    # signals that no wait has received yet
+    "signal": """
+  id identity
+  job_id bigint not null
+  name text not null
+  value json
+""",
     "worker": """
   name spelled primary key
   host text not null
@@ -306,6 +330,7 @@ INDEXES = (
     "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
     "create index <prefix>attempt_job on <attempt> (job_id, id)",
     "create index <prefix>event_job on <event> (job_id, id)",
+    "create index <prefix>signal_job on <signal> (job_id, id)",
     "create index <prefix>job_tag_job on <job_tag> (job_id)",
     "create index <prefix>job_tag_status on <job_tag> (tag, status, job_id)",
     "create index <prefix>history_at on <history> (at)",
@@ -423,6 +448,14 @@ from <prefix>attempts where status = <failed> and next_run_at is not null
 union all
 select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code
 from <job> where status = <failed> and error_code = '{LOST_CODE}' and claimed_at is not null
+union all
+select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
+       case when status = 'timed_out' then 'WAIT_TIMED_OUT' when kind = 'sleep' then 'SLEEPING'
+            when kind = 'wait' then case when status = 'finished' then 'SIGNAL_RECEIVED' else 'WAITING' end
+            when status = 'finished' then 'STEP_FINISHED' else 'STEP_FAILED' end,
+       null, case when kind = 'sleep' then 'until ' || <shown:due_at>
+                  else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end
+from <step>
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
 from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'

@@ -14,7 +14,16 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
-from rowcall.domain.errors import Control, DataRefused, InvalidArguments, PushFailed, TooLarge, WrongState
+from rowcall.domain.errors import (
+    Control,
+    DataRefused,
+    InvalidArguments,
+    PushFailed,
+    StepError,
+    Suspend,
+    TooLarge,
+    WrongState,
+)
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import (
@@ -35,6 +44,7 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.drivers.liveness_file import NO_SLOT
+from rowcall.durable import Steps
 from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
@@ -42,6 +52,7 @@ from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
+from rowcall.worker.steps import AttemptSteps, facts_of
 
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
@@ -101,6 +112,7 @@ class Attempt:
     batch: Attempt | None = None
     """The batch that this attempt is part of, if any."""
     _context: Context | None = None
+    _steps: Steps | None = None
 
     def __init__(self, ready: Ready, task: Declaration, claim: ClaimFacts, buffered: bool = False) -> None:
         self.ready = ready
@@ -132,6 +144,17 @@ class Attempt:
         if self._context is None:
             self._context = Context(self)
         return self._context
+
+    @property
+    def steps(self) -> Steps:
+        if self._steps is None:
+            assert self.claim.completion is not None
+            store = AttemptSteps(self.claim.completion.steps, self.ready)
+            self._steps = Steps(store, facts_of(self.ready, self.task, self.claim.clock, self._is_over))
+        return self._steps
+
+    def _is_over(self) -> bool:
+        return bool(self.finished_at) or self.settled
 
     @property
     def resources(self) -> object:
@@ -242,7 +265,7 @@ class Attempt:
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         assert self.claim.completion is not None
-        if self.finished_at or self.settled:
+        if self._is_over():
             raise RuntimeError("continue_with was called after the handler had ended")
         if self.completed:
             raise WrongState(self.ready.id, "completed", "continue", [], "it is completed already")
@@ -273,6 +296,8 @@ class Attempt:
             self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
         ):
             self.transition = self._decide(self.stopped_because)
+        elif self._steps is not None and self._steps.suspended is not None:  # the handler caught it
+            self.transition = self._decide(_suspended(self._steps.suspended))
         elif result is None and not self.task.follows_success:
             self.transition = SUCCESS
         else:
@@ -320,12 +345,14 @@ class Attempt:
         if isinstance(error, LeaseInDoubt):
             self.transition = self._decide(Released(started=False))
             return
-        if isinstance(error, PushFailed):  # a traceback would show no line of the app
+        if isinstance(error, Suspend):
+            error = _suspended(error)
+        elif isinstance(error, PushFailed):  # a traceback would show no line of the app
             detail = self.task.failures.detail(error.detail)
             error = Unfit(error.code, detail) if error.final else Raised(error, error.code, detail)
         elif isinstance(error, PayloadUnfit):
             error = self.task.failures.unfit(error, error.code)
-        elif isinstance(error, InvalidArguments) and error.error_code is not None:  # from `complete`
+        elif isinstance(error, InvalidArguments | StepError) and error.error_code is not None:  # also from `complete`
             error = self.task.failures.unfit(error, error.error_code)
         elif isinstance(error, BaseException):
             if self.task.failures.keeps_tracebacks:
@@ -419,5 +446,9 @@ def clear_started(attempts: list[Attempt]) -> None:
 
 
 def _is_chosen(error: Raised | Reported) -> bool:
-    """Return whether the handler chose how the attempt ends: `Retry`, `Snooze`, `Fail` or `Cancel`."""
-    return isinstance(error, Raised) and isinstance(error.error, Control)
+    """Return whether the handler chose how the attempt ends: `Retry`, `Snooze`, `Fail` or `Cancel`, or a sleep."""
+    return isinstance(error, Raised) and isinstance(error.error, Control | Suspend)
+
+
+def _suspended(suspend: Suspend) -> Raised:
+    return Raised(suspend, "", "")

@@ -21,6 +21,7 @@ from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then, complete
 from rowcall.store.statement import Plan
+from rowcall.worker.steps import StepWriter
 from rowcall.worker.upkeep.progress import ProgressWriter
 
 
@@ -31,6 +32,7 @@ class Completion:
         self.queue = queue
         self.progress = ProgressWriter(queue)
         self.blobs = queue.blobs
+        self.steps = StepWriter(queue)
         self.resources = NO_LIFESPAN
         """What the app's lifespan has yielded."""
         self.keeps_errors = False

@@ -35,6 +35,7 @@ from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
+from rowcall.store.steps.recorded import wake
 
 FAILED_AT_ONCE = 500
 
@@ -175,6 +176,8 @@ def write_ended(
         applied = yield from apply_requests(dialect, others)
         live |= yield from _settle_others(dialect, applied.settlements, now_ms)
         tallies, cancelled = applied.tallies(), applied.cancelled
+        # a signal that came while it still ran found nothing to wake
+        yield from wake(dialect, [one.job_id for one in ended if isinstance(one, Ended) and _waits(one)], now_ms)
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from _write_next_steps(dialect, steps, now_ms)
@@ -212,6 +215,10 @@ def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: 
         yield from dialect.ask(query, now_ms, ids, document)
         yield from retag(dialect, ids)
     return live
+
+
+def _waits(one: Ended) -> bool:
+    return one.transition.awaits_signal
 
 
 def _succeeds(one: Ended) -> bool:

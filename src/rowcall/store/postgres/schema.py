@@ -99,7 +99,7 @@ TABLES = {**schema.TABLES, "blob": _BLOB}
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
-    **dict.fromkeys(("ready", "tally", "edge", "slot", "start", "change"), f"{_VACUUMED}5000"),
+    **dict.fromkeys(("ready", "tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"),
     **dict.fromkeys(("total", "setting", "opening", "schedule"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter", "claim"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
@@ -300,6 +300,12 @@ begin
     delete from <schema>.<slot>
     where worker is null and job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
+  if exists (select from <schema>.<step>) then
+    delete from <schema>.<step> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
+  if exists (select from <schema>.<signal>) then
+    delete from <schema>.<signal> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
   return null;
 end
 $body$
@@ -320,6 +326,8 @@ begin
   update <schema>.<tally> set status = null where status is not null;
   delete from <schema>.<edge>;
   delete from <schema>.<slot> where worker is null;
+  delete from <schema>.<step>;
+  delete from <schema>.<signal>;
   delete from <schema>.<ready>;
   delete from <schema>.<claim>;
   return null;

@@ -24,6 +24,9 @@ GAP_SETTLES_MS = 1_000
 
 MISSED = "MISSED"
 _OF_NEW_JOBS = ("ENQUEUED", "BLOCKED")
+_IN_TIMELINE_ONLY = (
+    *("HELD", "STEP_FINISHED", "STEP_FAILED", "SLEEPING", "WAITING", "SIGNAL_RECEIVED", "WAIT_TIMED_OUT"),
+)
 _RECORDED_ENDS = ("FAILED", "CANCELLED", "EXPIRED")
 _OF_RUNNING_JOBS = ("CLAIMED", "STARTED", "HEARTBEAT", "PROGRESS")
 KINDS = (
@@ -32,7 +35,7 @@ KINDS = (
     *_OF_RUNNING_JOBS,
     *("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "RETRY_SCHEDULED", "SNOOZED", "RELEASED", "RECOVERED"),
     *("MANUAL_RETRY", "CANCEL_REQUESTED", "COMPLETED", "RESCHEDULED", "PRIORITY_CHANGED", "EDITED", "REPLACED"),
-    MISSED,
+    *("SIGNALLED", MISSED),
 )
 """What can happen to a job, in the words of its timeline."""
 
@@ -230,7 +233,7 @@ class Reader:
 
     def _is_new(self, line: Happened, fresh: Fresh, running: dict[int, Running]) -> bool:
         job_id, event = line.event.job_id or 0, line.event.event
-        if event == "HELD":
+        if event in _IN_TIMELINE_ONLY:
             return False
         if line.seq == 0:
             return job_id in (fresh.unblocked if event == "UNBLOCKED" else fresh.jobs)

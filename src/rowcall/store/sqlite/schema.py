@@ -216,6 +216,8 @@ create trigger <prefix>job_belongings after delete on <job> begin
   delete from <job_tag> where job_id = old.id;
   delete from <edge> where job_id = old.id;
   delete from <slot> where job_id = old.id and worker is null;
+  delete from <step> where job_id = old.id;
+  delete from <signal> where job_id = old.id;
 end
 """
 

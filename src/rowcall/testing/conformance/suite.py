@@ -82,6 +82,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
     TestReschedule,
     TestRetry,
 )
+from rowcall.testing.conformance.cases.steps import TestSignals, TestSleeps, TestStepFence, TestSteps  # noqa: E402
 from rowcall.testing.conformance.cases.stopping import TestStopping  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
 from rowcall.testing.conformance.cases.trace import TestTraceContext  # noqa: E402
@@ -176,9 +177,13 @@ __all__ = [
     "TestSecrets",
     "TestSentAgain",
     "TestSettle",
+    "TestSignals",
+    "TestSleeps",
     "TestSlotsOfWorkers",
     "TestStacks",
     "TestStage",
+    "TestStepFence",
+    "TestSteps",
     "TestStopping",
     "TestStorm",
     "TestThreads",

@@ -27,7 +27,7 @@ from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE, Home
 from rowcall.declare.lifespan import failed
 from rowcall.declare.option_table import Options
-from rowcall.domain.errors import Control, InvalidArguments
+from rowcall.domain.errors import Control, InvalidArguments, StepError, Suspend
 from rowcall.domain.job import StackFrame
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.observe import stacks
@@ -167,6 +167,8 @@ class Child:
                 self._attempt = attempt
                 with memory_limited(call.memory_limit):
                     result = _result_of(task, attempt, self._lifespan.run)
+                if attempt.steps.suspended is not None:  # the handler caught it
+                    raise attempt.steps.suspended
             finally:
                 self._attempt = None
                 attempt.is_over = True
@@ -176,9 +178,9 @@ class Child:
         except PayloadUnfit as error:
             report(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything
-            if self._terminating and not isinstance(error, Control):
+            if self._terminating and not isinstance(error, Control | Suspend):
                 return
-            if isinstance(error, InvalidArguments) and error.error_code is not None:
+            if isinstance(error, InvalidArguments | StepError) and error.error_code is not None:
                 report(Unfitting(error.error_code, str(error)))
                 return
             failures = task.failures if task is not None else Failures()

@@ -13,14 +13,17 @@ from rowcall.declare.declaration import Declaration
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
+from rowcall.durable import Steps
 from rowcall.operations.by_hand import job_of
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
+from rowcall.worker.isolation.child_steps import ChildSteps
 from rowcall.worker.isolation.exceptions import rebuilt
 from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, Call, NotCompleted, Progressed
+from rowcall.worker.steps import facts_of
 
 
 class ChildAttempt:
@@ -45,8 +48,13 @@ class ChildAttempt:
         self._completed = False
         self._asking = threading.Lock()
         self.answers: SimpleQueue[Answered] = SimpleQueue()
-        self._timer = (queue.clock if queue is not None else SystemClock()).timer
+        clock = queue.clock if queue is not None else SystemClock()
+        self._timer = clock.timer
         self._began_at = self._timer()
+        self.steps = Steps(
+            ChildSteps(self.ready.type, self._ask, self._own_queue),
+            facts_of(self.ready, task, clock, lambda: self.is_over),
+        )
 
     @property
     def log_fields(self) -> dict[str, object]:
@@ -125,12 +133,15 @@ class ChildAttempt:
         return int((self._timer() - self._began_at) * 1000)
 
     def _completion(self) -> Completion:
+        return Completion(self._own_queue("complete"))
+
+    def _own_queue(self, what: str) -> Queue:
         if self._queue is None:
             raise RuntimeError(
-                "ctx.complete in a child process works only if the module of the function declares the task: "
+                f"ctx.{what} in a child process works only if the module of the function declares the task: "
                 "the child learns from it where the queue is"
             )
-        return Completion(self._queue)
+        return self._queue
 
 
 def _bound(task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Bound:

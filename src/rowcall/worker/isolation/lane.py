@@ -22,6 +22,7 @@ from rowcall.domain.errors import LifespanFailed
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Raised, Released, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
+from rowcall.domain.step import StepWrite
 from rowcall.observe.exceptions import Shown
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
@@ -354,6 +355,12 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
                 return Answered(attempt.previous())
             case Asked(what="blockers"):
                 return Answered(attempt.blockers())
+            case Asked(what="steps"):
+                return Answered(steps=attempt.steps.store.read())
+            case Asked(what="result of a step", payload=text):
+                return Answered(attempt.steps.store.fetched(text))
+            case Asked(step=StepWrite() as step):
+                return Answered(written=attempt.steps.store.write(step))
             case Asked(what="complete"):
                 attempt.completed = True
                 return Answered()

@@ -6,6 +6,7 @@ import msgspec
 
 from rowcall.declare.isolation import Home
 from rowcall.domain.job import StackFrame
+from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.store.new_job import NewJob
@@ -38,6 +39,8 @@ class Answered(msgspec.Struct, tag=True):
 
     value: object = None
     then: Then | None = None
+    steps: list[StepRow] = []
+    written: StepWritten | None = None
     failed: Failed | None = None
 
 
@@ -89,7 +92,7 @@ class Logged(msgspec.Struct, tag=True):
 
 
 class Asked(AboutAttempt, tag=True):
-    """The handler asks what only the worker knows: `previous`, `blockers`, or `continue_with`.
+    """The handler asks what only the worker knows or writes: `previous`, `blockers`, `continue_with`, its steps.
 
     `complete` announces that the handler completes its job in its own transaction: the worker must know before the
     lease changes.
@@ -99,6 +102,7 @@ class Asked(AboutAttempt, tag=True):
     task: str = ""
     job: NewJob | None = None
     payload: str = ""
+    step: StepWrite | None = None
 
 
 class NotCompleted(AboutAttempt, tag=True):

@@ -12,6 +12,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import Outcome, Raised, Reported, Succeeded, Unfit
+from rowcall.durable import Steps
 from rowcall.worker.attempt import Attempt, Stop
 
 LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"
@@ -171,6 +172,10 @@ class Batch(Attempt):
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         raise RuntimeError("ctx.continue_with is not available in a batch: it continues the chain of one job")
+
+    @property
+    def steps(self) -> Steps:
+        raise RuntimeError("durable steps are not available in a batch: they belong to one job")
 
     def blockers(self) -> list[object]:
         raise RuntimeError("ctx.blockers is not available in a batch: each job has its own")

@@ -1,0 +1,102 @@
+"""Durable steps of a handler: what is recorded about them, and what an attempt writes."""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from rowcall.domain.value import Value
+
+CHANGED_CODE = "STEPS:CHANGED"
+DUPLICATE_CODE = "STEPS:DUPLICATE_NAME"
+NOT_ALLOWED_CODE = "STEPS:NOT_ALLOWED"
+NO_SIGNAL_CODE = "TIMEOUT:SIGNAL"
+
+FOREVER_MS = 253_402_214_400_000
+"""When a job runs that waits for a signal without a timeout: the last day that Python knows."""
+
+
+class StepKind(StrEnum):
+    """Which call made a step: `ctx.step`, `ctx.sleep` or `ctx.wait_for`. It is a `str`."""
+
+    STEP = "step"
+    SLEEP = "sleep"
+    WAIT = "wait"
+
+
+class StepStatus(StrEnum):
+    """How far a step is. One that waits sleeps, waits for a signal, or is tried again later. It is a `str`."""
+
+    FINISHED = "finished"
+    WAITING = "waiting"
+    TIMED_OUT = "timed_out"
+
+
+class RecordedStep(Value, frozen=True, kw_only=True):
+    """A step of a job, as it is stored: `ctx.step`, `ctx.sleep` or `ctx.wait_for`.
+
+    `attempt` is the attempt that wrote it last. `due_at` is when a sleep ends, a wait times out, or a step that failed
+    is tried again. `result` is what the step returned, or what the signal brought.
+    """
+
+    position: int
+    kind: StepKind
+    name: str
+    status: StepStatus
+    attempt: int
+    failures: int
+    started_at: datetime
+    due_at: datetime | None
+    finished_at: datetime | None
+    error_code: str | None
+    error_detail: str | None
+    result: object
+
+
+class StepRow(msgspec.Struct, frozen=True):
+    """A step as an attempt reads it. `due_in_ms` is by the clock of the database."""
+
+    position: int
+    kind: str
+    name: str
+    status: str
+    failures: int
+    due_at_ms: int | None
+    due_in_ms: int | None
+    result: str | None
+
+    @property
+    def is_over(self) -> bool:
+        is_due = self.due_in_ms is not None and self.due_in_ms <= 0
+        return self.status != StepStatus.WAITING or (self.kind == StepKind.SLEEP and is_due)
+
+
+class StepWrite(msgspec.Struct, frozen=True):
+    """What an attempt writes about one step. `delay_ms` is until its sleep ends, its wait times out, or its next try;
+    `due_at_ms` is that time, if an earlier attempt has fixed it.
+    """
+
+    job_id: int
+    lease: int
+    attempt: int
+    position: int
+    kind: StepKind
+    name: str
+    ran_ms: int = 0
+    result: str | None = None
+    finished: bool = False
+    failures: int = 0
+    error_code: str | None = None
+    error_detail: str | None = None
+    delay_ms: int | None = None
+    due_at_ms: int | None = None
+    writes_claim: bool = True
+    """Whether its job may still be under a claim row."""
+
+
+class StepWritten(msgspec.Struct, frozen=True):
+    """How a step was written: `result` is what the signal brought."""
+
+    status: StepStatus
+    due_at_ms: int | None = None
+    result: str | None = None

@@ -1,0 +1,463 @@
+"""Durable steps of one attempt: which step comes next, whether it is recorded, and what is written about it.
+
+Each step is a generator that yields what it needs done. `Steps` does it at once in a sync handler, and without blocking
+the event loop in an async one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextvars import ContextVar
+from datetime import timedelta
+from functools import partial
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
+
+import msgspec
+
+from rowcall.base.clock import Clock
+from rowcall.domain.backoff import Backoff, RetryPolicy
+from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.checks import name_problem
+from rowcall.domain.errors import (
+    Control,
+    InvalidArguments,
+    InvalidOption,
+    LeaseLost,
+    SignalTimeout,
+    StepError,
+    StepsChanged,
+    Suspend,
+    seconds_of,
+)
+from rowcall.domain.outcome import delay_of
+from rowcall.domain.payload import checked_result, hints_of, result_as, result_decoder, value_from_row
+from rowcall.domain.step import (
+    CHANGED_CODE,
+    DUPLICATE_CODE,
+    NO_SIGNAL_CODE,
+    NOT_ALLOWED_CODE,
+    StepKind,
+    StepRow,
+    StepStatus,
+    StepWrite,
+    StepWritten,
+)
+
+T = TypeVar("T")
+
+_inside: ContextVar[str | None] = ContextVar("rowcall_step", default=None)
+"""The name of the step whose function runs here."""
+
+
+class StepFacts(NamedTuple):
+    """The attempt whose steps these are."""
+
+    task: str
+    job_id: int
+    lease: int
+    attempt: int
+    max_attempts: int
+    is_async: bool
+    clock: Clock
+    is_over: Callable[[], bool]
+    """Returns whether the handler has ended."""
+    described: Callable[[Exception], tuple[str, str]]
+    """Returns the code and the text that are stored about an error."""
+
+    def check_running(self, what: str) -> None:
+        if self.is_over():
+            raise RuntimeError(f"ctx.{what} was called after the handler had ended")
+
+
+class StepStore(Protocol):
+    """Reads and writes the steps of one attempt."""
+
+    def read(self) -> list[StepRow]: ...
+    def write(self, write: StepWrite) -> StepWritten: ...
+    async def awrite(self, write: StepWrite) -> StepWritten: ...
+    def write_on(self, connection: object, write: StepWrite) -> StepWritten: ...
+    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten: ...
+    def fetched(self, text: str) -> str:
+        """Return a result that a row holds or refers to."""
+
+
+class Place(NamedTuple):
+    """A step that the handler calls: the how many-th, and what it is."""
+
+    position: int
+    kind: StepKind
+    name: str
+
+    def __str__(self) -> str:
+        return "a sleep" if self.kind is StepKind.SLEEP else f"{self.kind} {self.name!r}"
+
+
+class Steps:
+    """The steps of one attempt, in the order of their calls."""
+
+    suspended: Suspend | None = None
+    """How a step has ended this attempt, even if the handler caught it."""
+
+    def __init__(self, store: StepStore, facts: StepFacts) -> None:
+        self.store = store
+        self.facts = facts
+        self._names: set[str] = set()
+        self._position = 0
+        self._recorded: dict[int, StepRow] | None = None
+        self._by_name: dict[str, int] = {}
+        # the first claim of a job: no attempt has recorded anything before
+        if facts.lease == 1:
+            self._recorded = {}
+        self._claim_written = facts.lease != 1
+
+    # what a context calls: the place is fixed by the call, not by when it is awaited
+
+    def step(
+        self,
+        name: str,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        retry: object,
+        connection: object,
+    ) -> object:
+        place = self._enter(StepKind.STEP, name)
+        if not callable(function):
+            raise InvalidOption("function", f"must be a function, got {function!r}")
+        if not (retry is None or isinstance(retry, Backoff) or callable(retry)):
+            raise InvalidOption("retry", f"must be a Backoff or a function (failures, error) -> seconds, got {retry!r}")
+        call = Call(place.name, partial(function, *args, **kwargs), function)
+        return self._start(self._step(place, call, retry, connection))
+
+    def sleep(self, delay: float | timedelta) -> object:
+        place = self._enter(StepKind.SLEEP, "")
+        return self._start(self._sleep(place, round(seconds_of("delay", delay) * 1000)))
+
+    def wait_for(self, name: str, timeout: float | timedelta | None) -> object:
+        place = self._enter(StepKind.WAIT, name)
+        delay_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
+        return self._start(self._wait_for(place, delay_ms))
+
+    def gather(self, steps: Sequence[object]) -> object:
+        if not self.facts.is_async:
+            return tuple(steps)  # each has run when it was called
+        for one in steps:
+            if not isinstance(one, Pending):
+                raise InvalidOption("gather", f"needs calls of ctx.step, ctx.sleep and ctx.wait_for, got {one!r}")
+        return self._gather(cast("Sequence[Pending[object]]", steps))
+
+    def _enter(self, kind: StepKind, name: str) -> Place:
+        what = "wait_for" if kind is StepKind.WAIT else kind
+        self.facts.check_running(what)
+        if (outer := _inside.get()) is not None:
+            raise self._error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
+        if self.suspended is not None:  # the handler caught it
+            raise self.suspended
+        if kind is not StepKind.SLEEP and (problem := name_problem(name)):
+            raise InvalidOption("name", problem)
+        if kind is StepKind.STEP:
+            if name in self._names:
+                raise self._error(
+                    DUPLICATE_CODE, f'step name {name!r} is used twice; in a loop, number it: f"{name}-{{number}}"'
+                )
+            self._names.add(name)
+        self._position += 1
+        return Place(self._position, kind, name)
+
+    def _error(self, code: str, problem: str) -> StepError:
+        return StepError(self.facts.job_id, code, problem)
+
+    # the steps
+
+    def _step(self, place: Place, call: Call, retry: RetryPolicy | None, connection: object) -> Flow[object]:
+        found = yield from self._recorded_at(place)
+        if found is not None and found.is_over:
+            return call.decoded((yield from Fetch(found.result)))
+        failures = 0 if found is None else found.failures
+        if found is not None and found.due_in_ms is not None and found.due_in_ms > 0:
+            self._suspend(found.due_at_ms)  # another step let the handler run before the next try
+        began = self.facts.clock.timer()
+        try:
+            value = yield from call
+        except Control:
+            raise
+        except Exception as error:
+            write = self._failed(place, error, failures + 1, retry)
+            if write is None:
+                raise
+            self._suspend((yield from Write(write)).due_at_ms)
+        text = checked_result(self.facts.task, value, call.decoder, f"step {place.name!r} returned")
+        ran_ms = int((self.facts.clock.timer() - began) * 1000)
+        write = self._write(place, result=text, finished=True, failures=failures, ran_ms=ran_ms)
+        yield from Write(write, connection)
+        return call.decoded(text)
+
+    def _failed(self, place: Place, error: Exception, failures: int, retry: RetryPolicy | None) -> StepWrite | None:
+        """Return what is written if the step is to be tried again, by itself."""
+        if retry is None or failures >= self.facts.max_attempts or isinstance(error, LeaseLost | StepError):
+            return None
+        if isinstance(retry, Backoff) and retry.gives_up_on(error):
+            return None
+        delay_ms = round(delay_of(retry, failures, error, self.facts.clock.chance()) * 1000)
+        code, detail = self.facts.described(error)
+        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=delay_ms)
+
+    def _sleep(self, place: Place, delay_ms: int) -> Flow[None]:
+        found = yield from self._recorded_at(place)
+        if found is not None and found.is_over:
+            return
+        if found is None:
+            written = yield from Write(self._write(place, delay_ms=delay_ms))
+            if written.status is StepStatus.FINISHED:
+                return
+            self._suspend(written.due_at_ms)
+        self._suspend(found.due_at_ms)
+
+    def _wait_for(self, place: Place, timeout_ms: int | None) -> Flow[object]:
+        found = yield from self._recorded_at(place)
+        if found is not None and found.is_over:
+            status, text = found.status, found.result
+        else:
+            if found is None:
+                write = self._write(place, delay_ms=timeout_ms)
+            else:
+                write = self._write(place, due_at_ms=found.due_at_ms)
+            written = yield from Write(write)
+            status, text = written.status, written.result
+            if status == StepStatus.WAITING:
+                self._suspend(written.due_at_ms, waits=True)
+        if status == StepStatus.TIMED_OUT:
+            raise SignalTimeout(self.facts.job_id, NO_SIGNAL_CODE, f"no signal {place.name!r} came in time")
+        return value_from_row((yield from Fetch(text)))
+
+    def _recorded_at(self, place: Place) -> Flow[StepRow | None]:
+        """Return what earlier attempts have recorded about a step, or raise `StepsChanged`."""
+        if self._recorded is None:
+            rows = yield from Read()
+            self._recorded = {row.position: row for row in rows}
+            self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
+        found = self._recorded.get(place.position)
+        if found is not None and (found.kind, found.name) != (place.kind, place.name):
+            recorded = Place(found.position, StepKind(found.kind), found.name)
+            raise self._changed(f"step {place.position} is recorded as {recorded}, and the handler now calls {place}")
+        if (
+            place.kind is StepKind.STEP
+            and (position := self._by_name.get(place.name, place.position)) != place.position
+        ):
+            raise self._changed(
+                f"{place} is recorded as step {position}, and the handler now calls it as step {place.position}"
+            )
+        return found
+
+    def _changed(self, problem: str) -> StepsChanged:
+        return StepsChanged(self.facts.job_id, CHANGED_CODE, problem)
+
+    def _write(self, place: Place, **fields: Any) -> StepWrite:
+        facts = self.facts
+        common = (facts.job_id, facts.lease, facts.attempt, *place)
+        return StepWrite(*common, writes_claim=not self._claim_written, **fields)
+
+    def note_written(self) -> None:
+        self._claim_written = True
+
+    def _suspend(self, run_at_ms: int | None, *, waits: bool = False) -> NoReturn:
+        self.suspended = Suspend(run_at_ms, waits=waits)
+        raise self.suspended
+
+    # in a sync handler at once; in an async one when it is awaited
+
+    def _start(self, flow: Flow[T]) -> T | Pending[T]:
+        return Pending(self._arun(flow)) if self.facts.is_async else self._run(flow)
+
+    def _run(self, flow: Flow[T]) -> T:
+        try:
+            need = next(flow)
+            while True:
+                try:
+                    result = need.do(self)
+                except BaseException as error:
+                    need = flow.throw(error)
+                else:
+                    need = flow.send(result)
+        except StopIteration as stop:
+            returned: T = stop.value
+            return returned
+
+    async def _arun(self, flow: Flow[T]) -> T:
+        try:
+            need = next(flow)
+            while True:
+                try:
+                    result = await need.ado(self)
+                except BaseException as error:
+                    need = flow.throw(error)
+                else:
+                    need = flow.send(result)
+        except StopIteration as stop:
+            returned: T = stop.value
+            return returned
+
+    async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
+        """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
+        ended = await asyncio.gather(*steps, return_exceptions=True)
+        suspends = [one for one in ended if isinstance(one, Suspend)]
+        for one in ended:
+            if isinstance(one, BaseException) and not isinstance(one, Suspend):
+                self.suspended = None
+                raise one
+        if suspends:
+            times = [one.run_at_ms for one in suspends if one.run_at_ms is not None]
+            self._suspend(min(times, default=None), waits=any(one.waits for one in suspends))
+        return tuple(ended)
+
+
+class Pending(Awaitable[T]):
+    """A step of an async handler: it runs when it is awaited."""
+
+    def __init__(self, coroutine: Any) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        result: T = yield from self._coroutine.__await__()
+        return result
+
+
+# what a step needs done
+
+
+class Need(ABC, Generic[T]):
+    def __iter__(self) -> Generator[Need[T], Any, T]:
+        result: T = yield self
+        return result
+
+    @abstractmethod
+    def do(self, steps: Steps) -> T: ...
+
+    @abstractmethod
+    async def ado(self, steps: Steps) -> T: ...
+
+
+Flow = Generator[Need[Any], Any, T]
+
+
+class Read(Need[list[StepRow]]):
+    """Read what earlier attempts have recorded."""
+
+    def do(self, steps: Steps) -> list[StepRow]:
+        return steps.store.read()
+
+    async def ado(self, steps: Steps) -> list[StepRow]:
+        return await asyncio.get_running_loop().run_in_executor(None, steps.store.read)
+
+
+class Fetch(Need[str | None]):
+    """Read a result that may be stored outside of its row."""
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def do(self, steps: Steps) -> str | None:
+        if self._text is None or BLOB_KEY not in self._text:
+            return self._text
+        return steps.store.fetched(self._text)
+
+    async def ado(self, steps: Steps) -> str | None:
+        if self._text is None or BLOB_KEY not in self._text:
+            return self._text
+        return await asyncio.get_running_loop().run_in_executor(None, self.do, steps)
+
+
+class Write(Need[StepWritten]):
+    """Write a step, in a commit that other attempts of this process share, or on the caller's connection."""
+
+    def __init__(self, write: StepWrite, connection: object = None) -> None:
+        self._write = write
+        self._connection = connection
+
+    def do(self, steps: Steps) -> StepWritten:
+        steps.facts.check_running(self._write.kind)
+        if self._connection is not None:
+            return steps.store.write_on(self._connection, self._write)
+        written = steps.store.write(self._write)
+        steps.note_written()
+        return written
+
+    async def ado(self, steps: Steps) -> StepWritten:
+        steps.facts.check_running(self._write.kind)
+        if self._connection is not None:
+            return await steps.store.awrite_on(self._connection, self._write)
+        written = await steps.store.awrite(self._write)
+        steps.note_written()
+        return written
+
+
+class Call(Need[object]):
+    """Call the function of a step. In an async handler, one that is not async runs in a thread."""
+
+    def __init__(self, name: str, call: Callable[[], object], function: Callable[..., object]) -> None:
+        self._name = name
+        self._call = call
+        self._function = function
+        self.returns, self.decoder = _returned_by(function)
+
+    def decoded(self, text: str | None) -> object:
+        """Return the result as it is stored: the first attempt gets the same value as later ones."""
+        if self.decoder is not None and text is not None:
+            try:
+                return self.decoder.decode(text)
+            except (msgspec.ValidationError, TypeError):
+                pass  # recorded by another version of the function
+        return result_as(self.returns, value_from_row(text))
+
+    def do(self, steps: Steps) -> object:
+        token = _inside.set(self._name)
+        try:
+            result = self._call()
+        finally:
+            _inside.reset(token)
+        if inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise InvalidArguments(
+                steps.facts.task,
+                f"step {self._name!r}: an async function needs an async handler; make the handler async",
+            )
+        return result
+
+    async def ado(self, steps: Steps) -> object:
+        token = _inside.set(self._name)
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                return await cast("Awaitable[object]", self._call())
+            result = await asyncio.to_thread(self._call)
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            _inside.reset(token)
+
+
+_Returned = tuple[object, msgspec.json.Decoder[object] | None]
+_returned: weakref.WeakKeyDictionary[Callable[..., object], _Returned] = weakref.WeakKeyDictionary()
+
+
+def _returned_by(function: Callable[..., object]) -> _Returned:
+    """Return the annotation of what a function returns, and its decoder."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    try:
+        return _returned[function]
+    except (KeyError, TypeError):
+        pass
+    try:
+        returns = hints_of(function).get("return")
+    except InvalidOption:
+        returns = None
+    found = returns, result_decoder(returns)
+    with contextlib.suppress(TypeError):  # not hashable, or without weak references
+        _returned[function] = found
+    return found

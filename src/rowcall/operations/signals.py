@@ -1,0 +1,39 @@
+"""Signals to jobs whose handlers wait for them, and the durable steps that handlers have recorded."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rowcall.domain import checks
+from rowcall.domain.blobs import reference_in
+from rowcall.domain.job import Job
+from rowcall.domain.payload import result_to_json
+from rowcall.domain.step import RecordedStep
+from rowcall.operations import blobs
+from rowcall.operations.arguments import checked_actor, checked_id
+from rowcall.operations.steps import Blocking, Read, write
+from rowcall.queue import Operation, Queue
+from rowcall.store.steps import recorded
+
+
+def signal(
+    queue: Queue, job: Job | int, name: str, value: object, actor: str | None, connection: object
+) -> Operation[None]:
+    job_id, who = checked_id(job), checked_actor(actor)
+    checks.name("name", name)
+    text = result_to_json(f"signal {name!r}", value, "the value is")
+    text = yield from blobs.store(queue, f"signal {name!r}", text)
+    make_plan = blobs.safe_on(connection, recorded.signal, text)
+    yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
+
+
+def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
+    job_id = checked_id(job)
+    found = yield from Read(recorded.show(queue.dialect, job_id))
+    if not any(reference_in(step.result) is not None for step in found):
+        return found
+    return (yield from Blocking(_with_results, queue, job_id, found))
+
+
+def _with_results(queue: Queue, job_id: int, found: list[RecordedStep]) -> list[RecordedStep]:
+    return [msgspec.structs.replace(step, result=queue.blobs.shown_value(job_id, step.result)) for step in found]

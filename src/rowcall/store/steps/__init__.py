@@ -1,0 +1,1 @@
+"""Durable steps of handlers, and the signals that they wait for."""

@@ -1,0 +1,74 @@
+"""Durable steps and signals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.payload import value_from_row
+from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus
+from rowcall.store.statement import Ids, Int, Json, Now, Query, Row, Text, always_notify, row_as
+
+
+class Signal(NamedTuple):
+    """A signal that no wait has received yet."""
+
+    id: int
+    job_id: int
+    name: str
+    value: str | None
+
+
+def recorded_from_row(row: Row) -> RecordedStep:
+    position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, result = cast(
+        "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, str | None]", row
+    )
+    return RecordedStep(
+        position=position,
+        kind=StepKind(kind),
+        name=name,
+        status=StepStatus(status),
+        attempt=attempt,
+        failures=failures,
+        started_at=time_of(started_ms),
+        due_at=time_or_none(due_ms),
+        finished_at=time_or_none(finished_ms),
+        error_code=code,
+        error_detail=detail,
+        result=value_from_row(result),
+    )
+
+
+_STEPS = """
+    select position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>
+    from <step> where job_id = <bigint:2> order by position"""
+STEPS = Query("steps", (Now, Int), row_as(StepRow), text=_STEPS)
+_SHOW_STEPS = """
+    select position, kind, name, status, attempt, failures, <ms:started_at>, <ms:due_at>, <ms:finished_at>, error_code,
+           error_detail, <text_of:result>
+    from <step> where job_id = <bigint:1> order by position"""
+SHOW_STEPS = Query("show_steps", (Int,), recorded_from_row, text=_SHOW_STEPS)
+_FIELDS = (
+    "job_id bigint, position int, attempt int, failures int, started_at time, due_at time, finished_at time, kind text,"
+    " name text, status text, error_code text, error_detail text, result jsonb"
+)
+_NAMES, _KINDS = zip(*(field.split() for field in _FIELDS.split(", ")), strict=True)
+_CHANGED = ", ".join(f"{name} = excluded.{name}" for name in _NAMES if name not in ("job_id", "position", "started_at"))
+# rows of these fields, of locked jobs
+_WRITE_STEPS = f"""
+    insert into <step> ({", ".join(_NAMES)}) select <fields:{" ".join(_KINDS)}> from <rows:1> where true
+    on conflict (job_id, position) do update set {_CHANGED}"""
+WRITE_STEPS = Query("write_steps", (Json,), text=_WRITE_STEPS)
+
+_SIGNALS = "select id, job_id, name, <text_of:value> from <signal> where job_id <in_ids:1> order by id"
+SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
+DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
+_SEND_SIGNAL = "insert into <signal> (job_id, name, value) values (<bigint:1>, <text:2>, <json:3>) returning id"
+SEND_SIGNAL = Query("send_signal", (Int, Text, Text), text=_SEND_SIGNAL)
+# jobs that wait for a signal which is there run now
+_WAKE = """
+    update <job> as job set run_at = <least:job.run_at, moment.now> from (select <now> as now) as moment
+    where id <in_ids:2> and <by_id:job.status> = <scheduled> and exists (
+      select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
+      where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting')"""
+WAKE = Query("wake", (Now, Ids), notifies=always_notify, text=_WAKE)

@@ -1,0 +1,117 @@
+"""Record durable steps, fenced by the leases of their attempts; send signals and receive them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowcall.domain.errors import LeaseLost, WrongState
+from rowcall.domain.job import FINISHED, WAITING, Status
+from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
+from rowcall.store.blobs.references import refer_to
+from rowcall.store.control.queries import RECORD_EVENTS
+from rowcall.store.counts.queries import NOW
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.claim_rows import write_claims_of
+from rowcall.store.jobs.inspect import get, lock
+from rowcall.store.jobs.queries import LIVE
+from rowcall.store.statement import Plan
+from rowcall.store.steps import queries
+
+Answer = StepWritten | LeaseLost
+
+
+def read(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[StepRow]]:
+    return (yield from dialect.ask(queries.STEPS, now_ms, job_id))
+
+
+def show(dialect: Dialect, job_id: int) -> Plan[list[RecordedStep]]:
+    yield from get(dialect, job_id)
+    return (yield from dialect.ask(queries.SHOW_STEPS, job_id))
+
+
+def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) -> Plan[list[Answer]]:
+    """Write steps of running attempts. A wait receives the first signal of its name that no other has received.
+
+    Return for each how it was written, or `LeaseLost` if its attempt is not current: then nothing is written about it.
+    """
+    yield from write_claims_of(dialect, sorted({one.job_id for one in writes if one.lease == 1 and one.writes_claim}))
+    leases: dict[int, int] = {}
+    for one in writes:  # leases never fall: of two attempts of one job, the lower one is void
+        leases[one.job_id] = max(one.lease, leases.get(one.job_id, 0))
+    live = set((yield from dialect.ask(LIVE, sorted(leases.items()))))
+    ours = [one for one in writes if one.job_id in live and one.lease == leases[one.job_id]]
+    if not ours:
+        return [LeaseLost(one.job_id) for one in writes]
+    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    signals = yield from _receive(dialect, [one for one in ours if one.kind is StepKind.WAIT])
+    written = {id(one): _written(one, signals, at_ms) for one in ours}
+    yield from dialect.ask(queries.WRITE_STEPS, [_row(one, written[id(one)], at_ms) for one in ours])
+    yield from refer_to(dialect, [one.result for one in ours], [one.job_id for one in ours])
+    return [written.get(id(one)) or LeaseLost(one.job_id) for one in writes]
+
+
+def record_one(dialect: Dialect, write: StepWrite, now_ms: int | None) -> Plan[StepWritten]:
+    """`record`, for one step; raise `LeaseLost`."""
+    (answer,) = yield from record(dialect, [write], now_ms)
+    if isinstance(answer, LeaseLost):
+        raise answer
+    return answer
+
+
+def _receive(dialect: Dialect, waits: Sequence[StepWrite]) -> Plan[dict[tuple[int, int], str | None]]:
+    """Return the values of signals by the job and the position of the wait that receives them; delete these signals."""
+    if not waits:
+        return {}
+    signals = yield from dialect.ask(queries.SIGNALS, sorted({one.job_id for one in waits}))
+    received: dict[tuple[int, int], str | None] = {}
+    used: set[int] = set()
+    for one in sorted(waits, key=lambda one: one.position):
+        for signal in signals:
+            if signal.id not in used and (signal.job_id, signal.name) == (one.job_id, one.name):
+                used.add(signal.id)
+                received[one.job_id, one.position] = signal.value
+                break
+    if used:
+        yield from dialect.ask(queries.DELETE_SIGNALS, sorted(used))
+    return received
+
+
+def _written(one: StepWrite, signals: dict[tuple[int, int], str | None], at_ms: int) -> StepWritten:
+    due_at_ms = one.due_at_ms if one.delay_ms is None else at_ms + one.delay_ms
+    if one.finished:
+        return StepWritten(StepStatus.FINISHED)
+    if (place := (one.job_id, one.position)) in signals:
+        return StepWritten(StepStatus.FINISHED, due_at_ms, signals[place])
+    is_over = due_at_ms is not None and due_at_ms <= at_ms
+    if is_over and one.kind is not StepKind.STEP:
+        over = StepStatus.TIMED_OUT if one.kind is StepKind.WAIT else StepStatus.FINISHED
+        return StepWritten(over, due_at_ms)
+    return StepWritten(StepStatus.WAITING, due_at_ms)
+
+
+def _row(one: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...]:
+    ended_ms = at_ms if written.status is not StepStatus.WAITING else None
+    result = written.result if one.kind is StepKind.WAIT else one.result
+    return (
+        *(one.job_id, one.position, one.attempt, one.failures, at_ms - one.ran_ms, written.due_at_ms, ended_ms),
+        *(one.kind, one.name, written.status, one.error_code, one.error_detail, result),
+    )
+
+
+def wake(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+    """Let jobs run at once that wait for a signal which is there. Their rows are locked."""
+    if job_ids:
+        yield from dialect.ask(queries.WAKE, now_ms, job_ids)
+
+
+def signal(
+    dialect: Dialect, job_id: int, name: str, value: str | None, actor: str | None, now_ms: int | None
+) -> Plan[None]:
+    """Keep a signal until the job's handler waits for it; let the job run now if it waits already."""
+    job = yield from lock(dialect, job_id)
+    if job.status in FINISHED:
+        raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
+    yield from dialect.ask(queries.SEND_SIGNAL, job_id, name, value)
+    yield from refer_to(dialect, [value], [job_id])
+    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "SIGNALLED", actor, name)
+    yield from wake(dialect, [job_id], now_ms)

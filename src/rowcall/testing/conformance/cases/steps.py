@@ -1,0 +1,428 @@
+"""Durable steps: what finished is not run again; sleeps and waits end the attempt without counting it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from rowcall import (
+    Backoff,
+    Context,
+    InvalidArguments,
+    InvalidOption,
+    LeaseLost,
+    RecordedStep,
+    Rowcall,
+    SignalTimeout,
+    WrongState,
+)
+from rowcall.testing.clock import FakeClock
+
+
+@dataclass
+class Customer:
+    id: int
+    name: str
+
+
+def summary(steps: list[RecordedStep]) -> list[tuple[str, str, str]]:
+    return [(step.kind, step.name, step.status) for step in steps]
+
+
+class TestSteps:
+    def test_a_finished_step_is_not_run_again(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[str] = []
+
+        async def create(user_id: int) -> Customer:
+            calls.append("create")
+            return Customer(user_id, "ann")
+
+        def rename(customer: Customer, *, name: str) -> Customer:  # not async: it runs in a thread
+            calls.append(f"rename {customer.name}")
+            return Customer(customer.id, name)
+
+        @jobs.task(retry=Backoff.constant(1))
+        async def on_the_loop(ctx: Context, user_id: int) -> str:
+            customer = await ctx.step("customer", create, user_id)
+            renamed: Customer = await ctx.step("rename", rename, customer, name="bo")  # type: ignore[arg-type]
+            if len(calls) < 3:
+                calls.append("fail")
+                raise RuntimeError("after two steps")
+            return renamed.name
+
+        job = on_the_loop.enqueue(7)
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert calls == ["create", "rename ann", "fail"]
+        assert (jobs.get(job).result, jobs.get(job).attempt) == ("bo", 2)
+        assert summary(jobs.steps(job)) == [("step", "customer", "finished"), ("step", "rename", "finished")]
+        assert jobs.steps(job)[0].result == {"id": 7, "name": "ann"}
+
+    def test_in_threads_each_attempt_sees_the_same_value(self, jobs: Rowcall, clock: FakeClock) -> None:
+        seen: list[object] = []
+
+        def pair() -> tuple[int, int]:
+            return 1, 2
+
+        def untyped():  # type: ignore[no-untyped-def]
+            return (1, {2: None})
+
+        @jobs.task(retry=Backoff.constant(1))
+        def in_a_thread(ctx: Context) -> None:
+            seen.append((ctx.step("pair", pair), ctx.step("untyped", untyped), ctx.step("none", print, end="")))
+            if len(seen) == 1:
+                raise RuntimeError("again")
+
+        job = in_a_thread.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert seen == [((1, 2), [1, {"2": None}], None)] * 2
+        assert jobs.get(job).status == "succeeded"
+
+    def test_steps_run_side_by_side_in_an_async_handler(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[str] = []
+
+        async def meet(name: str) -> str:
+            calls.append(name)
+            await barrier.wait()
+            if name == "b" and len(calls) == 2:
+                raise RuntimeError("only the first time")
+            return name.upper()
+
+        barrier = asyncio.Barrier(2)
+
+        @jobs.task(retry=Backoff.constant(1))
+        async def both(ctx: Context) -> list[str]:
+            nonlocal barrier
+            barrier = asyncio.Barrier(1 if calls else 2)
+            return list(await ctx.gather(ctx.step("a", meet, "a"), ctx.step("b", meet, "b")))
+
+        job = both.enqueue()
+        jobs.drain()
+        assert summary(jobs.steps(job)) == [("step", "a", "finished")]
+        clock.advance(1)
+        jobs.drain()
+        assert calls == ["a", "b", "b"]
+        assert jobs.get(job).result == ["A", "B"]
+
+    def test_a_step_is_tried_again_by_itself(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[str] = []
+
+        def flaky() -> str:
+            calls.append("flaky")
+            if len(calls) < 5:
+                raise ConnectionError("no route")
+            return "done"
+
+        @jobs.task(max_attempts=3, retry=Backoff.constant(1))
+        def handler(ctx: Context) -> str:
+            ctx.step("before", calls.append, "before")
+            return ctx.step("flaky", flaky, retry=Backoff.linear(10))
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert summary(jobs.steps(job)) == [("step", "before", "finished"), ("step", "flaky", "waiting")]
+        failed = jobs.steps(job)[1]
+        assert (failed.failures, failed.error_detail) == (1, "no route")
+        assert failed.due_at == jobs.get(job).run_at
+        clock.advance(10)
+        jobs.drain()
+        assert calls == ["before", "flaky", "flaky"]
+        assert jobs.get(job).attempt == 0  # none is used up
+        clock.advance(20)
+        jobs.drain()  # the third failure of three: the attempt fails
+        assert jobs.get(job).attempt == 1
+        clock.advance(1)
+        jobs.drain()
+        assert calls == ["before", *["flaky"] * 4]
+        assert jobs.get(job).result == "done"
+
+    def test_a_step_commits_with_the_callers_transaction(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[int] = []
+
+        @jobs.task(retry=Backoff.constant(1))
+        def handler(ctx: Context) -> None:
+            try:
+                with jobs.transaction() as transaction:
+                    ctx.step("charge", calls.append, len(calls), connection=transaction)
+                    if len(calls) == 1:
+                        raise RuntimeError("rolled back")
+            finally:
+                assert len(jobs.steps(ctx.job)) == (0 if len(calls) == 1 else 1)
+            if len(calls) == 2:
+                calls.append(2)
+                raise RuntimeError("committed")
+
+        job = handler.enqueue()
+        for _ in range(3):
+            jobs.drain()
+            clock.advance(1)
+        assert calls == [0, 1, 2]
+        assert jobs.get(job).status == "succeeded"
+
+    def test_a_large_result_is_read_back(self, jobs: Rowcall, clock: FakeClock) -> None:
+        seen: list[int] = []
+
+        @jobs.task(retry=Backoff.constant(1))
+        async def handler(ctx: Context) -> None:
+            async def large() -> str:
+                return "x" * 3_000_000
+
+            seen.append(len(await ctx.step("large", large)))
+            if len(seen) == 1:
+                raise RuntimeError("again")
+
+        job = handler.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert seen == [3_000_000] * 2
+        assert len(str(jobs.steps(job)[0].result)) == 3_000_000
+
+    def test_steps_are_deleted_with_their_job(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            ctx.step("one", int)
+
+        job = handler.enqueue()
+        jobs.signal(job, "unused")
+        jobs.drain()
+        assert [event.event for event in jobs.timeline(job)].count("STEP_FINISHED") == 1
+        jobs.delete(job)
+        again = handler.enqueue()
+        assert jobs.steps(again) == []
+
+    def test_a_changed_handler_fails_and_says_which_step(self, jobs: Rowcall, clock: FakeClock) -> None:
+        order = ["a", "b"]
+
+        @jobs.task(retry=Backoff.constant(1))
+        def handler(ctx: Context, fails: bool = True) -> None:
+            for name in order:
+                ctx.step(name, int)
+            raise RuntimeError("again")
+
+        job = handler.enqueue()
+        jobs.drain()
+        order.reverse()
+        clock.advance(1)
+        jobs.drain()
+        found = jobs.get(job)
+        assert (found.status, found.error_code) == ("failed", "STEPS:CHANGED")
+        assert "step 1 is recorded as step 'a', and the handler now calls step 'b'" in str(found.error_detail)
+
+    @pytest.mark.parametrize(
+        ("wrong", "code", "detail"),
+        [
+            ("twice", "STEPS:DUPLICATE_NAME", "step name 'x' is used twice"),
+            ("not json", "INVALID_OUTPUT:NOT_JSON", "step 'x' returned"),
+            ("nested", "STEPS:NOT_ALLOWED", "inside step 'x'"),
+        ],
+    )
+    def test_a_wrong_step_fails_the_job_at_once(self, jobs: Rowcall, wrong: str, code: str, detail: str) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            if wrong == "nested":
+                ctx.step("x", lambda: ctx.step("y", int))
+            ctx.step("x", object if wrong == "not json" else int)
+            ctx.step("x", int)
+
+        job = handler.enqueue()
+        jobs.drain()
+        found = jobs.get(job)
+        assert (found.status, found.error_code) == ("failed", code)
+        assert detail in str(found.error_detail)
+
+    def test_a_step_after_the_handler_has_returned_is_refused(self, jobs: Rowcall) -> None:
+        kept: list[Context] = []
+
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            kept.append(ctx)
+
+        job = handler.enqueue()
+        jobs.drain()
+        with pytest.raises(RuntimeError, match=r"ctx\.step was called after the handler had ended"):
+            kept[0].step("late", int)
+        assert jobs.steps(job) == []
+
+    def test_a_batch_has_no_steps(self, jobs: Rowcall) -> None:
+        @jobs.task(batch=2, batch_wait=0.0, max_attempts=1)
+        def handler(ctx: Context, items: list[int]) -> None:
+            ctx.step("x", int)
+
+        job = handler.enqueue(1)
+        jobs.drain()
+        assert "not available in a batch" in str(jobs.get(job).error_detail)
+
+
+class TestStepFence:
+    def test_a_lost_attempt_writes_nothing(self, jobs: Rowcall) -> None:
+        lost: list[Exception] = []
+
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            ctx.step("first", int)
+            if lost:
+                return
+            jobs.release(ctx.job)  # as if another worker had recovered it
+            for use in (lambda: ctx.step("second", int), lambda: ctx.sleep(60), lambda: ctx.wait_for("go")):
+                try:
+                    use()
+                except LeaseLost as error:
+                    lost.append(error)
+            with jobs.transaction() as transaction:
+                ctx.step("last", int, connection=transaction)
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert len(lost) == 3
+        assert jobs.get(job).status == "succeeded"
+        assert summary(jobs.steps(job)) == [("step", "first", "finished")]
+
+
+class TestSleeps:
+    def test_a_sleep_ends_the_attempt_without_counting_it(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[str] = []
+
+        @jobs.task(max_attempts=1, expires_in=60)
+        async def handler(ctx: Context) -> str:
+            await ctx.sleep(0)
+            await ctx.step("before", asyncio.sleep, 0)
+            calls.append("asleep")
+            try:
+                await ctx.sleep(3600)
+            except Exception:  # it is not one
+                calls.append("caught")
+            return "awake"
+
+        job = handler.enqueue()
+        jobs.drain()
+        found = jobs.get(job)
+        assert (found.status, found.attempt, found.run_at) == ("scheduled", 0, jobs.steps(job)[2].due_at)
+        assert "sleep" in jobs.why(job).sentence
+        clock.advance(1800)
+        jobs.reschedule(job, delay=0)
+        jobs.drain()  # too early: it sleeps on
+        assert jobs.get(job).run_at == found.run_at
+        clock.advance(1800)
+        jobs.drain()
+        assert (jobs.get(job).result, jobs.get(job).attempt) == ("awake", 1)
+        assert calls == ["asleep"] * 3
+        events = [(event.event, event.detail) for event in jobs.timeline(job) if event.event == "SLEEPING"]
+        assert len(events) == 2
+
+    def test_a_handler_cannot_go_on_after_it_caught_the_end(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> str:
+            try:
+                ctx.sleep(60)
+            except BaseException:
+                return "too early"
+            return "awake"
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert jobs.get(job).status == "scheduled"
+        clock.advance(60)
+        jobs.drain()
+        assert jobs.get(job).result == "awake"
+
+    def test_other_steps_of_a_gather_go_on_while_one_sleeps(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        async def handler(ctx: Context) -> object:
+            return await ctx.gather(
+                ctx.sleep(60), ctx.wait_for("go", timeout=30), ctx.step("one", asyncio.sleep, 0, "done")
+            )
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert summary(jobs.steps(job)) == [
+            ("sleep", "", "waiting"),
+            ("wait", "go", "waiting"),
+            ("step", "one", "finished"),
+        ]
+        assert jobs.get(job).run_at == jobs.steps(job)[1].due_at
+        jobs.signal(job, "go", 5)
+        jobs.drain()
+        assert jobs.get(job).run_at == jobs.steps(job)[0].due_at
+        clock.advance(60)
+        jobs.drain()
+        assert jobs.get(job).result == [None, 5, "done"]
+
+
+class TestSignals:
+    def test_a_signal_is_received_once_whenever_it_is_sent(self, jobs: Rowcall) -> None:
+        @jobs.task(max_attempts=1)
+        def handler(ctx: Context) -> list[object]:
+            return [ctx.wait_for("go"), ctx.wait_for("go"), ctx.wait_for("other")]
+
+        job = handler.enqueue()
+        jobs.signal(job, "go", {"n": 1})  # before it runs
+        jobs.drain()
+        assert jobs.get(job).status == "scheduled"
+        assert jobs.why(job).sentence == "it waits for signal 'go'"
+        jobs.signal(job.id, "elsewhere")
+        jobs.drain()
+        assert summary(jobs.steps(job)) == [("wait", "go", "finished"), ("wait", "go", "waiting")]
+        with jobs.transaction() as transaction:
+            jobs.signal(job, "go", connection=transaction)
+        jobs.drain()
+        jobs.signal(job, "other", [2])
+        jobs.drain()
+        assert jobs.get(job).result == [{"n": 1}, None, [2]]
+        with pytest.raises(WrongState, match="has already succeeded"):
+            jobs.signal(job, "go")
+
+    def test_a_wait_times_out_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(retry=Backoff.constant(1))
+        async def handler(ctx: Context) -> str:
+            try:
+                await ctx.wait_for("go", timeout=60)
+            except TimeoutError:
+                if ctx.job.attempt == 1:
+                    raise RuntimeError("again") from None
+                return "timed out"
+            return "signalled"
+
+        @jobs.task
+        def uncaught(ctx: Context) -> None:
+            ctx.wait_for("go", timeout=60)
+
+        job, other = handler.enqueue(), uncaught.enqueue()
+        jobs.drain()
+        clock.advance(60)
+        jobs.drain()
+        jobs.signal(job, "go")  # too late
+        clock.advance(1)
+        jobs.drain()
+        assert jobs.get(job).result == "timed out"
+        assert (jobs.get(other).status, jobs.get(other).error_code) == ("failed", "TIMEOUT:SIGNAL")
+        assert issubclass(SignalTimeout, TimeoutError)
+
+    def test_a_signal_that_comes_while_the_attempt_ends_is_not_missed(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> object:
+            try:
+                return ctx.wait_for("go")
+            except BaseException:
+                jobs.signal(ctx.job, "go", "now")  # after the wait was written, before the attempt is settled
+                raise
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert jobs.get(job).result == "now"
+
+    def test_wrong_signals_are_refused(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> None: ...
+
+        job = handler.enqueue()
+        with pytest.raises(InvalidArguments, match="signal 'go': the value is"):
+            jobs.signal(job, "go", object())
+        with pytest.raises(InvalidOption, match="must have 1 to 200 characters"):
+            jobs.signal(job, "")
+        assert [event.event for event in jobs.timeline(job)] == ["ENQUEUED"]

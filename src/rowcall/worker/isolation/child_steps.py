@@ -1,0 +1,42 @@
+"""The durable steps of an attempt in a child process: the worker writes them, in commits that attempts share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.queue import Queue
+from rowcall.worker.isolation.messages import Answered, Asked
+from rowcall.worker.steps import StepWriter
+
+
+class ChildSteps:
+    """`ask` asks the worker; `own_queue` returns the queue as this process has it, for the caller's connections."""
+
+    def __init__(self, task: str, ask: Callable[[Asked], Answered], own_queue: Callable[[str], Queue]) -> None:
+        self._task = task
+        self._ask = ask
+        self._own_queue = own_queue
+
+    def read(self) -> list[StepRow]:
+        return self._ask(Asked("steps")).steps
+
+    def write(self, write: StepWrite) -> StepWritten:
+        written = self._ask(Asked("step", step=write)).written
+        assert written is not None
+        return written
+
+    async def awrite(self, write: StepWrite) -> StepWritten:
+        return await asyncio.get_running_loop().run_in_executor(None, self.write, write)
+
+    def write_on(self, connection: object, write: StepWrite) -> StepWritten:
+        queue = self._own_queue("step with a connection")
+        return queue.run(StepWriter(queue).write_on(connection, self._task, write))
+
+    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten:
+        queue = self._own_queue("step with a connection")
+        return await queue.arun(StepWriter(queue).write_on(connection, self._task, write))
+
+    def fetched(self, text: str) -> str:
+        return str(self._ask(Asked("result of a step", payload=text)).value)

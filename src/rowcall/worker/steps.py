@@ -1,0 +1,98 @@
+"""Where the durable steps of attempts are written: steps of many attempts share a commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+
+from rowcall.base.clock import Clock
+from rowcall.declare.declaration import Declaration
+from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.drivers.group_commit import GroupCommit
+from rowcall.durable import StepFacts
+from rowcall.operations import blobs
+from rowcall.operations.steps import OnCallerConnection, Read, open_target, several_statements
+from rowcall.queue import Operation, Queue
+from rowcall.store.jobs.queries import Ready
+from rowcall.store.steps import recorded
+
+
+class StepWriter:
+    """Shared by all attempts of a worker."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+    @cached_property
+    def _group(self) -> GroupCommit[StepWrite, StepWritten]:
+        queue = self.queue
+        return queue.database.share(lambda writes: recorded.record(queue.dialect, writes, queue.now_ms()))
+
+    def read(self, job_id: int) -> list[StepRow]:
+        return self.queue.run(Read(recorded.read(self.queue.dialect, job_id, self.queue.now_ms())))
+
+    def write(self, task: str, write: StepWrite) -> StepWritten:
+        self.queue.check_outside_block()
+        return self._group.submit(self._stored(task, write))
+
+    async def awrite(self, task: str, write: StepWrite) -> StepWritten:
+        self.queue.check_outside_block()
+        if self._is_large(write):
+            write = await asyncio.get_running_loop().run_in_executor(None, self._stored, task, write)
+        return await self._group.asubmit(write)
+
+    def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
+        """Write a step in the caller's transaction."""
+        target, dialect = yield from open_target(self.queue, connection)
+        if not (yield from OnCallerConnection(target, dialect.holds_together())):
+            raise several_statements("a step takes")
+        result = yield from blobs.store(self.queue, task, write.result)
+        write = msgspec.structs.replace(write, result=result, writes_claim=True)
+        plan = recorded.record_one(dialect, write, self.queue.now_ms())
+        return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan)))
+
+    def _is_large(self, write: StepWrite) -> bool:
+        return write.result is not None and len(write.result) > self.queue.blobs.inline_length
+
+    def _stored(self, task: str, write: StepWrite) -> StepWrite:
+        if not self._is_large(write):
+            return write
+        return msgspec.structs.replace(write, result=self.queue.blobs.stored(task, write.result))
+
+
+def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[], bool]) -> StepFacts:
+    def described(error: Exception) -> tuple[str, str]:
+        raised = task.failures.raised(error)
+        return raised.code, raised.detail
+
+    attempt = (ready.type, ready.id, ready.lease, ready.attempt, ready.max_attempts)
+    return StepFacts(*attempt, task.is_async, clock, is_over, described)
+
+
+class AttemptSteps:
+    """The steps of one attempt in this process."""
+
+    def __init__(self, writer: StepWriter, ready: Ready) -> None:
+        self._writer = writer
+        self._job_id, self._task = ready.id, ready.type
+
+    def read(self) -> list[StepRow]:
+        return self._writer.read(self._job_id)
+
+    def write(self, write: StepWrite) -> StepWritten:
+        return self._writer.write(self._task, write)
+
+    async def awrite(self, write: StepWrite) -> StepWritten:
+        return await self._writer.awrite(self._task, write)
+
+    def write_on(self, connection: object, write: StepWrite) -> StepWritten:
+        return self._writer.queue.run(self._writer.write_on(connection, self._task, write))
+
+    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten:
+        return await self._writer.queue.arun(self._writer.write_on(connection, self._task, write))
+
+    def fetched(self, text: str) -> str:
+        return self._writer.queue.blobs.fetched(text)

@@ -1,0 +1,38 @@
+"""Steps are written for attempts whose leases are current, and each signal is received once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rowcall import LeaseLost, Rowcall
+from rowcall.app import queue_of
+from rowcall.domain.step import StepKind, StepStatus, StepWrite, StepWritten
+from rowcall.operations.steps import Write
+from rowcall.store.steps import recorded
+
+
+def test_attempts_of_one_job_and_waits_of_one_name_in_one_group(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+
+        @jobs.task
+        def handler() -> None: ...
+
+        job = handler.enqueue()
+        lost = jobs.claim("first")[0]
+        jobs.release(lost)
+        (found,) = jobs.claim("second")
+        jobs.signal(job, "go", 1)
+        queue = queue_of(jobs)
+
+        def wait(lease: int, position: int) -> StepWrite:
+            return StepWrite(job.id, lease, 1, position, StepKind.WAIT, "go")
+
+        writes = [wait(found.lease, 2), wait(lost.lease, 1), wait(found.lease, 1)]
+        second, old, first = queue.run(Write(recorded.record, queue.dialect, writes, None))
+        assert isinstance(old, LeaseLost)
+        assert first == StepWritten(StepStatus.FINISHED, None, "1")
+        assert second == StepWritten(StepStatus.WAITING)
+        assert [(step.position, step.status, step.result) for step in jobs.steps(job)] == [
+            (1, "finished", 1),
+            (2, "waiting", None),
+        ]

@@ -1,0 +1,58 @@
+"""Steps of many attempts share commits, and one that cannot be written does not fail the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rowcall import Context, DataRefused, Rowcall
+from rowcall.app import queue_of
+from rowcall.domain.step import StepKind, StepWrite
+from rowcall.store.steps import recorded
+from rowcall.worker.steps import StepWriter
+
+
+def test_steps_of_many_attempts_share_commits(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    record = recorded.record
+
+    def counted(dialect: Any, writes: Sequence[StepWrite], now_ms: int | None) -> Any:
+        sizes.append(len(writes))
+        return record(dialect, writes, now_ms)
+
+    monkeypatch.setattr(recorded, "record", counted)
+    barrier = asyncio.Barrier(20)
+
+    @jobs.task
+    async def handler(ctx: Context) -> None:
+        await barrier.wait()
+        for number in range(5):
+            await ctx.step(f"{number}", asyncio.sleep, 0)
+
+    handler.enqueue_many([{}] * 20)
+    assert jobs.drain(concurrency=20).succeeded == 20
+    assert sum(sizes) == 100
+    assert len(sizes) < 60
+
+
+def test_one_bad_step_of_a_group(jobs: Rowcall) -> None:
+    @jobs.task
+    def handler() -> None: ...
+
+    handler.enqueue_many([{}] * 2)
+    first, second = jobs.claim("by hand", limit=2)
+    writer = StepWriter(queue_of(jobs))
+
+    async def both() -> tuple[object, object]:
+        good = StepWrite(first.id, first.lease, 1, 1, StepKind.STEP, "good", finished=True)
+        bad = StepWrite(second.id, second.lease, 1, 2**60, StepKind.STEP, "bad", finished=True)
+        return await asyncio.gather(writer.awrite("x", bad), writer.awrite("x", good), return_exceptions=True)
+
+    refused, written = asyncio.run(both())
+    assert isinstance(refused, DataRefused)
+    assert not isinstance(written, BaseException)
+    assert [step.name for step in jobs.steps(first)] == ["good"]
+    assert jobs.steps(second) == []
