@@ -27,6 +27,7 @@ COMMANDS = (
         "set-priority",
         "edit",
         "complete",
+        "signal",
         "pause",
         "resume",
         "schedules",

@@ -27,9 +27,14 @@ def signal(
     yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
 
 
+def step_rows(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
+    """Return the steps as their rows have them: a large result is a reference."""
+    return (yield from Read(recorded.show(queue.dialect, checked_id(job))))
+
+
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
     job_id = checked_id(job)
-    found = yield from Read(recorded.show(queue.dialect, job_id))
+    found = yield from step_rows(queue, job_id)
     if not any(reference_in(step.result) is not None for step in found):
         return found
     return (yield from Blocking(_with_results, queue, job_id, found))

@@ -14,7 +14,9 @@ from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
+from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
+from rowcall.operations.signals import step_rows
 from rowcall.overview.formats import moment
 from rowcall.overview.scrub import scrubbed
 
@@ -22,6 +24,7 @@ _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "he
 _IN_HEADING = ("id", "type", "status", "lease", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
 MOST_RELATED = 20
+LONGEST_RESULT = 200
 
 
 @queue_command("show", words="ID", parse=job_ids)
@@ -31,6 +34,7 @@ def show_command(target: Target, words: list[int]) -> Answer:
     With --json: {"job": {…}, "why": {"reason", "sentence", …}, "attempts": [{…}, …],
     "blockers": [{"id", "is_chain", "status", "open"}, …],
     "dependents": [{"id", "type", "queue", "status", "of_chain", "open"}, …], of which the first 100 are listed,
+    "steps": [{"position", "kind", "name", "status", "result", …}, …],
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
     job_id, *more = words
@@ -42,6 +46,7 @@ def show_command(target: Target, words: list[int]) -> Answer:
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
     blockers = target.jobs.blockers(job_id)
     dependents = target.jobs.dependents(job_id)
+    steps = [scrubbed(failures, step) for step in target.queue.run(step_rows(target.queue, job_id))]
     timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]
     data = {
         "job": job_as_json(job),
@@ -49,9 +54,10 @@ def show_command(target: Target, words: list[int]) -> Answer:
         "attempts": attempts,
         "blockers": blockers,
         "dependents": dependents,
+        "steps": steps,
         "timeline": timeline,
     }
-    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, timeline))
+    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, steps, timeline))
 
 
 def _show(
@@ -60,6 +66,7 @@ def _show(
     attempts: list[Attempt],
     blockers: list[BlockedBy],
     dependents: list[Dependent],
+    steps: list[RecordedStep],
     timeline: list[Event],
 ) -> None:
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
@@ -74,6 +81,8 @@ def _show(
         show_section("blockers", _blockers(blockers))
     if dependents:
         show_section("dependents", _dependents(dependents))
+    if steps:
+        show_section("steps", _steps(steps))
     show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
@@ -152,6 +161,27 @@ def _dependents(dependents: list[Dependent]) -> Table:
     if len(dependents) > MOST_RELATED:
         shown.add_row("", "and more", "", "")
     return shown
+
+
+def _steps(steps: list[RecordedStep]) -> Table:
+    columns: dict[str, Callable[[RecordedStep], object]] = {
+        "no.": lambda step: step.position,
+        "step": lambda step: step.name if step.kind is StepKind.STEP else f"{step.kind} {step.name}",
+        "status": lambda step: step.status.replace("_", " "),
+        "ended (UTC)": lambda step: "" if step.finished_at is None else moment(step.finished_at),
+        "result": lambda step: block(_step_result(step)),
+    }
+    return table_of(steps, columns, right=("no.",), whole=("status",), line=False)
+
+
+def _step_result(step: RecordedStep) -> str:
+    if step.status is StepStatus.WAITING:
+        until = "" if step.due_at is None else f"until {moment(step.due_at)}"
+        return ": ".join(filter(None, (until, step.error_code, step.error_detail)))
+    if step.kind is StepKind.SLEEP:
+        return ""
+    encoded = msgspec.json.format(msgspec.json.encode(step.result), indent=0).decode()
+    return encoded if len(encoded) <= LONGEST_RESULT else f"{encoded[:LONGEST_RESULT]}…"
 
 
 def _timeline(timeline: list[Event], errors: Mapping[str, str | None]) -> Table:
