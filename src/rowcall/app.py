@@ -13,6 +13,7 @@ from rowcall.base.clock import SystemClock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.failures import CodeFunction
+from rowcall.declare.fairness import checked_fair_queue
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
 from rowcall.declare.middleware import AnyMiddleware
@@ -326,6 +327,17 @@ class Rowcall:
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
         self._queue.limits.declare_queue(queue, checked_queue_limit(queue, limit))
+
+    def fair_queue(
+        self, queue: str, *, by: str, weight: Mapping[object, int] | Callable[..., int] | None = None
+    ) -> None:
+        """Let the jobs of a queue take turns by an argument: `jobs.fair_queue("mail", by="customer_id")`.
+
+        It applies to all jobs that this process enqueues in the queue, whatever their task. A job without that argument
+        counts as one with None. See `fair_by` of `task` for the jobs of one task.
+        """
+        name, fair = checked_fair_queue(queue, by, weight)
+        self._queue.fair_queues[name] = fair
 
     def declared_task(self, name: str) -> Declaration:
         """Return the declaration of a task. `UnknownTask` if this process declares none with that name."""

@@ -24,6 +24,7 @@ from rowcall.declare.tracing import Tracing
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.domain.fairness import FairBy
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
@@ -126,6 +127,8 @@ class Queue:
         self.limits = KnownLimits()
         self.deliver: Deliver | None = None
         """Delivers a job to a target."""
+        self.fair_queues: dict[str, FairBy] = {}
+        """How the jobs of a queue take turns."""
         self.failures = Failures()
         self.outcomes = Outcomes(self.tasks)
         self.app_module: str | None = None

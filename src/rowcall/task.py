@@ -9,6 +9,7 @@ import msgspec
 
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare, mappings, remember
+from rowcall.declare.fairness import shared
 from rowcall.declare.limits import host_limits, limited
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
@@ -58,6 +59,7 @@ class Enqueuer(Generic[P, R]):
             queue, declared, given = self._queue, self._declared, self._given
             job = queue.outcomes.applied(new_job(declared.name, declared.options, given, queue.options))
             job = limited(job, declared.limits_for(given, queue.limits, queue.options.push))
+            job = shared(job, declared.sharing, queue.fair_queues.get(job.queue))
             if final or queue.is_open:
                 check_push(declared.name, declared.options, given, queue.options.push)
             if queue.is_open and not queue.is_exchanged:

@@ -13,6 +13,7 @@ import msgspec
 
 from rowcall.context import Context
 from rowcall.declare.failures import Failures
+from rowcall.declare.fairness import sharing_of
 from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to, host_limits
 from rowcall.declare.middleware import Handler, Surroundings, chained, is_async
@@ -60,6 +61,7 @@ class Declaration:
         self.surroundings = Surroundings()
         self.call = self.compiled(self.surroundings)
         """What lanes call: the function, with all that surrounds it."""
+        self.sharing = sharing_of(options, name, self.arguments)
 
     def __repr__(self) -> str:
         return f"<declaration of the task {self.name!r}>"

@@ -12,7 +12,7 @@ from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.domain.push import PushOptions
 from rowcall.store.limits.admission import DeclaredLimits
-from rowcall.store.new_job import NewJob
+from rowcall.store.new_job import Derived, NewJob
 
 MOST_GIVEN = 10_000
 
@@ -87,20 +87,24 @@ def limited(job: NewJob, limits: tuple[TaskLimit, ...] | None) -> NewJob:
     return job if limits is None else msgspec.structs.replace(job, limited_by=limits)
 
 
-def limits_text(job: NewJob, payload: Mapping[str, object]) -> str | None:
-    """Return the text of the column `limits`."""
-    return None if job.limited_by is None else job_limits_to_text(one.for_job(payload) for one in job.limited_by)
+def derived(job: NewJob, payload: Mapping[str, object]) -> Derived:
+    """Return the columns that follow from the arguments."""
+    limits = None if job.limited_by is None else job_limits_to_text(one.for_job(payload) for one in job.limited_by)
+    return Derived(limits) if job.shared_by is None else Derived(limits, *job.shared_by.for_job(job.type, payload))
 
 
-def with_limits(job: NewJob, payload: str) -> NewJob:
-    """Return the job with the text of its column `limits`."""
-    if job.limited_by is None:
+def with_derived(job: NewJob, payload: str) -> NewJob:
+    """Return the job with the columns that follow from its arguments."""
+    if job.is_derived:
         return job
-    return msgspec.structs.replace(job, limits=limits_text(job, payload_from_row(payload)), limited_by=None)
+    columns = derived(job, payload_from_row(payload))
+    if job.limited_by is None:
+        columns = columns._replace(limits=job.limits)
+    return msgspec.structs.replace(job, **columns._asdict(), limited_by=None, shared_by=None)
 
 
-def limits_texts(job: NewJob, payloads: Sequence[str]) -> list[str | None] | None:
-    return None if job.limited_by is None else [limits_text(job, payload_from_row(payload)) for payload in payloads]
+def each_derived(job: NewJob, payloads: Sequence[str]) -> list[Derived] | None:
+    return None if job.is_derived else [derived(job, payload_from_row(payload)) for payload in payloads]
 
 
 def checked_queue_limit(queue: object, limit: object) -> tuple[Limit, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 
@@ -15,6 +15,7 @@ from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
 from rowcall.domain.config import Config
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, moment_ms, unknown_option
+from rowcall.domain.fairness import Weight, checked_argument, checked_weight
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.push import PushOptions, checked_target
@@ -56,6 +57,8 @@ class TaskOptions(Common, total=False):
     isolation: Literal["thread", "process"]
     memory_limit: int | str
     middleware: Iterable[AnyMiddleware]
+    fair_by: str
+    weight: Mapping[object, int] | Callable[..., int]
 
 
 class BatchOptions(TaskOptions, total=False):
@@ -121,6 +124,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limits: tuple[Limit, ...] | None = None
     middleware: tuple[AnyMiddleware, ...] = ()
     target: str | None = None
+    fair_by: str | None = None
+    weight: Weight | None = None
+    ordered_by: str | None = None
+    on_failure: str | None = None
 
 
 class _Option(NamedTuple):
@@ -161,6 +168,8 @@ _TABLE = (
     _Option("on_blocker_failure", "both", checks.one_of("fail", "run", "wait")),
     _Option("limit", "both", lambda option, value: checked_limits(value), "limits"),
     _Option("target", "both", checked_target),
+    _Option("fair_by", "task", checked_argument),
+    _Option("weight", "task", checked_weight),
 )
 TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}
 ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "task"}
@@ -195,6 +204,8 @@ def _check_task(fields: Mapping[str, object]) -> None:
         raise InvalidOption("memory_limit", "needs isolation='process': a thread shares the memory of its worker")
     if fields.get("target") is not None and (fields.get("batch") is not None or fields.get("isolated")):
         raise InvalidOption("target", "cannot be combined with batch=… or isolation='process': nothing runs here")
+    if fields.get("weight") is not None and fields.get("fair_by") is None:
+        raise InvalidOption("weight", "needs fair_by=…, the argument whose values have weights")
 
 
 def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:

@@ -134,7 +134,7 @@ _parts = msgspec.json.Decoder(list[object])
 _sorting = msgspec.json.Encoder(order="sorted")
 
 
-def key_of(name: str, value: object = _NO_VALUE) -> str:
+def key_of(name: str | None, value: object = _NO_VALUE) -> str:
     """Return the key by which a limit counts: a JSON array, so that two limits never have the same key.
 
     >>> key_of("api"), key_of("stripe", 42), key_of("stripe", "42")

@@ -12,7 +12,7 @@ import msgspec
 
 from rowcall.base.text import code_problem
 from rowcall.base.times import time_of, time_or_none
-from rowcall.declare.limits import with_limits
+from rowcall.declare.limits import with_derived
 from rowcall.declare.policy import policy_of
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_of
@@ -100,7 +100,7 @@ def complete(
 
 
 def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]:
-    job = with_limits(step_job(call, "then"), call.payload)
+    job = with_derived(step_job(call, "then"), call.payload)
     if job.after:
         yield from write(queue, connection, standing_of, [RelatedJob(job=job, payload=call.payload)])
     if queue.tracing is not None:

@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.base.text import one_line
 from rowcall.context import logger
-from rowcall.declare.limits import with_limits
+from rowcall.declare.limits import derived
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
     EditOptions,
@@ -24,6 +24,7 @@ from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.errors import InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
 from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import JobFilter, checked_actor, checked_filter, checked_id, checked_reason
 from rowcall.operations.enqueue import Bound, bind_by_name, with_key
@@ -132,18 +133,20 @@ def edit(
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
         raise InvalidOption("edit", "needs something to change: pass arguments or options")
-    payload = limits = None
+    payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
         call = bind_by_name(queue, found.type, arguments, Options())
         _refuse_other_key(found, call)
-        payload, limits = call.payload, with_limits(call.job, call.payload).limits
+        columns = derived(call.job, payload_from_row(call.payload))
+        payload, limits, shared = call.payload, columns.limits, columns[1:] if call.job.shared_by else None
         payload = yield from blobs.store(queue, found.type, payload)
         names.insert(0, "payload")
     edited = actions.Edited(
         names=tuple(names),
         payload=payload,
         limits=limits,
+        shared=shared,
         retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
         tags=None if given.tags is None else tuple(dict.fromkeys(given.tags)),
         **{name: getattr(given, name) for name in _EDITED_AS_GIVEN},

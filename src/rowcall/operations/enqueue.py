@@ -9,7 +9,8 @@ from typing import TypeVar, Unpack
 import msgspec
 
 from rowcall.base.times import time_of
-from rowcall.declare.limits import host_limits, limited, limits_text, limits_texts, with_limits
+from rowcall.declare.fairness import shared
+from rowcall.declare.limits import derived, each_derived, host_limits, limited, with_derived
 from rowcall.declare.option_checks import key_problem
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, check_push, checked, new_job
 from rowcall.domain.checks import name_problem
@@ -33,7 +34,7 @@ from rowcall.queue import Operation, Queue, Step
 from rowcall.store.flows.enqueue import Committed, RelatedJob, lock_keys, read_committed, write_related
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import Inserted, NewJob
+from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob
 
 Self = TypeVar("Self", bound="Transaction")
 
@@ -128,14 +129,14 @@ def bind_by_name(
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
         job = queue.outcomes.applied(new_job(task, declared.options, given, queue.options))
-        return Bound(limited(job, declared.limits_for(given, queue.limits, push)), payload)
+        job = limited(job, declared.limits_for(given, queue.limits, push))
+        return Bound(shared(job, declared.sharing, queue.fair_queues.get(job.queue)), payload)
     job = queue.outcomes.applied(new_job(task, _UNDECLARED, given, queue.options))
     queue.limits.check(given.limits or ())
     limits = tuple(TaskLimit(limit) for limit in given.limits or ()) + host_limits(given.target, push)
-    return Bound(
-        limited(job, limits if given.limits is not None else limits or None),
-        untyped_to_json(task, {} if arguments is None else arguments),
-    )
+    job = limited(job, limits if given.limits is not None else limits or None)
+    job = shared(job, None, queue.fair_queues.get(job.queue))
+    return Bound(job, untyped_to_json(task, {} if arguments is None else arguments))
 
 
 def bind(queue: Queue, task: object, args: tuple[object, ...], arguments: dict[str, object]) -> Bound:
@@ -175,7 +176,7 @@ def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Ope
     if connection is None and queue.surrounding is not None:
         connection = yield from FindSurrounding()
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-    member = Member(job, payload, queue.now_ms(), None if job.limited_by is None else limits_text(job, shown))
+    member = Member(job, payload, queue.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
     if len(payload) > queue.blobs.inline_length:
         inserted = yield from _enqueue_large(queue, member, connection)
     elif connection is None:
@@ -215,19 +216,19 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     connection = innermost_block(queue.database) if connection is None else connection
     if connection is None and queue.surrounding is not None:
         connection = yield from FindSurrounding()
-    now_ms, limits = queue.now_ms(), limits_texts(job, payloads)
+    now_ms, columns = queue.now_ms(), each_derived(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)
     if connection is None:
         if large:
             yield from EnsureSchema()
             stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
         make_plan = plans.enqueue_many
-        inserted = yield from Write(make_plan, queue.dialect, job, stored, now_ms, referring=large, limits=limits)
+        inserted = yield from Write(make_plan, queue.dialect, job, stored, now_ms, referring=large, derived=columns)
     else:
         target, dialect = yield from open_target(queue, connection)
         if large:
             stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
-        plan = plans.enqueue_many(dialect, job, stored, now_ms, referring=large, limits=limits)
+        plan = plans.enqueue_many(dialect, job, stored, now_ms, referring=large, derived=columns)
         plan = blobs.on_caller_connection(dialect, stored, plan) if large else plan
         inserted = yield from OnCallerConnection(target, plan)
     return _jobs(job, payloads, inserted)
@@ -296,9 +297,9 @@ def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[Relat
 
 
 def with_key(item: RelatedJob) -> RelatedJob:
-    """Return the job with the key and the limits that follow from its arguments."""
-    if item.job.limited_by is not None:
-        item = msgspec.structs.replace(item, job=with_limits(item.job, item.payload))
+    """Return the job with the key and the columns that follow from its arguments."""
+    if not item.job.is_derived:
+        item = msgspec.structs.replace(item, job=with_derived(item.job, item.payload))
     job = item.job
     if job.key_of is None:
         return item

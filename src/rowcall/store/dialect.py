@@ -21,7 +21,7 @@ import msgspec
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success
-from rowcall.store.new_job import Inserted, NewJob
+from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
 R = TypeVar("R")
@@ -133,11 +133,13 @@ class Dialect(Protocol):
         """Make or update the tables, and return the versions before and after. Others that migrate wait."""
 
     # enqueue
-    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
+    def insert(
+        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
+    ) -> Plan[Inserted]:
         """Write one job by one plain INSERT, which may be the first statement of the caller's transaction."""
 
     def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
         """Write one job for each payload, in the order of the payloads, by one INSERT."""
 

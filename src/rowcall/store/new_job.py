@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.domain.fairness import Sharing
 from rowcall.domain.limits import TaskLimit
 from rowcall.store.statement import Parameter
 
@@ -40,6 +41,19 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: str = "return"
 
 
+class Derived(NamedTuple):
+    """The columns of a job that follow from its arguments."""
+
+    limits: str | None = None
+    fair: str | None = None
+    weight: int | None = None
+    ordered: str | None = None
+    order_blocks: int | None = None
+
+
+NOTHING_DERIVED = Derived()
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The values that an enqueue writes for a job, except its payload."""
 
@@ -62,6 +76,12 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     target: str | None = None
     limited_by: tuple[TaskLimit, ...] | None = None
     """Makes `limits` from the payload; None where the claimer does that."""
+    fair: str | None = None
+    weight: int | None = None
+    ordered: str | None = None
+    order_blocks: int | None = None
+    shared_by: Sharing | None = None
+    """Makes the four fields before it from the payload."""
     unique: Unique | None = None
     key_of: KeyOf | None = None
     after: tuple[Awaited, ...] = ()
@@ -69,6 +89,11 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     blocked: bool = False
     chain_id: int | None = None
     chain_index: int | None = None
+
+    @cached_property
+    def is_derived(self) -> bool:
+        """Whether nothing is left to be made from its payload."""
+        return self.limited_by is None and self.shared_by is None
 
     @cached_property
     def is_alone(self) -> bool:
@@ -79,7 +104,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_plain(self) -> bool:
         """Whether it is due at once and has no rare option."""
         special = (self.run_at_ms, self.expires_at_ms, self.expires_in_ms, self.timeout_seconds, self.retry, self.tags)
-        others = (self.trace_context, self.on_end, self.target, self.limits, self.limited_by)
+        others = (self.trace_context, self.on_end, self.target, self.limits, self.limited_by, self.shared_by)
         return self.delay_ms == 0 and all(value is None for value in (*special, *others))
 
 

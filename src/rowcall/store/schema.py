@@ -63,6 +63,8 @@ TABLES = {
   max_attempts limit not null default 5
   lost count not null default 0
   chain_index int
+  weight limit
+  order_blocks int
   status status not null default <scheduled>
   queue name not null default 'default'
   type name not null
@@ -72,6 +74,8 @@ TABLES = {
   key text
   limits text
   target text
+  fair value
+  ordered value
   trace_context text
   on_end json
   progress_message text?
@@ -277,6 +281,14 @@ TABLES = {
   rate int
   per_ms number
 """,
+    # The turn of the last job that was claimed in fair order. `scope` is a task, or empty for all jobs of the queue.
+    "served": """
+  queue key? not null
+  scope key? not null
+  rank bigint? not null
+  turn bigint? not null
+  primary key (queue, scope, rank)
+""",
     "pause": """
   kind text not null constraint <prefix>kind_is_known check (kind = 'queue' or kind = 'task')
   name key not null
@@ -326,6 +338,10 @@ INDEXES = (
     "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
     "create index <prefix>job_error on <job> (status, error_code, type, id) where error_code is not null",
     "create index <prefix>job_key on <job> (type, key, id) where key is not null",
+    "create index <prefix>job_fair on <job> (fair, queue, priority, turn)"
+    " where status = <pending> and fair is not null",
+    "create index <prefix>job_turn on <job> (queue, type, priority, turn)"
+    " where status = <pending> and fair is not null",
     "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
     "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
     "create index <prefix>attempt_job on <attempt> (job_id, id)",
@@ -402,6 +418,34 @@ READY_ROW = (
     "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
     " <greatest:{0}.run_at, {0}.created_at>, {0}.attempt"
 )
+
+# The turn of a job that becomes ready: one after the last waiting job of the same value, but not before the next turn
+# of the others. `{0}` is where the tables are. Where no others wait, the turn is the id, as
+# that of other jobs.
+HIGHEST_TURN = 2**60
+_OF_VALUE = """{0}<job> as other <indexed:job_fair> where other.status = <pending> and other.fair = new.fair
+        and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
+        and other.turn"""
+FAIR_TURN = f"""
+    select case when value_turn is null or value_turn < base then base
+                when coalesce(new.weight, 1) > (select count(*) from {_OF_VALUE} = value_turn)
+                then value_turn else value_turn + 1 end
+    from (
+      select (select other.turn from {_OF_VALUE} < {HIGHEST_TURN} order by other.turn desc limit 1) as value_turn,
+        case when new.fair like '[null,%' then last + 1 else coalesce(
+          (select other.turn from {{0}}<job> as other <indexed:job_turn>
+           where other.status = <pending> and other.fair is not null and other.queue = new.queue
+             and other.type = new.type and other.priority = new.priority and other.id <> new.id
+             and other.turn > last and other.turn < {HIGHEST_TURN} order by other.turn limit 1),
+          <greatest:last + 1, new.id>) end as base
+      from (
+        select coalesce(
+          (select turn from {{0}}<served> where queue = new.queue and rank = ~new.priority
+             and scope = case when new.fair like '[null,%' then '' else new.type end), 0) as last limit 1) as clock
+      limit 1) as found"""
+TURN_IS_OVER = """new.fair is not null and new.status = <pending> and new.held is null
+    and (old.status <> <pending> and old.status <> <running> or new.priority <> old.priority or new.queue <> old.queue
+         or new.type <> old.type or old.fair is null or new.fair <> old.fair)"""
 
 _ATTEMPTS = f"""
 create view <prefix>attempts as

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from rowcall.context import NO_LIFESPAN
-from rowcall.declare.limits import with_limits
+from rowcall.declare.limits import with_derived
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
@@ -61,10 +61,10 @@ class Completion:
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """Return the next step of a chain, as it will be written."""
         bound = bind(self.queue, task, arguments, options)
-        job = with_limits(step_job(bound), bound.payload)
+        job = with_derived(step_job(bound), bound.payload)
         if self.queue.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
-        then = Then(with_limits(job, bound.payload), self.blobs.stored(job.type, bound.payload))
+        then = Then(with_derived(job, bound.payload), self.blobs.stored(job.type, bound.payload))
         return then.after(ready.id, ready.chain_id, ready.chain_index)
 
     def blockers(self, ready: Ready) -> list[object]:

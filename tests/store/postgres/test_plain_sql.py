@@ -90,6 +90,10 @@ COLUMNS = {
     "result": "jsonb",
     "turn": "bigint",
     "limits": "text",
+    "fair": "text",
+    "ordered": "text",
+    "weight": "integer",
+    "order_blocks": "integer",
     "cancel_lease": "bigint",
     "held_until": "timestamptz",
 }

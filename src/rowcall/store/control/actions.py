@@ -205,6 +205,8 @@ class Edited(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     payload: str | None = None
     limits: str | None = None
+    shared: tuple[str | int | None, ...] | None = None
+    """The values of the four columns from `fair` on."""
     queue: str | None = None
     priority: int | None = None
     max_attempts: int | None = None
@@ -244,6 +246,8 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         edited.expires_at_ms,
         edited.expires_in_ms,
     )
+    if edited.shared is not None:
+        yield from dialect.ask(queries.SHARE, job_id, *edited.shared)
     yield from refer_to(dialect, [edited.payload], [job_id])
     if edited.run_at_ms is not None or edited.delay_ms is not None:
         yield from dialect.ask(queries.RESCHEDULE, now_ms, [job_id], edited.run_at_ms, edited.delay_ms or 0)

@@ -182,6 +182,10 @@ EDIT = Query(
     notifies=always_notify,
     text=_EDIT,
 )
+_SHARE = """
+    update <job> set fair = <text:2>, weight = <int:3>, ordered = <text:4>, order_blocks = <int:5>
+    where id = <bigint:1>"""
+SHARE = Query("share", (Int, Text, Int, Text, Int), text=_SHARE)
 LIMITS_OF = Query("limits_of", (Int,), limits_from_row, text="select limits from <job> where id = <bigint:1>")
 DROP_TAGS = Query("drop_tags", (Int,), text="delete from <job_tag> where job_id = <bigint:1>")
 _ADD_TAGS = """

@@ -331,7 +331,8 @@ def _refuse_duplicates(task: str, by_key: dict[str, list[int]], held: dict[str, 
 def _replacement(job_id: int, item: RelatedJob) -> Replacement:
     job = item.job
     times = (job.run_at_ms, job.delay_ms, job.expires_at_ms, job.expires_in_ms)
-    return Replacement(job_id, item.payload, *times, job.limits, job.target)
+    shared = job.fair, job.weight, job.ordered, job.order_blocks
+    return Replacement(job_id, item.payload, *times, job.limits, job.target, *shared)
 
 
 def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:

@@ -121,6 +121,10 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     expires_in_ms: int | None
     limits: str | None
     target: str | None
+    fair: str | None = None
+    weight: int | None = None
+    ordered: str | None = None
+    order_blocks: int | None = None
 
 
 class BlockerResult(NamedTuple):
@@ -141,7 +145,7 @@ class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 _OPTIONS = (
     "type queue priority max_attempts run_at_ms delay_ms timeout_seconds retry tags expires_at_ms expires_in_ms"
-    " trace_context on_end key limits target blocked chain_id chain_index"
+    " trace_context on_end key limits target fair weight ordered order_blocks blocked chain_id chain_index"
 )
 INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""

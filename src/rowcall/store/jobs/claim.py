@@ -16,6 +16,7 @@ from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.turns import serve
 from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
@@ -182,7 +183,10 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
     while queues:
         queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
     claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
-    retried = {job.id: job for job in (*claim.started, *claim.buffered, *claim.joining) if job.attempt > 1}
+    special = [job for job in (*claim.started, *claim.buffered, *claim.joining) if not job.is_plain]
+    if fair := [job for job in special if job.fair is not None]:
+        yield from serve(dialect, fair)
+    retried = {job.id: job for job in special if job.attempt > 1}
     if retried:
         for job_id, code, detail in (yield from dialect.ask(queries.ERRORS_OF, list(retried))):
             job = retried[cast("int", job_id)]
@@ -221,7 +225,8 @@ def _claim_shares(
                 plenty.append(queue)
             if not dialect.one_writer:
                 last = {job.type: job for job in found}
-                claim.places.update({(queue, task): job.order() for task, job in last.items()})
+                # fair turns may come before the last one that was claimed
+                claim.places.update({(queue, task): job.order() for task, job in last.items() if job.fair is None})
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:

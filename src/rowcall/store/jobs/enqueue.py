@@ -8,7 +8,7 @@ import msgspec
 
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
-from rowcall.store.new_job import Inserted, NewJob
+from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
 from rowcall.store.statement import Plan
 
 
@@ -18,11 +18,11 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     job: NewJob
     payload: str
     now_ms: int | None
-    limits: str | None = None
+    derived: Derived = NOTHING_DERIVED
 
 
 def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
-    return dialect.insert(member.job, member.payload, member.now_ms, member.limits)
+    return dialect.insert(member.job, member.payload, member.now_ms, member.derived)
 
 
 def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
@@ -35,8 +35,8 @@ def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
 def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
     """Write members that differ only in their payloads."""
     first = members[0]
-    limits = None if first.job.limited_by is None else [member.limits for member in members]
-    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, limits))
+    derived = None if first.job.is_derived else [member.derived for member in members]
+    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, derived))
 
 
 def enqueue_many(
@@ -46,12 +46,12 @@ def enqueue_many(
     now_ms: int | None,
     *,
     referring: bool = False,
-    limits: Sequence[str | None] | None = None,
+    derived: Sequence[Derived] | None = None,
 ) -> Plan[list[Inserted]]:
     """Write all jobs or none, with ids in the order given; `referring` if some payloads refer to blobs."""
     if not payloads:
         return []
-    inserted = yield from dialect.insert_many(job, payloads, now_ms, limits)
+    inserted = yield from dialect.insert_many(job, payloads, now_ms, derived)
     if referring:
         yield from refer_to(dialect, payloads, [row.id for row in inserted])
     return inserted

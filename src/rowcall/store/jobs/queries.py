@@ -80,6 +80,8 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     target: str | None = None
     turn: int | None = None
     """Orders the jobs of one queue and priority; the id, if there is none."""
+    fair: str | None = None
+    ordered: str | None = None
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
     error_code: str | None = None
@@ -367,12 +369,12 @@ def any_listener(rows: list[Row]) -> bool:
     return bool(rows[0][-1])
 
 
-# enqueue. Parameters: the fields of a new job (`fields_of`), then its limits
+# enqueue. Parameters: the fields of a new job (`fields_of`), then what is derived from its arguments
 _NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text, Text)
-INSERT = Query("insert", (*_NEW_JOB, Text), notifies=any_listener)
+INSERT = Query("insert", (*_NEW_JOB, Text, Text, Int, Text, Int), notifies=any_listener)
 # type, queue, payload, priority, attempts: a job that is due at once and has no other option
 INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)
-# payloads as a JSON array; where the last parameter is 1, an array of pairs of payload and limits
+# payloads as a JSON array; where the last parameter is 1, an array of arrays: the payload, and what is derived from it
 INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), notifies=any_listener)
 INSERT_MANY_RETURNING = Query("insert_many_returning", (*_NEW_JOB, Int), inserted_from_row, only=_FILE)
 LAST_INSERTED = Query("last_inserted", (), inserted_from_row, only=_FILE)
@@ -410,6 +412,9 @@ READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
 LOCK_FREE = Query("lock_free", (Ids,), number_from_row, only=_SERVER)
 MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
+# the turns of the last claimed jobs in fair order: queue, scope, rank and turn. Rows that another claim has locked keep
+# their turns.
+SERVE = Query("serve", (Json,))
 # errors of earlier attempts, the last one of each job last
 _ERRORS_OF = """
     select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null

@@ -19,7 +19,7 @@ from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
-from rowcall.store.new_job import Inserted, NewJob, fields_of
+from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import blobs, control, counts, flows, jobs, limits, results, schema
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
@@ -107,24 +107,26 @@ class PostgresDialect:
 
     # enqueue
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
+    def insert(
+        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
+    ) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             found = yield self._catalogue.statement(
                 queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
             job_id, created_at_ms = map(int, found[0][:2])  # type: ignore[arg-type]  # a caller's codec may return text
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
-        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), limits)
+        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), *derived)
         return inserted_from_row(found[0][:5])
 
     def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
         given = payloads
-        if limits is not None:
-            given = [f"[{payload},{as_json(text)}]" for payload, text in zip(payloads, limits, strict=True)]
+        if derived is not None:
+            given = [f"[{one},{as_json(row)[1:]}" for one, row in zip(payloads, derived, strict=True)]
         document = f"[{','.join(given)}]"
-        values = (now_ms, *fields_of(job, document), int(limits is not None))
+        values = (now_ms, *fields_of(job, document), int(derived is not None))
         rows = yield self._catalogue.statement(queries.INSERT_MANY, *values)
         ids, status, run_at, created_at, expires_at, _ = cast("tuple[str, str, int, int, int | None, bool]", rows[0])
         return [Inserted(int(job_id), status, run_at, created_at, expires_at) for job_id in ids.split(",")]

@@ -67,15 +67,16 @@ isolation = "select current_setting('transaction_isolation')"
 insert_each = f"""
     with inserted as (
       insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
-                         tags, expires_at, trace_context, on_end, key, limits, target, chain_id, chain_index)
+                         tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
+                         order_blocks, chain_id, chain_index)
       select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
              case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
                   else <to:enqueue> end,
              {_new.priority}::int, {_new.max_attempts}::int, {_RUN_AT}, moment.now, {_new.timeout_seconds}::float8,
              {_new.retry}, {_new.tags}::jsonb,
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context},
-             {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.chain_id}::bigint,
-             {_new.chain_index}::int
+             {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.fair}, {_new.weight}::int,
+             {_new.ordered}, {_new.order_blocks}::int, {_new.chain_id}::bigint, {_new.chain_index}::int
       from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
@@ -127,7 +128,8 @@ end_blocked = f"""
 # a turn is a number between the ids of earlier and of later jobs
 unblock = f"""
     update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
-      run_at = greatest(job.run_at, moment.now), turn = (select nextval(pg_get_serial_sequence('<job>', 'id')))
+      run_at = greatest(job.run_at, moment.now), turn = case when job.fair is null
+        then (select nextval(pg_get_serial_sequence('<job>', 'id'))) end
     from {_MOMENT}
     where job.id <in_ids:2> and job.{_BLOCKED}
       and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
@@ -224,6 +226,8 @@ replace_waiting = f"""
     with {_GIVEN}
     update <job> as job set payload = {_other.payload}::jsonb, run_at = {_NEW_RUN_AT}, limits = {_other.limits},
       target = {_other.target},
+      fair = {_other.fair}, weight = ({_other.weight})::int, ordered = {_other.ordered},
+      order_blocks = ({_other.order_blocks})::int,
       expires_at = coalesce({time_of(_other.expires_at_ms)}, {_after(_other.expires_in_ms)}),
       held = null, held_until = null,
       status = case when job.status = <blocked> then job.status

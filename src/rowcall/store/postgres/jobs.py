@@ -22,7 +22,7 @@ _READY_COLUMNS = ", ".join(
         "job.id, job.type, job.queue, job.payload::text, job.max_attempts, job.priority, <ms:job.run_at>",
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, {_NEXT_ATTEMPT}",
         "<next:job.lease>, job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>",
-        "job.limits, job.target, job.turn",
+        "job.limits, job.target, job.turn, job.fair, job.ordered",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
@@ -52,7 +52,7 @@ _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _INSERTED_COLUMNS = (
     "type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry, tags, expires_at,"
-    " trace_context, on_end, target, limits"
+    " trace_context, on_end, target, limits, fair, weight, ordered, order_blocks"
 )
 _GIVEN = f"""
   (select now, coalesce({time_of("$7")}, now + $8::bigint * interval '1 millisecond') as run_at,
@@ -121,7 +121,8 @@ identity = """
 insert = f"""
     insert into <job> ({_INSERTED_COLUMNS})
     select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text, $17::text
+           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text, $17::text,
+           $18::text, $19::int, $20::text, $21::int
     from {_GIVEN}
     returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
 
@@ -134,7 +135,10 @@ insert_many = f"""
       insert into <job> ({_INSERTED_COLUMNS})
       select $2::text, $3::text, case when $17::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,
              $6::int, given.run_at, given.now, $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text,
-             $15::text::jsonb, $16::text, case when $17::int = 1 then one.given ->> 1 end
+             $15::text::jsonb, $16::text,
+             case when $17::int = 1 then one.given ->> 1 end, case when $17::int = 1 then one.given ->> 2 end,
+             case when $17::int = 1 then (one.given ->> 3)::int end, case when $17::int = 1 then one.given ->> 4 end,
+             case when $17::int = 1 then (one.given ->> 5)::int end
       from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (given, position)
       returning id, {_INSERTED})
     select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
@@ -242,6 +246,22 @@ mark_progress = f"""
       heartbeat_at = moment.now
     from (select <now> as now) as moment
     where {_FREE} and job.lease = ({field(0)})::bigint"""
+
+_SERVED = """
+      select given.one ->> 0 as queue, given.one ->> 1 as scope, (given.one ->> 2)::bigint as rank,
+             (given.one ->> 3)::bigint as turn
+      from jsonb_array_elements($1::text::jsonb) as given (one)"""
+serve = f"""
+    with given as materialized ({_SERVED}), mine as materialized (
+      select served.queue, served.scope, served.rank, given.turn from given join <served> as served
+        using (queue, scope, rank) where served.turn < given.turn for update of served skip locked
+    ), later as (
+      update <served> as served set turn = greatest(served.turn, mine.turn) from mine
+      where served.queue = mine.queue and served.scope = mine.scope and served.rank = mine.rank)
+    insert into <served> (queue, scope, rank, turn) select queue, scope, rank, turn from given
+    where not exists (select from <served> as served where served.queue = given.queue and served.scope = given.scope
+                      and served.rank = given.rank)
+    on conflict (queue, scope, rank) do nothing"""
 
 # jobs that a worker refused
 mismatched = f"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store import schema
@@ -11,6 +12,7 @@ from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOS
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
     CLAIMED,
+    FAIR_TURN,
     INDEXES,
     IS_CLAIMED,
     LEAVE_CLAIM,
@@ -18,6 +20,7 @@ from rowcall.store.schema import (
     READY_COLUMNS,
     READY_KEY,
     READY_ROW,
+    TURN_IS_OVER,
     VIEWS,
     Migration,
     create_table,
@@ -53,6 +56,7 @@ _DOMAINS = {
     "moment": ("timestamptz", "is_a_time", "value >= '0001-01-01 00:00+00' and value < '10000-01-01 00:00+00'"),
     "number": ("bigint", "is_a_small_number", f"value between -{MOST_SUMMED} and {MOST_SUMMED}"),
     "seconds": ("double precision", "is_a_duration", "value between 1e-6 and 1e10"),
+    "value": ('text collate "C"', "is_a_short_text", f"octet_length(value) between 1 and {LONGEST_KEY}"),
     "tags": ("jsonb", "is_a_json_array", "jsonb_typeof(value) = 'array'"),
 }
 
@@ -100,7 +104,7 @@ _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new v
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
     **dict.fromkeys(("ready", "tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"),
-    **dict.fromkeys(("total", "setting", "opening", "schedule"), _HALF_FULL),
+    **dict.fromkeys(("total", "setting", "opening", "schedule", "served"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter", "claim"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
     " autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02,"
@@ -221,6 +225,9 @@ begin
   else
     insert into <schema>.<ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
   end if;
+  if tg_op = 'UPDATE' and {TURN_IS_OVER} then
+    update <schema>.<job> set turn = ({FAIR_TURN.format("<schema>.")}) where id = new.id;
+  end if;
   if tg_op = 'DELETE' and exists (select from <schema>.<claim> where old.id between first_id and last_id) then
     {LEAVE_CLAIM.format("<schema>.")}
   end if;
@@ -232,7 +239,7 @@ $body$
 _READY_TRIGGERS = (
     """
 create trigger <prefix>job_ready_changed
-after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job> for each row
+after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job> for each row
 when (new.status <> <running> and new.lease <> old.lease + 2 and (old.status = <pending> and old.held is null
                                    or new.status = <pending> and new.held is null))
 execute function <prefix>keep_ready()
@@ -288,6 +295,22 @@ when (new.on_end is not null and new.status in {literals(FINISHED)} and old.stat
 execute function <prefix>follow_end()
 """
 
+_FAIR_FUNCTION = f"""
+create function <prefix>take_fair_turn() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  new.turn := ({FAIR_TURN.format("<schema>.")});
+  return new;
+end
+$body$
+"""
+
+_FAIR_TRIGGER = """
+create trigger <prefix>job_fair_turn before insert on <job> for each row
+when (new.fair is not null and new.status = <pending> and new.held is null)
+execute function <prefix>take_fair_turn()
+"""
+
 _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -329,6 +352,7 @@ begin
   delete from <schema>.<step>;
   delete from <schema>.<signal>;
   delete from <schema>.<ready>;
+  delete from <schema>.<served>;
   delete from <schema>.<claim>;
   return null;
 end
@@ -352,6 +376,7 @@ MIGRATIONS = (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *(*INDEXES, *_MORE_INDEXES),
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
+            *(_FAIR_FUNCTION, _FAIR_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
             *(_ENDED_FUNCTION, _ENDED_TRIGGER, _CLAIMED, *VIEWS),

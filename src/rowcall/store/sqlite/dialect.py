@@ -21,7 +21,7 @@ from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
-from rowcall.store.new_job import Inserted, NewJob, fields_of
+from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.sqlite import control, counts, flows, jobs, limits, results, schema
 from rowcall.store.sqlite.pages import SqlitePages
@@ -99,25 +99,27 @@ class SqliteDialect:
 
     # enqueue
 
-    def insert(self, job: NewJob, payload: str, now_ms: int | None, limits: str | None = None) -> Plan[Inserted]:
+    def insert(
+        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
+    ) -> Plan[Inserted]:
         if now_ms is None and job.is_plain:
             found = yield self._catalogue.statement(
                 queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
             )
             job_id, created_at_ms = found[0]
             return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), limits)
+        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), *derived)
         return inserted_from_row(found[0])
 
     def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, limits: Sequence[str | None] | None = None
+        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
-        given = payloads if limits is None else list(zip(payloads, limits, strict=True))
-        values = (now_ms, *fields_of(job, as_json(given)), int(limits is not None))
+        given = payloads if derived is None else [(one, *row) for one, row in zip(payloads, derived, strict=True)]
+        values = (now_ms, *fields_of(job, as_json(given)), int(derived is not None))
         if self._for_caller:  # several threads may use it, or each statement may be committed by itself
             made = yield from self.ask(queries.INSERT_MANY_RETURNING, *values)
             return sorted(made, key=attrgetter("id"))
-        is_bulk = len(payloads) >= LEAST_BULK
+        is_bulk = len(payloads) >= LEAST_BULK and (derived is None or derived[0].fair is None)
         if is_bulk:
             yield from self.ask(queries.BEGIN_BULK)
         yield from self.ask(queries.INSERT_MANY, *values)

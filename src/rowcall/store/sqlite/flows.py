@@ -18,12 +18,13 @@ defer_no_more = "pragma defer_foreign_keys = off"
 read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
-                       tags, expires_at, trace_context, on_end, key, limits, target, chain_id, chain_index)
+                       tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
+                       order_blocks, chain_id, chain_index)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
-           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, chain_id,
-           chain_index
+           coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, fair, weight,
+           ordered, order_blocks, chain_id, chain_index
     from {given(INSERTED_FIELDS, "$2")}
     returning id, status, run_at, created_at, expires_at"""
 mark_chains = f"""
@@ -58,7 +59,8 @@ end_blocked = f"""
     returning <job>.id, queue, type, attempt"""
 unblock = """
     update <job> set status = case when run_at > <now> then <to:defer> else <to:unblock> end,
-      run_at = max(run_at, <now>), turn = (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase)
+      run_at = max(run_at, <now>), turn = case when fair is null
+        then (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase) end
     where id <in_ids:2> and +status = <blocked>
       and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
     returning id"""
@@ -113,7 +115,8 @@ key_holders = """
                        and ($4 = 'any' or held.status in <waiting> or ($4 = 'active' and held.status = <running>))
                        and ($5 is null or held.created_at > <now> - $5)))"""
 replace_waiting = f"""
-    update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits,
+    update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits, fair = given.fair,
+      weight = given.weight, ordered = given.ordered, order_blocks = given.order_blocks,
       target = given.target,
       expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, held_until = null,
       status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>

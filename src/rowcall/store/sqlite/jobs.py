@@ -13,7 +13,7 @@ _PLAIN_COLUMNS = (
 )
 _READY_COLUMNS = (
     f"{_PLAIN_COLUMNS}, json('false'), <next:job.attempt>, <next:job.lease>, job.lost, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.limits, job.target, job.turn"
+    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered"
 )
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
@@ -59,9 +59,11 @@ def ready_jobs(types: int) -> str:
 
 insert = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits)
+                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits, fair, weight, ordered,
+                       order_blocks)
     values ($2, $3, $4, case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16, $17)
+            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16, $17, $18, $19,
+            $20, $21)
     returning id, status, run_at, created_at, expires_at"""
 # what most jobs are: due at once, with nothing special
 insert_plain = """
@@ -70,11 +72,16 @@ insert_plain = """
     returning id, created_at"""
 insert_many = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits)
+                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits, fair, weight, ordered,
+                       order_blocks)
     select $2, $3, case when $17 then json_extract(value, '$[0]') else value end,
            case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16,
-           case when $17 then json_extract(value, '$[1]') end
+           case when $17 then json_extract(value, '$[1]') end,
+           case when $17 then json_extract(value, '$[2]') end,
+           case when $17 then json_extract(value, '$[3]') end,
+           case when $17 then json_extract(value, '$[4]') end,
+           case when $17 then json_extract(value, '$[5]') end
     from json_each($4)"""
 # see the trigger that looks for this row
 begin_bulk = """
@@ -130,6 +137,11 @@ mark_claimed_alike = """
       finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
       error_code = null, error_detail = null, traceback = null
     where id in (select value from json_each($3))"""
+
+serve = f"""
+    insert into <served> (queue, scope, rank, turn)
+    select queue, scope, rank, turn from {given(("queue", "scope", "rank", "turn"), "$1")} where true
+    on conflict (queue, scope, rank) do update set turn = max(turn, excluded.turn)"""
 
 mismatched = f"""
     select <now>, (

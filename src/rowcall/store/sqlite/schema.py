@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import Status
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
     CLAIMED,
+    FAIR_TURN,
     INDEXES,
     IS_CLAIMED,
     LEAVE_CLAIM,
@@ -16,6 +18,7 @@ from rowcall.store.schema import (
     READY_KEY,
     READY_ROW,
     TABLES,
+    TURN_IS_OVER,
     VIEWS,
     Migration,
     create_table,
@@ -60,6 +63,7 @@ _KINDS = {
         "is_text_without_nul",
         "typeof({0}) = 'text' and length({0}) between 1 and 200 and instr({0}, char(0)) = 0",
     ),
+    "value": ("text", "is_a_short_text", f"typeof({{0}}) = 'text' and length({{0}}) between 1 and {LONGEST_KEY}"),
     # rows are found by it, and bytes that are not UTF-8 are read as U+FFFD, and never found again
     "spelled": ("text", "is_utf_8", "typeof({0}) = 'text' and {0} not glob '*[\ufffd]*'"),
     "real": ("real", "", ""),
@@ -144,6 +148,8 @@ when {_IS_READY_NOW} or new.tags is not null or {_NEW_IS_FINISHED} or new.id > {
   update <job> set finished_at = created_at
   where id = new.id and finished_at is null and {_NEW_IS_FINISHED};
   {_count("new", 1, _NEW_IS_FINISHED)}
+  update <job> set turn = ({FAIR_TURN.format("")})
+  where id = new.id and new.fair is not null and {_IS_READY_NOW};
 end
 """
 
@@ -164,13 +170,17 @@ end
 _READY_TRIGGERS = (
     f"""
 create trigger <prefix>job_ready_changed
-after update of id, status, held, queue, type, priority, turn, run_at, created_at, attempt on <job>
+after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job>
 when new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
   update or replace <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
   where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
   delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
   insert or replace into <ready> {READY_COLUMNS}
   select {READY_ROW.format("new")} where {_NEW_IS_READY} and not ({_OLD_IS_READY});
+  -- a trigger does not fire itself
+  update <job> set turn = ({FAIR_TURN.format("")}) where id = new.id and {TURN_IS_OVER};
+  update <ready> set turn = (select turn from <job> where id = new.id)
+  where {READY_KEY.format("new")} and id = new.id and {TURN_IS_OVER};
 end
 """,
     f"""

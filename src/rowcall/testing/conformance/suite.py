@@ -37,6 +37,7 @@ from rowcall.testing.conformance.cases.events import TestEvents  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
 from rowcall.testing.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from rowcall.testing.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
+from rowcall.testing.conformance.cases.fairness import TestFairness, TestUnfairInput  # noqa: E402
 from rowcall.testing.conformance.cases.fence import TestFence  # noqa: E402
 from rowcall.testing.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
@@ -132,6 +133,7 @@ __all__ = [
     "TestExpiry",
     "TestFailingBlockers",
     "TestFailures",
+    "TestFairness",
     "TestFence",
     "TestFixedChains",
     "TestFlowProcesses",
@@ -192,6 +194,7 @@ __all__ = [
     "TestTransaction",
     "TestTransactionCrash",
     "TestTurns",
+    "TestUnfairInput",
     "TestUnknownTasks",
     "TestWhy",
     "clock",

@@ -10,6 +10,7 @@ from queue import SimpleQueue
 from rowcall.base.clock import SystemClock
 from rowcall.context import NO_LIFESPAN, Context
 from rowcall.declare.declaration import Declaration
+from rowcall.declare.limits import with_derived
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
@@ -104,7 +105,7 @@ class ChildAttempt:
             asked = Asked("continue_with", task=task, payload=untyped_to_json(task, options))
         else:
             bound = _bound(task, arguments, options)
-            asked = Asked("continue_with", job=step_job(bound), payload=bound.payload)
+            asked = Asked("continue_with", job=with_derived(step_job(bound), bound.payload), payload=bound.payload)
         self._then = self._ask(asked).then
 
     def blockers(self) -> list[object]:

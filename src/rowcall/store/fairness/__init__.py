@@ -1,0 +1,1 @@
+"""Fairness and order between the values of an argument."""
