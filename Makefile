@@ -29,7 +29,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs screenshots clean
+.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -87,8 +87,12 @@ format: $(INSTALLED_TEST) ## Format the code and fix what can be fixed
 bench: $(INSTALLED_BENCH) ## Measure, and print the figures
 	$(PYTHON) -m benchmarks $(ARGS)
 
-docs: $(INSTALLED) ## Draw the state diagram from the table of transitions
+docs: $(INSTALLED_TEST) ## Draw the state diagram, and build the site of the documentation into build/site
 	$(PYTHON) docs/draw_states.py
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --strict
+
+terminal: $(INSTALLED) ## Draw what demo and top print into docs/terminal again
+	$(PYTHON) docs/draw_terminal.py
 
 screenshots: $(INSTALLED) ## Take the screenshots of the dashboard again (needs Chromium)
 	$(PYTHON) docs/take_screenshots.py

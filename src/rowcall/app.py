@@ -188,10 +188,10 @@ class Rowcall:
     ) -> None:
         """Set the URL and options later, once, before the first use: for application factories.
 
-        jobs = Rowcall()
+            jobs = Rowcall()
 
-        def create_app(settings):
-            jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
+            def create_app(settings):
+                jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
         """
         exchanged = self._queue.is_exchanged  # in a test that uses another database: app factories run there, too
         if self._queue.is_open and not exchanged:
@@ -295,10 +295,10 @@ class Rowcall:
     def lifespan(self, function: L, /) -> L:
         """Declare what each worker opens before its first job, and closes after its last one.
 
-        @jobs.lifespan
-        async def resources() -> AsyncIterator[Resources]:
-            async with httpx.AsyncClient() as client:
-                yield Resources(client)
+            @jobs.lifespan
+            async def resources() -> AsyncIterator[Resources]:
+                async with httpx.AsyncClient() as client:
+                    yield Resources(client)
 
         Handlers find what it yields in `ctx.resources`. The function is an async or sync generator that yields once,
         or returns a context manager. If it fails, the worker ends with `LifespanFailed`, and claims no job.
@@ -309,13 +309,13 @@ class Rowcall:
     def middleware(self, function: M, /) -> M:
         """Wrap every attempt of every task, in the thread or on the event loop of its handler.
 
-        @jobs.middleware
-        def timed(ctx: Context, call_next: Callable[[], object]) -> object:
-            started = time.monotonic()
-            try:
-                return call_next()
-            finally:
-                ctx.log.info("took %.1f s", time.monotonic() - started)
+            @jobs.middleware
+            def timed(ctx: Context, call_next: Callable[[], object]) -> object:
+                started = time.monotonic()
+                try:
+                    return call_next()
+                finally:
+                    ctx.log.info("took %.1f s", time.monotonic() - started)
 
         What it returns is the result of the attempt; it may raise `Retry`, `Snooze`, `Fail` and `Cancel`. The first one
         that is registered is the outermost. Async tasks need an async function: `Middleware(sync, asynchronous)` of
@@ -354,11 +354,11 @@ class Rowcall:
     def error_code(self, kind: type[BaseException], code: str | None = None, /) -> object:
         """Declare the code of your own errors: a text, or a function that returns one.
 
-        jobs.error_code(Declined, "PAYMENT:DECLINED")
+            jobs.error_code(Declined, "PAYMENT:DECLINED")
 
-        @jobs.error_code(UpstreamError)
-        def upstream_code(error: UpstreamError) -> str:
-            return f"UPSTREAM:{error.kind}"
+            @jobs.error_code(UpstreamError)
+            def upstream_code(error: UpstreamError) -> str:
+                return f"UPSTREAM:{error.kind}"
         """
 
         def declare(code: str | CodeFunction) -> object:
@@ -382,9 +382,9 @@ class Rowcall:
     ) -> Callable[[T], T]:
         """Declare, above `@jobs.task`, when a task is enqueued by itself. Workers write the schedule when they start.
 
-        @jobs.schedule("0 9 * * *", tz="America/New_York", catch_up="one")
-        @jobs.task
-        def daily_digest() -> None: ...
+            @jobs.schedule("0 9 * * *", tz="America/New_York", catch_up="one")
+            @jobs.task
+            def daily_digest() -> None: ...
 
         `every` is an interval, instead of a cron line. `catch_up` says what happens to times that passed while no
         worker ran: "skip" leaves them out, "one" enqueues one job for all of them, "all" enqueues one job for each.
@@ -728,9 +728,9 @@ class Rowcall:
     ) -> AsyncEvents:
         """`events`, for async code.
 
-        async with jobs.aevents(task="send_email") as events:
-            async for event in events:
-                print(event.event, event.job_id)
+            async with jobs.aevents(task="send_email") as events:
+                async for event in events:
+                    print(event.event, event.job_id)
         """
         return AsyncEvents(events.stream(self._queue, queue, task, id, kind))
 
@@ -1537,7 +1537,7 @@ class Rowcall:
     def wsgi(self, **options: Unpack[HttpOptions]) -> WsgiApp:
         """Return the dashboard as a WSGI app, for Flask and Django. The options are those of `asgi`.
 
-        app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/jobs": jobs.wsgi(token=os.environ["JOBS_TOKEN"])})
+            app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/jobs": jobs.wsgi(token=os.environ["JOBS_TOKEN"])})
         """
         from rowcall.http.wsgi import wsgi_app
 

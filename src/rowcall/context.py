@@ -70,11 +70,11 @@ NO_LIFESPAN = object()
 class Context(Generic[Resources]):
     """Passed to a handler whose first parameter is annotated `Context`; also returned by `rowcall.current()`.
 
-    @jobs.task
-    def resize(ctx: Context, path: Path) -> None:
-        for part in parts(path):
-            if ctx.cancelled:
-                return
+        @jobs.task
+        def resize(ctx: Context, path: Path) -> None:
+            for part in parts(path):
+                if ctx.cancelled:
+                    return
 
     `Context[Resources]` says what `ctx.resources` is.
     """

@@ -223,7 +223,9 @@ def test_links_exist(page: Path) -> None:
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
     linked = {(README.parent / link.partition("#")[0]).resolve() for link in links(README)}
-    assert [page.name for page in PAGES if page != README and page.resolve() not in linked] == []
+    first_of_the_site = README.parent / "docs" / "index.md"  # the README in short
+    others = [page for page in PAGES if page not in (README, first_of_the_site)]
+    assert [page.name for page in others if page.resolve() not in linked] == []
 
 
 def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:

@@ -16,12 +16,12 @@ R = TypeVar("R")
 def around(manager: Callable[[Context[R]], AbstractContextManager[object]], /) -> Middleware:
     """Return a middleware for sync and async tasks that runs each attempt inside a sync context manager.
 
-    @jobs.middleware
-    @around
-    @contextmanager
-    def in_english(ctx: Context) -> Iterator[None]:
-        with translation.override("en"):
-            yield
+        @jobs.middleware
+        @around
+        @contextmanager
+        def in_english(ctx: Context) -> Iterator[None]:
+            with translation.override("en"):
+                yield
 
     Around an async handler it is entered and left on the event loop, so it must not wait there.
     """
