@@ -188,10 +188,10 @@ class Rowcall:
     ) -> None:
         """Set the URL and options later, once, before the first use: for application factories.
 
-            jobs = Rowcall()
+        jobs = Rowcall()
 
-            def create_app(settings):
-                jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
+        def create_app(settings):
+            jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
         """
         exchanged = self._queue.is_exchanged  # in a test that uses another database: app factories run there, too
         if self._queue.is_open and not exchanged:
@@ -354,11 +354,11 @@ class Rowcall:
     def error_code(self, kind: type[BaseException], code: str | None = None, /) -> object:
         """Declare the code of your own errors: a text, or a function that returns one.
 
-            jobs.error_code(Declined, "PAYMENT:DECLINED")
+        jobs.error_code(Declined, "PAYMENT:DECLINED")
 
-            @jobs.error_code(UpstreamError)
-            def upstream_code(error: UpstreamError) -> str:
-                return f"UPSTREAM:{error.kind}"
+        @jobs.error_code(UpstreamError)
+        def upstream_code(error: UpstreamError) -> str:
+            return f"UPSTREAM:{error.kind}"
         """
 
         def declare(code: str | CodeFunction) -> object:
@@ -728,9 +728,9 @@ class Rowcall:
     ) -> AsyncEvents:
         """`events`, for async code.
 
-            async with jobs.aevents(task="send_email") as events:
-                async for event in events:
-                    print(event.event, event.job_id)
+        async with jobs.aevents(task="send_email") as events:
+            async for event in events:
+                print(event.event, event.job_id)
         """
         return AsyncEvents(events.stream(self._queue, queue, task, id, kind))
 
@@ -1537,7 +1537,7 @@ class Rowcall:
     def wsgi(self, **options: Unpack[HttpOptions]) -> WsgiApp:
         """Return the dashboard as a WSGI app, for Flask and Django. The options are those of `asgi`.
 
-            app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/jobs": jobs.wsgi(token=os.environ["JOBS_TOKEN"])})
+        app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/jobs": jobs.wsgi(token=os.environ["JOBS_TOKEN"])})
         """
         from rowcall.http.wsgi import wsgi_app
 

@@ -185,9 +185,9 @@ class BaseTask(Enqueuer[P, R]):
     def on_success(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a task that is enqueued when a job of this one has succeeded, in the transaction in which it does.
 
-            @send_email.on_success
-            def email_sent(job: JobOutcome) -> None:
-                print(job.id, job.arguments, job.result)
+        @send_email.on_success
+        def email_sent(job: JobOutcome) -> None:
+            print(job.id, job.arguments, job.result)
         """
         return self._followed_by((Status.SUCCEEDED,), function, options)
 

@@ -22,7 +22,7 @@ Handler = Callable[..., object]
 class Middleware:
     """Two functions, for sync and for async tasks: what an app with both kinds of tasks registers.
 
-        jobs.middleware(Middleware(measure, ameasure))
+    jobs.middleware(Middleware(measure, ameasure))
     """
 
     def __init__(self, sync: MiddlewareFunction, asynchronous: MiddlewareFunction) -> None:

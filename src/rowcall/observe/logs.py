@@ -22,8 +22,8 @@ _LONGEST_NUMBER = 2**53  # many JSON parsers round larger numbers
 class JobLogFilter(logging.Filter):
     """Adds the fields of the running job to every record, whichever logger a handler's code uses.
 
-        handler = logging.StreamHandler()
-        handler.addFilter(JobLogFilter())
+    handler = logging.StreamHandler()
+    handler.addFilter(JobLogFilter())
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
