@@ -4,6 +4,8 @@ from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Bindable, Context, current
 from rowcall.declare.declaration import Declaration
+from rowcall.declare.dependencies import INJECTED, Depends
+from rowcall.declare.handlers import Override
 from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptions
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
@@ -99,6 +101,7 @@ from rowcall.worker.worker import Worker
 __version__ = VERSION
 
 __all__ = [
+    "INJECTED",
     "Access",
     "Activity",
     "AsyncContextTask",
@@ -128,6 +131,7 @@ __all__ = [
     "DataRefused",
     "Declaration",
     "Dependent",
+    "Depends",
     "DuplicateJob",
     "DuplicateTask",
     "EnqueueOptions",
@@ -157,6 +161,7 @@ __all__ = [
     "Limit",
     "NoAnswer",
     "Node",
+    "Override",
     "Pace",
     "Page",
     "Paused",

@@ -14,6 +14,7 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.fairness import checked_fair_queue
+from rowcall.declare.handlers import Override
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
 from rowcall.declare.middleware import AnyMiddleware
@@ -323,6 +324,17 @@ class Rowcall:
         """
         self._queue.handlers.add_middleware(function)
         return function
+
+    def override(self, function: Callable[..., object], replacement: Callable[..., object], /) -> Override:
+        """Call another function for a dependency, from now on, or until the end of a `with` block: for tests.
+
+        with jobs.override(get_session, fake_session):
+            jobs.drain()
+
+        Child processes do not see it: attempts of tasks with `isolation="process"` that depend on it fail. A dependency
+        with `scope="worker"` must be overridden before the worker starts.
+        """
+        return self._queue.handlers.override(function, replacement)
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""

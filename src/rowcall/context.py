@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
@@ -44,6 +44,8 @@ class Attempted(Protocol):
     def resources(self) -> object: ...
     @property
     def steps(self) -> Steps: ...
+    @property
+    def worker_values(self) -> Mapping[Callable[..., object], object]: ...
     @property
     def log_fields(self) -> dict[str, object]: ...
     def claimed_job(self) -> Job: ...

@@ -257,7 +257,7 @@ class BatchTask(BaseTask[..., object], Generic[R]):
 
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     """Add a declaration to those of the queue, and return what the user holds of it."""
-    queue.handlers.compile(declared)
+    queue.handlers.surround(declared)
     aliases = declared.options.aliases
     names = (declared.name, *aliases)
     for name in names:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from rowcall import Context, InvalidOption, Rowcall
+from rowcall import INJECTED, Context, Depends, InvalidOption, Rowcall
 from rowcall.middleware import CallNext
 
 
@@ -42,3 +43,36 @@ def test_middleware_that_does_not_fit_one_task_changes_none(tmp_path: Path) -> N
     def later() -> None: ...
 
     assert jobs.declared_task("later").call is later.__wrapped__
+
+
+def number() -> int:
+    return 1
+
+
+async def anumber() -> int:
+    return 3
+
+
+def test_overrides_are_undone_in_turn(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs:
+
+        @jobs.task
+        def work(found: Annotated[int, Depends(number)] = INJECTED) -> int:
+            return found
+
+        def result() -> object:
+            job = work.enqueue()
+            jobs.drain()
+            return jobs.get(job).result
+
+        with jobs.override(number, lambda: 2):
+            with jobs.override(number, lambda: 5):
+                assert result() == 5
+            with pytest.raises(InvalidOption, match=r"is sync, and its dependency .*number is async"):
+                jobs.override(number, anumber)
+            with pytest.raises(InvalidOption, match=r"must be a function to call instead of .*number, got 3"):
+                jobs.override(number, 3)  # type: ignore[arg-type]
+            assert result() == 2
+        assert result() == 1
+        jobs.override(number, lambda: 7)
+        assert result() == 7

@@ -15,9 +15,10 @@ import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Annotated, Any, assert_type
 
-from rowcall import Backoff, Chain, Context, Job, Rowcall
+from rowcall import INJECTED, Backoff, Chain, Context, Depends, Job, Rowcall
+from rowcall.middleware import AsyncCallNext, CallNext, Middleware, soft_timeout
 
 jobs = Rowcall("sqlite:///app.db")
 
@@ -58,7 +59,36 @@ def order(ctx: Context, number: int) -> None:
     ctx.continue_with("by_name", anything=1)
 
 
+@jobs.middleware
+def timed(ctx: Context[dict[str, int]], call_next: CallNext) -> object:
+    return call_next()
+
+
+async def atimed(ctx: Context, call_next: AsyncCallNext) -> object:
+    return await call_next()
+
+
+def session(path: Annotated[Path, Depends(Path.cwd)]) -> Iterator[Path]:
+    yield path
+
+
+@jobs.task(middleware=[atimed, Middleware(timed, atimed), soft_timeout(60)])
+async def charge(order_id: int, *, session: Annotated[Path, Depends(session)] = INJECTED) -> Path:
+    assert_type(session, Path)
+    return session
+
+
+@jobs.task
+def without_default(order_id: int, session: Annotated[Path, Depends(session)]) -> None: ...
+
+
 # right: no error below
+jobs.middleware(atimed)
+assert_type(charge.enqueue(7), Job[Path])
+without_default(7, session=Path("a"))
+jobs.enqueue("without_default", {"order_id": 7})
+with jobs.override(session, Path.cwd):
+    jobs.drain()
 send_email.enqueue_many([{"to": "a"}, send_email.using(priority=1).bind("b")])
 digest.enqueue(copies=2)
 reveal_type(send_email.enqueue("a@example.com"))
@@ -139,6 +169,13 @@ async def read_results(ctx: Context, chain: Chain) -> None:
 jobs.error_code(KeyError, 404)  # call-overload
 jobs.error_code(int)  # type-var
 jobs.task(isolation="fork")  # call-overload
+jobs.task(middleware=[3])  # list-item
+jobs.middleware(3)  # type-var
+charge.enqueue("7")  # arg-type
+charge.enqueue()  # call-arg
+without_default.enqueue(7)  # call-arg
+jobs.override(session, 3)  # arg-type
+Depends(session, scope="request")  # arg-type
 jobs.task(batch="many")  # call-overload
 jobs.task(batch_wait=1)  # call-overload
 render.enqueue("3")  # arg-type
@@ -221,7 +258,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 30
+    assert len(findings.errors) == 37
     assert findings.revealed == REVEALED
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated
 
-from rowcall import Context, Rowcall
+from rowcall import INJECTED, Context, Depends, Rowcall
 from rowcall.middleware import AsyncCallNext, CallNext, Middleware
 
 jobs = Rowcall()
@@ -26,6 +29,37 @@ def pid() -> object:
 @jobs.task(isolation="process")
 async def apid() -> object:
     return os.getpid()
+
+
+def note(text: str) -> None:
+    with open(os.environ["NOTES"], "a") as file:
+        file.write(f"{text} {os.getpid()}\n")
+
+
+def connection() -> Iterator[int]:
+    note("open")
+    yield os.getpid()
+    note("close")
+
+
+async def pool(opened: Annotated[int, Depends(connection, scope="worker")]) -> AsyncIterator[object]:
+    yield asyncio.get_running_loop()
+    note("end")
+
+
+def cursor(ctx: Context, opened: Annotated[int, Depends(connection, scope="worker")]) -> Iterator[list[int]]:
+    yield [ctx.job.id, opened]
+    note("cursor")
+
+
+@jobs.task(isolation="process")
+def use_connection(made: Annotated[list[int], Depends(cursor)] = INJECTED) -> object:
+    return made
+
+
+@jobs.task(isolation="process")
+async def use_pool(loop: Annotated[object, Depends(pool, scope="worker")] = INJECTED) -> object:
+    return loop is asyncio.get_running_loop()
 
 
 jobs.middleware(Middleware(process_of, aprocess_of))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Annotated
 
 import pytest
 
-from rowcall import Cancel, Context, Rowcall, Snooze
+from rowcall import INJECTED, Cancel, Context, Depends, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.worker.inline import InlineWorker
 
@@ -26,7 +27,8 @@ def test_every_kind_of_handler_runs_here(jobs: Rowcall) -> None:
         yield "open"
 
     @jobs.task
-    def plain(ctx: Context[str]) -> str:
+    def plain(ctx: Context[str], opened: Annotated[list[int], Depends(list, scope="worker")] = INJECTED) -> str:
+        assert opened == []
         threads.add(threading.get_ident())
         ctx.progress(0.5, "half")
         return ctx.resources

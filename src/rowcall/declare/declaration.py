@@ -8,15 +8,18 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import CodeType
+from typing import NamedTuple
 
 import msgspec
 
 from rowcall.context import Context
+from rowcall.declare.dependencies import NO_OVERRIDES, Graph, Overrides, filled_in, graph_of
 from rowcall.declare.failures import Failures
 from rowcall.declare.fairness import sharing_of
+from rowcall.declare.injection import injected
 from rowcall.declare.isolation import home_of
 from rowcall.declare.limits import KnownLimits, bound_to, host_limits
-from rowcall.declare.middleware import Handler, Surroundings, chained, is_async
+from rowcall.declare.middleware import AnyMiddleware, Handler, chained, is_async
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
@@ -33,6 +36,22 @@ class Lane(enum.Enum):
     THREAD = "thread"
     LOOP = "loop"
     PROCESS = "process"
+
+
+class Surroundings(NamedTuple):
+    """What an app declares for all of its handlers."""
+
+    middleware: tuple[AnyMiddleware, ...] = ()
+    overrides: Overrides = NO_OVERRIDES
+
+
+class Surrounded(NamedTuple):
+    """A handler with all that surrounds it, put together when it is declared."""
+
+    call: Handler
+    """The function itself if nothing does."""
+    dependencies: Graph
+    surroundings: Surroundings
 
 
 class Declaration:
@@ -54,26 +73,38 @@ class Declaration:
         self.takes_context = takes_context(function, Context)
         self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
         kind = Arguments if options.batch is None else ItemArguments
-        self.arguments = kind(name, function, skip_first=self.takes_context, hint=option_hint)
+        self.arguments = kind(
+            name, function, skip_first=self.takes_context, filled_in=filled_in(function), hint=option_hint
+        )
         self.takes_outcome = JobOutcome in hints_of(function).values()
         self.returns = hints_of(function).get("return") if options.batch is None else None
         self.limits = bound_to(options.limits or (), name, self.arguments)
-        self.surroundings = Surroundings()
-        self.call = self.compiled(self.surroundings)
-        """What lanes call: the function, with all that surrounds it."""
+        self.use(self.within(Surroundings()))
         self.sharing = sharing_of(options, name, self.arguments)
 
     def __repr__(self) -> str:
         return f"<declaration of the task {self.name!r}>"
 
-    def compiled(self, surroundings: Surroundings) -> Handler:
-        """Return the function within the middleware of the app and its own; the function itself without any."""
+    def within(self, surroundings: Surroundings) -> Surrounded:
+        """Return the function with its dependencies, inside of its middleware, inside of the app's."""
+        graph = graph_of(self.name, self.function, surroundings.overrides, for_async=self.is_async)
+        call = injected(self.function, graph, for_async=self.is_async)
         middleware = *surroundings.middleware, *self.options.middleware
-        return chained(self.name, self.function, middleware, for_async=self.is_async)
+        call = chained(self.name, call, middleware, for_async=self.is_async)
+        return Surrounded(call, graph, surroundings)
+
+    def use(self, surrounded: Surrounded) -> None:
+        self.call, self.dependencies, self.surroundings = surrounded
 
     @property
     def has_middleware(self) -> bool:
         return bool(self.surroundings.middleware or self.options.middleware)
+
+    @property
+    def is_overridden(self) -> bool:
+        """Whether another function replaces one of its dependencies."""
+        overrides = self.surroundings.overrides
+        return bool(overrides) and any(node.function in overrides for node in self.dependencies.nodes)
 
     @cached_property
     def result_decoder(self) -> msgspec.json.Decoder[object] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import NamedTuple, Never
+from typing import Never
 
 from rowcall.context import Context, current
 from rowcall.declare.lifespan import name_of
@@ -38,12 +38,6 @@ class Middleware:
 
 
 AnyMiddleware = MiddlewareFunction | Middleware
-
-
-class Surroundings(NamedTuple):
-    """What an app declares for all of its handlers."""
-
-    middleware: tuple[AnyMiddleware, ...] = ()
 
 
 def is_async(function: Callable[..., object]) -> bool:

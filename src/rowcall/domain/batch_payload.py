@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -41,11 +41,18 @@ class ItemArguments(Arguments):
     """
 
     def __init__(
-        self, task: str, function: Callable[..., object], *, skip_first: bool, hint: Hint = lambda name: ""
+        self,
+        task: str,
+        function: Callable[..., object],
+        *,
+        skip_first: bool,
+        filled_in: Collection[str] = (),
+        hint: Hint = lambda name: "",
     ) -> None:
         self._task = task
         self._hint = hint
-        self._kind = kind = _item_of(task, function, skip_first=skip_first)
+        self._filled_in = filled_in
+        self._kind = kind = _item_of(task, function, skip_first=skip_first, filled_in=filled_in)
         fields = _fields_of(kind)
         self._is_alone = fields is None and not (_is_dict(kind) or _is_pydantic(kind))
         if self._is_alone:
@@ -103,8 +110,9 @@ class ItemArguments(Arguments):
                     )
 
 
-def _item_of(task: str, function: Callable[..., object], *, skip_first: bool) -> object:
-    parameters = parameters_of(function)[1 if skip_first else 0 :]
+def _item_of(task: str, function: Callable[..., object], *, skip_first: bool, filled_in: Collection[str]) -> object:
+    declared = parameters_of(function)[1 if skip_first else 0 :]
+    parameters = [parameter for parameter in declared if parameter.name not in filled_in]
     if len(parameters) != 1 or parameters[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,

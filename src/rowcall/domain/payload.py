@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from types import FunctionType
 
@@ -35,6 +35,7 @@ WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"
 RESULT_IS = "the result is"
 HANDLER_RETURNED = "the handler returned"
 _RESERVED = f"an object with the key {BLOB_KEY}, which marks a reference to a large payload; use another name"
+_FILLED_IN = "{!r} is not an argument: it is a dependency, which the worker fills in; leave it out"
 _NOT_FINITE = "NaN or infinity, which is not JSON; use None or a string"
 _WITH_NUL = "a string with a NUL character, which databases refuse; remove it"
 _MISMATCH = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
@@ -63,11 +64,19 @@ class Arguments:
     """
 
     def __init__(
-        self, task: str, function: Callable[..., object], *, skip_first: bool, hint: Hint = lambda name: ""
+        self,
+        task: str,
+        function: Callable[..., object],
+        *,
+        skip_first: bool,
+        filled_in: Collection[str] = (),
+        hint: Hint = lambda name: "",
     ) -> None:
         self._task = task
         self._hint = hint
-        parameters = parameters_of(function)[1 if skip_first else 0 :]
+        self._filled_in = filled_in
+        declared = parameters_of(function)[1 if skip_first else 0 :]
+        parameters = [parameter for parameter in declared if parameter.name not in filled_in]
         hints = hints_of(function)
         fields: list[Field] = []
         for parameter in parameters:
@@ -85,7 +94,11 @@ class Arguments:
         self._defaults = any(p.default is not p.empty for p in parameters)
         # a decorator may take the arguments by name only
         is_plain = isinstance(function, FunctionType) and not {"__wrapped__", "__signature__"} & vars(function).keys()
-        self._by_position = is_plain and all(p.kind is not p.KEYWORD_ONLY for p in parameters)
+        self._by_position = (
+            is_plain
+            and all(p.kind is not p.KEYWORD_ONLY for p in parameters)
+            and declared[: len(parameters)] == parameters
+        )
         self._decoder = decoder_of(task, fields)
         self._positional = positional(self._names)
 
@@ -111,12 +124,12 @@ class Arguments:
             problem = problem_in(raw, args if by_position else source)
         except msgspec.ValidationError as error:
             found = any(map(_not_finite, _walk(args if by_position else source)))  # it was written as null
-            said = blame(self._bind(args, kwargs), _NOT_FINITE) if found else self.explain(error)
+            said = blame(self._blamable(args, kwargs), _NOT_FINITE) if found else self.explain(error)
             raise InvalidArguments(self._task, said) from error
         except _NOT_ENCODABLE as error:
-            raise InvalidArguments(self._task, blame(self._bind(args, kwargs), explain(error))) from error
+            raise InvalidArguments(self._task, blame(self._blamable(args, kwargs), explain(error))) from error
         if problem is not None:
-            raise InvalidArguments(self._task, blame(self._bind(args, kwargs), problem))
+            raise InvalidArguments(self._task, blame(self._blamable(args, kwargs), problem))
         return raw.decode()
 
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
@@ -155,8 +168,17 @@ class Arguments:
         name, kind = field["name"], "missing" if field["kind"].startswith("missing") else "unexpected"
         if path:
             return f"argument {path!r}: {kind} field {name!r}"
+        if name in self._filled_in:
+            return _FILLED_IN.format(name)
         hint = "" if kind == "missing" else self._hint(name) or did_you_mean(name, self.names)
         return f"{kind} argument {name!r}{hint}"
+
+    def _blamable(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments by name, to find which one is wrong."""
+        for name in self._filled_in:
+            if name in kwargs:
+                raise InvalidArguments(self._task, _FILLED_IN.format(name))
+        return self._bind(args, kwargs)
 
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         if len(args) > len(self._names):

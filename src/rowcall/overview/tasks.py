@@ -59,7 +59,7 @@ def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskO
     if timeout is None and defaults is not None:
         timeout = defaults.timeout_seconds(name)
     retry = options.retry or (defaults.of(name).retry if defaults is not None else None) or DEFAULT_BACKOFF
-    parameters = parameters_of(task.function)
+    parameters = [one for one in parameters_of(task.function) if one.name in task.arguments.names]
     return TaskOverview(
         name=task.name,
         declared=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from asyncio import CancelledError
 from asyncio import Task as AsyncTask
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcall.base.clock import Clock
@@ -160,6 +160,11 @@ class Attempt:
     def resources(self) -> object:
         assert self.claim.completion is not None
         return self.claim.completion.resources
+
+    @property
+    def worker_values(self) -> Mapping[Callable[..., object], object]:
+        assert self.claim.completion is not None
+        return self.claim.completion.worker_values
 
     @property
     def log_fields(self) -> dict[str, object]:

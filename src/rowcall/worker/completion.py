@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -37,6 +37,8 @@ class Completion:
         """What the app's lifespan has yielded."""
         self.keeps_errors = False
         """Whether attempts keep what their handlers raised."""
+        self.worker_values: Mapping[Callable[..., object], object] = {}
+        """The values of dependencies with `scope="worker"`, by their functions."""
         self.refused: set[int] = set()
         """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 

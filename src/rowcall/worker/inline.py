@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from rowcall.context import running
-from rowcall.domain.errors import Cancel, LeaseLost, Retry, Snooze
+from rowcall.domain.errors import Cancel, LeaseLost, LifespanFailed, Retry, Snooze
 from rowcall.domain.job import Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
@@ -25,7 +25,7 @@ from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
-from rowcall.worker.lifespan import Lifespan
+from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep.progress import ProgressWriter
 
@@ -76,16 +76,18 @@ class InlineWorker:
 
     @contextlib.contextmanager
     def _lifespan(self) -> Iterator[None]:
-        if self._queue.lifespan is None:
+        held = self._queue.handlers.held_by_worker(isolated=True)
+        if self._queue.lifespan is None and not held:
             yield
             return
-        lifespan, lane = Lifespan(self._queue.lifespan), AsyncLane(None, lambda attempt: None, lambda attempt: None)
-        lifespan.enter(lane.event_loop)
-        self._completion.resources = lifespan.resources
+        lifespans, lane = Lifespans(), AsyncLane(None, lambda attempt: None, lambda attempt: None)
+        problem: LifespanFailed | None = None
         try:
+            lifespans.enter(self._queue.lifespan, held, lane.event_loop)
+            self._completion.resources, self._completion.worker_values = lifespans.resources, lifespans.values
             yield
         finally:
-            problem = lifespan.leave()
+            problem = lifespans.leave()
             lane.close()
         if problem is not None:
             raise problem

@@ -1,16 +1,58 @@
-"""The lifespan of the app in one worker: entered before its first claim, left after it has settled its last job."""
+"""What a worker enters before its first claim, and leaves after it has settled its last job."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from functools import partial
 
-from rowcall.context import logger
-from rowcall.declare.lifespan import LifespanFunction, failed, manager_of, name_of
+from rowcall.context import NO_LIFESPAN, logger
+from rowcall.declare.dependencies import Function, Held
+from rowcall.declare.lifespan import LifespanFunction, Manager, failed, manager_of, name_of
 from rowcall.domain.errors import LifespanFailed
+
+
+class Lifespans:
+    """The lifespan of the app, and dependencies with `scope="worker"`, in one worker."""
+
+    def __init__(self) -> None:
+        self.resources: object = NO_LIFESPAN
+        self.values: dict[Function, object] = {}
+        self._all: list[Lifespan] = []
+
+    def enter(
+        self,
+        lifespan: LifespanFunction | None,
+        dependencies: Sequence[Held],
+        event_loop: Callable[[], asyncio.AbstractEventLoop],
+    ) -> None:
+        """Wait until all are entered, or raise `LifespanFailed`."""
+        if lifespan is not None:
+            self.resources = self._enter(name_of(lifespan), partial(manager_of, lifespan), event_loop)
+        for held in dependencies:
+            make = partial(held.manager, self.values)
+            self.values[held.node.function] = self._enter(held.node.name, make, event_loop)
+
+    def _enter(
+        self, name: str, make: Callable[[], Manager], event_loop: Callable[[], asyncio.AbstractEventLoop]
+    ) -> object:
+        one = Lifespan(name, make)
+        self._all.append(one)
+        one.enter(event_loop)
+        return one.resources
+
+    def leave(self) -> LifespanFailed | None:
+        """Wait until all are left, the last one first. Return what went wrong first."""
+        failures = [one.leave() for one in reversed(self._all)]
+        return next((failure for failure in failures if failure is not None), None)
+
+    def leave_later(self) -> None:
+        """Called before the worker stops. If this thread runs the event loop, nothing can wait for a task of it."""
+        for one in reversed(self._all):
+            one.leave_later()
 
 
 class Lifespan:
@@ -19,10 +61,10 @@ class Lifespan:
     Many resources must be closed where they were opened: cancel scopes, connections that belong to a thread.
     """
 
-    def __init__(self, function: LifespanFunction) -> None:
-        self.name = name_of(function)
+    def __init__(self, name: str, make: Callable[[], Manager]) -> None:
+        self.name = name
         self.resources: object = None
-        self._function = function
+        self._make = make
         self._entered = threading.Event()
         self._left = threading.Event()
         self._error: BaseException | None = None
@@ -33,7 +75,7 @@ class Lifespan:
     def enter(self, event_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         """Wait until it is entered, or raise `LifespanFailed`."""
         with self._noting_errors():
-            manager = manager_of(self._function)
+            manager = self._make()
             if isinstance(manager, AbstractAsyncContextManager):
                 self._start_task(manager, event_loop())
             else:
@@ -59,7 +101,6 @@ class Lifespan:
         return failed(self.name, self._error)
 
     def leave_later(self) -> None:
-        """Called before the worker stops. If this thread runs the event loop, nothing can wait for a task of it."""
         if threading.get_ident() == self._thread_id:
             with suppress(RuntimeError):  # closed
                 self._ask_to_leave()

@@ -27,7 +27,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lifespan import Lifespan
+from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.raised_errors import RaisedErrors
@@ -72,7 +72,7 @@ class Worker:
         self._waker: Waker | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
-        self._lifespan: Lifespan | None = None
+        self._lifespans = Lifespans()
         self._errors: RaisedErrors | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
@@ -129,8 +129,7 @@ class Worker:
         if self._thread is None or os.getpid() != self._pid:
             return  # in a forked child there is nothing to stop: threads stay with the parent
         self.ask_to_stop(grace_seconds)
-        if self._lifespan is not None:
-            self._lifespan.leave_later()
+        self._lifespans.leave_later()
         self.ended.wait()
         self._thread.join()
         self._shutdown.cancel_timer()
@@ -217,9 +216,8 @@ class Worker:
             lifespan_failed=self._lifespan_failed,
         )
         try:
-            if queue.lifespan is not None:  # before it is registered, as this may take longer than a lease
-                self._lifespan = Lifespan(queue.lifespan)
-                self._lifespan.enter(self._dispatcher.event_loop)
+            # before it is registered, as this may take longer than a lease
+            self._lifespans.enter(queue.lifespan, queue.handlers.held_by_worker(), self._dispatcher.event_loop)
             self._dispatcher.warm_up()
             publish_schedules(queue)
             self._registrar.register()
@@ -231,8 +229,7 @@ class Worker:
 
     def _make_loop(self, dispatcher: Dispatcher, waker: Waker) -> Loop:
         queue, clock, outage, completion = self._queue, self.clock, Outage(self.clock), Completion(self._queue)
-        if self._lifespan is not None:
-            completion.resources = self._lifespan.resources
+        completion.resources, completion.worker_values = self._lifespans.resources, self._lifespans.values
         completion.keeps_errors = self._errors is not None
         meter = self._endpoint.meter if self._endpoint is not None else None
         loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter, self._errors)
@@ -295,8 +292,7 @@ class Worker:
         for service in self._services:
             service.stop()
         retired = self._registrar.retire(self._abandoned)
-        if self._lifespan is not None:
-            self.failure = self._lifespan.leave() or self.failure
+        self.failure = self._lifespans.leave() or self.failure
         if self._dispatcher is not None:
             self._dispatcher.close()
         for service in self._services:

@@ -1,27 +1,61 @@
-"""Middleware in child processes."""
+"""Middleware and dependencies in child processes."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from rowcall import Context, Rowcall
+import pytest
+
+from rowcall import Context, LifespanFailed, Rowcall
+from rowcall.app import queue_of
 from rowcall.middleware import CallNext
 from tests.worker import isolated, isolated_app
 
 
-def test_middleware_runs_in_the_child_process(tmp_path: Path) -> None:
-    jobs = isolated_app.jobs
-    jobs.configure(url=tmp_path / "app.db")
-    try:
-        sent = [isolated_app.pid.enqueue(), isolated_app.apid.enqueue()]
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    """Another queue with the tasks of the app, which child processes import."""
+    with Rowcall(tmp_path / "app.db") as jobs:
+        queue_of(jobs).tasks.update(queue_of(isolated_app.jobs).tasks)
+        yield jobs
+
+
+def results(jobs: Rowcall, *names: str) -> list[object]:
+    sent = [jobs.enqueue(name) for name in names]
+    jobs.drain(concurrency=1)
+    return [jobs.get(job).result for job in sent]
+
+
+def test_both_are_in_the_child_process(jobs: Rowcall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    found: Any = results(jobs, "pid", "apid", "use_connection", "use_pool")
+    (child, pid), (achild, apid), (_, made), (_, same_loop) = found
+    assert child == pid == achild == apid != os.getpid()
+    assert made == [3, child]
+    assert same_loop is True
+    notes = (tmp_path / "notes").read_text().splitlines()
+    assert notes == [f"{word} {child}" for word in ("open", "cursor", "end", "close")]
+
+
+def test_a_dependency_of_the_worker_that_fails_in_a_child_ends_the_worker(
+    jobs: Rowcall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTES", str(tmp_path / "missing" / "notes"))
+    job = jobs.enqueue("use_pool")
+    with pytest.raises(LifespanFailed, match=r"isolated_app\.connection failed: FileNotFoundError.*in a child process"):
+        jobs.drain()
+    assert (jobs.get(job).status, jobs.get(job).attempt) == ("pending", 0)
+
+
+def test_an_override_does_not_reach_the_child(jobs: Rowcall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    job = jobs.enqueue("use_connection", max_attempts=1)
+    with isolated_app.jobs.override(isolated_app.connection, lambda: 3):
         jobs.drain(concurrency=1)
-        for job in sent:
-            result = jobs.get(job).result
-            assert isinstance(result, list)
-            assert result[0] == result[1] != os.getpid()
-    finally:
-        jobs.close()
+    assert "override(…) does not reach child processes" in (jobs.get(job).error_detail or "")
 
 
 def test_middleware_that_the_child_cannot_know_fails_the_attempt(tmp_path: Path) -> None:

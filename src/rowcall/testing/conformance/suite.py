@@ -30,6 +30,7 @@ from rowcall.testing.conformance.cases.claim_rows import TestClaimRows  # noqa: 
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa: E402
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
+from rowcall.testing.conformance.cases.dependencies import TestDependencies  # noqa: E402
 from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
@@ -126,6 +127,7 @@ __all__ = [
     "TestDeclaredSchedules",
     "TestDelete",
     "TestDeletingChains",
+    "TestDependencies",
     "TestEdgeRepair",
     "TestEndedFromOutside",
     "TestEnqueue",

@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from rowcall.context import logger, running
 from rowcall.declare.declaration import Declaration, declared_here
+from rowcall.declare.dependencies import NO_OVERRIDES, Graph, graph_of, held_by_worker
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE, Home
 from rowcall.declare.lifespan import failed
@@ -101,17 +102,20 @@ class Child:
         threading.Thread(target=self._listen, args=(lines,), name="rowcall-worker", daemon=True).start()
         forward_log(self.send)
         _prepare(hello)
-        if hello.lifespan is None or not self._calls.empty():  # not empty: it should end already
-            self._serve_calls()
+        if hello.has_lifespan and self._calls.empty():  # otherwise it should end already
+            self._serve_within(hello)
         else:
-            self._serve_within(hello.lifespan)
+            self._serve_calls()
         if self._terminating:
             _leave()
 
-    def _serve_within(self, home: Home) -> None:
-        """Enter the lifespan, serve calls, and leave it."""
+    def _serve_within(self, hello: Hello) -> None:
+        """Enter the lifespan and what handlers depend on, serve calls, and leave it."""
+        home = hello.lifespan
         try:
-            with entered(_function_at(home)) as self._lifespan:  # type: ignore[arg-type]
+            lifespan = None if home is None else _function_at(home)
+            held = held_by_worker(filter(None, map(_dependencies_at, hello.homes)))
+            with entered(lifespan, held) as self._lifespan:  # type: ignore[arg-type]
                 self._serve_calls()
         except BaseException as error:
             if self._terminating and isinstance(error, SystemExit):
@@ -119,8 +123,8 @@ class Child:
             if self._lifespan.is_entered:
                 traceback.print_exc()  # the worker does not listen any more
                 return
-            logger.error("lifespan %s failed in a child process", home.name, exc_info=True)
-            failure = failed(f"{home.module}.{home.name}", error)
+            failure = failed("of the worker" if home is None else f"{home.module}.{home.name}", error)
+            logger.error("lifespan %s failed in a child process", failure.lifespan, exc_info=True)
             self.send(NotEntered(failure.lifespan, failure.problem))
 
     def _serve_calls(self) -> None:
@@ -162,7 +166,7 @@ class Child:
             task = find_task(call.home, call.task)
             if call.has_middleware and task.queue is None:
                 raise _without_middleware(call.home)
-            attempt = ChildAttempt(call, task, report, self._lifespan.resources)
+            attempt = ChildAttempt(call, task, report, self._lifespan)
             try:
                 self._attempt = attempt
                 with memory_limited(call.memory_limit):
@@ -224,13 +228,26 @@ def find_task(home: Home, task: str) -> Declaration:
     if declared is not None:
         return declared
     try:
-        function = _function_at(home)
+        function = _handler_at(home)
     except AttributeError as error:  # this process has imported a newer version of the code than its worker
         raise PayloadUnfit(MISMATCH_CODE, f"{home.module} has no function {home.name} any more") from error
+    return Declaration(task, function, Options(isolated=True))
+
+
+def _handler_at(home: Home) -> Callable[..., object]:
+    function = _function_at(home)
     if isinstance(function, BaseTask):
         function = function.__wrapped__
     assert callable(function)
-    return Declaration(task, function, Options(isolated=True))
+    return function
+
+
+def _dependencies_at(home: Home) -> Graph | None:
+    """Return the dependencies of a handler; None if it cannot be imported, which is reported when it is called."""
+    try:
+        return graph_of(home.name, _handler_at(home), NO_OVERRIDES, for_async=True)
+    except Exception:
+        return None
 
 
 def _without_middleware(home: Home) -> RuntimeError:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 from rowcall.base.clock import SystemClock
-from rowcall.context import NO_LIFESPAN, Context
+from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.limits import with_derived
 from rowcall.domain.errors import InvalidOption
@@ -21,6 +21,7 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
+from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
 from rowcall.worker.isolation.exceptions import rebuilt
 from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, Call, NotCompleted, Progressed
@@ -33,13 +34,14 @@ class ChildAttempt:
         call: Call,
         task: Declaration,
         send: Callable[[AttemptMessage], None],
-        resources: object = NO_LIFESPAN,
+        lifespan: ChildLifespan,
     ) -> None:
         self.ready = call.ready
         self.cancelled = False
         self.saw_cancelled = False
         self.is_over = False
-        self.resources = resources
+        self.resources = lifespan.resources
+        self.worker_values = lifespan.values
         self.context = Context(self)
         self._call = call
         self._task = task

@@ -1,15 +1,16 @@
-"""The lifespan of the app in a child process: entered before its first call, left at its end."""
+"""The lifespan of the app, and dependencies of the worker, in a child process: entered before its first call."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
 from rowcall.context import NO_LIFESPAN
-from rowcall.declare.lifespan import LifespanFunction, manager_of
+from rowcall.declare.dependencies import Function, Held
+from rowcall.declare.lifespan import LifespanFunction, Manager, failed, manager_of
 
 Run = Callable[[Coroutine[object, object, object]], object]
 """Runs an async handler."""
@@ -19,18 +20,31 @@ class ChildLifespan(NamedTuple):
     resources: object = NO_LIFESPAN
     run: Run = asyncio.run
     is_entered: bool = False
+    values: Mapping[Function, object] = {}
 
 
 @contextmanager
-def entered(function: LifespanFunction) -> Iterator[ChildLifespan]:
-    """Enter the lifespan here, and leave it. Async handlers then run on the event loop of an async one."""
-    manager = manager_of(function)
-    if isinstance(manager, AbstractAsyncContextManager):
-        with asyncio.Runner() as runner, _entered_on(runner.get_loop(), manager) as resources:
-            yield ChildLifespan(resources, partial(_run, runner.get_loop()), is_entered=True)
-    else:
-        with manager as resources:
-            yield ChildLifespan(resources, is_entered=True)
+def entered(lifespan: LifespanFunction | None, dependencies: Sequence[Held]) -> Iterator[ChildLifespan]:
+    """Enter all of them here, and leave them. If one is async, async handlers run on its event loop."""
+    with ExitStack() as stack:
+        loop: asyncio.AbstractEventLoop | None = None
+
+        def enter(manager: Manager) -> object:
+            nonlocal loop
+            if not isinstance(manager, AbstractAsyncContextManager):
+                return stack.enter_context(manager)
+            loop = loop or stack.enter_context(asyncio.Runner()).get_loop()
+            return stack.enter_context(_entered_on(loop, manager))
+
+        resources = NO_LIFESPAN if lifespan is None else enter(manager_of(lifespan))
+        values: dict[Function, object] = {}
+        for held in dependencies:
+            try:
+                values[held.node.function] = enter(held.manager(values))
+            except Exception as error:
+                raise failed(held.node.name, error) from error
+        run = asyncio.run if loop is None else partial(_run, loop)
+        yield ChildLifespan(resources, run, is_entered=True, values=values)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration, Lane
+from rowcall.declare.dependencies import held_by_worker
 from rowcall.declare.isolation import home_of
 from rowcall.declare.lifespan import LifespanFunction
 from rowcall.domain.errors import LifespanFailed
@@ -48,6 +49,7 @@ from rowcall.worker.isolation.messages import (
 )
 
 CHILDREN_TRIED = 3
+OVERRIDDEN = "jobs.override(…) does not reach child processes: a dependency of this task would be the real one"
 
 
 class Children:
@@ -118,10 +120,10 @@ class Children:
             self._closed = True
             children = list(self._all)
         for child in children:
-            if self._hello.lifespan is None:
-                child.kill()
-            else:
+            if self._hello.has_lifespan:
                 child.end()
+            else:
+                child.kill()
         for child in children:
             child.close(2 * GRACE_SECONDS)
         self._starter.shutdown(wait=False)
@@ -162,8 +164,10 @@ class ProcessLane:
         self._began = began
         self._gone = gone
         self._most = most
-        homes = {home_of(task.function): None for task in tasks if task.lane is Lane.PROCESS}
-        hello = Hello(list(sys.path), app, list(homes), None if lifespan is None else home_of(lifespan))
+        isolated = [task for task in tasks if task.lane is Lane.PROCESS]
+        homes = dict.fromkeys(home_of(task.function) for task in isolated)
+        holds = bool(held_by_worker(task.dependencies for task in isolated))
+        hello = Hello(list(sys.path), app, list(homes), None if lifespan is None else home_of(lifespan), holds)
         self._children = Children(hello, clock, self._child_gone, failed)
         self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -263,6 +267,8 @@ class ProcessLane:
     def _call(self, attempt: Attempt, slot: Slot) -> None:
         try:
             attempt.begin()
+            if attempt.task.is_overridden:
+                raise RuntimeError(OVERRIDDEN)
             if attempt.refers:
                 attempt.fetch()
             if not any(self._run(attempt, slot) for _ in range(CHILDREN_TRIED)):

@@ -19,6 +19,12 @@ class Hello(msgspec.Struct, tag=True):
     app: str | None
     homes: list[Home]
     lifespan: Home | None = None
+    holds: bool = False
+    """Whether handlers have dependencies with `scope="worker"`."""
+
+    @property
+    def has_lifespan(self) -> bool:
+        return self.lifespan is not None or self.holds
 
 
 class Call(msgspec.Struct, tag=True):
