@@ -95,7 +95,7 @@ from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow, Node
-from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, ContextTask, Enqueuer, Task
+from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, Binding, ContextTask, Enqueuer, Task
 from rowcall.worker.worker import Worker
 
 __version__ = VERSION
@@ -113,6 +113,7 @@ __all__ = [
     "BatchOptions",
     "BatchTask",
     "Bindable",
+    "Binding",
     "BlobDamaged",
     "BlobMissing",
     "BlobStore",

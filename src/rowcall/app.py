@@ -90,6 +90,7 @@ from rowcall.task import (
     AsyncTask,
     BaseTask,
     BatchTask,
+    Binding,
     ContextTask,
     Task,
     declare_limits,
@@ -493,6 +494,19 @@ class Rowcall:
         A block inside a block is a savepoint: an exception that leaves the inner one undoes only that.
         """
         return Transaction(self._queue)
+
+    def bind(self, connection: object) -> Binding:
+        """Return what enqueues in your own transaction: of a SQLAlchemy session, or any other `connection=`.
+
+            with Session(engine) as session, session.begin(), jobs.bind(session):
+                session.add(order)
+                send_email.enqueue("a@example.com")       # exists when the session commits
+
+            jobs.bind(session)(send_email).enqueue("a@example.com")
+
+        Nothing is stored in the session. Idle workers are notified when it commits.
+        """
+        return Binding(self._queue, connection)
 
     def flow(
         self,

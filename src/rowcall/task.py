@@ -23,7 +23,8 @@ from rowcall.declare.option_table import (
 )
 from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Status
-from rowcall.operations.enqueue import Bound, enqueue, enqueue_each, enqueue_many
+from rowcall.drivers.transaction_block import CallerBlock
+from rowcall.operations.enqueue import Bound, enqueue, enqueue_by_name, enqueue_each, enqueue_many
 from rowcall.queue import Operation, Queue
 from rowcall.store.new_job import NewJob
 
@@ -65,6 +66,12 @@ class Enqueuer(Generic[P, R]):
             if queue.is_open and not queue.is_exchanged:
                 self._new_job = job
         return job
+
+    def _on(self, queue: Queue, connection: object) -> Enqueuer[P, R]:
+        """Return the same, with a caller's connection."""
+        if queue is not self._queue:
+            raise InvalidOption("task", f"{self._declared.name!r} is declared on another queue")
+        return Enqueuer(queue, self._declared, self._given, connection, self._job() if queue.is_open else None)
 
     def __repr__(self) -> str:
         given, default = msgspec.structs.asdict(self._given), msgspec.structs.asdict(NOTHING_GIVEN)
@@ -150,8 +157,7 @@ class BaseTask(Enqueuer[P, R]):
         >>> send_email.using(priority=10, delay=60).enqueue("a@example.com", subject="hi")  # doctest: +SKIP
         """
         if len(options) == 1 and "connection" in options:  # the job is the same
-            job = self._job() if self._queue.is_open else None
-            return Enqueuer(self._queue, self._declared, self._given, options["connection"], job)
+            return self._on(self._queue, options["connection"])
         given = checked(options, ENQUEUE_OPTIONS)
         return Enqueuer(self._queue, self._declared, given, given.connection)
 
@@ -253,6 +259,62 @@ class BatchTask(BaseTask[..., object], Generic[R]):
     def __call__(self, *args: object) -> R:
         result: R = self.__wrapped__(*args)  # type: ignore[assignment]
         return result
+
+
+class Binding:
+    """Enqueues in the transaction of a caller's connection: what `jobs.bind(session)` returns.
+
+        with jobs.bind(session):                      # jobs that are enqueued inside join the session's transaction
+            send_email.enqueue("a@example.com")
+
+        bound = jobs.bind(session)                    # or say it each time
+        bound(send_email).enqueue("a@example.com")
+        bound.enqueue("send_email", {"to": "a@example.com"})
+
+    It never begins, commits or rolls back. Jobs of other threads and asyncio tasks do not join the block.
+    """
+
+    def __init__(self, queue: Queue, connection: object) -> None:
+        self._queue = queue
+        self._connection = connection
+        queue.database.caller_connections.wrap(connection, None)  # refuse an unusable one here
+        self._block = CallerBlock(queue.database, connection)
+
+    def __repr__(self) -> str:
+        return f"<Binding to {type(self._connection).__name__} of {self._queue.database.name}>"
+
+    def __call__(self, task: Enqueuer[P, R]) -> Enqueuer[P, R]:
+        """Return the task, or `task.using(…)`, with this connection."""
+        if not isinstance(task, Enqueuer):
+            raise InvalidOption("task", f"must be a task or task.using(…), got {task!r}")
+        return task._on(self._queue, self._connection)
+
+    def enqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`jobs.enqueue`, on this connection."""
+        options["connection"] = self._connection
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+
+    async def aenqueue(
+        self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Job:
+        """`enqueue`, for async code."""
+        options["connection"] = self._connection
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+
+    def __enter__(self) -> Self:
+        self._block.enter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._block.leave()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        self._block.leave()
 
 
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:

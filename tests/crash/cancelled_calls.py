@@ -404,6 +404,13 @@ steering("aset_priority", priority=7)
 steering("aedit", arguments={"to": "b"})
 
 
+@case("Rowcall.aclear")
+def clear_all(world: World) -> Call:
+    for to in "ab":
+        world.enqueued(to)
+    return Call(world.jobs.aclear(), all_or_nothing(world, 2))
+
+
 @case("Rowcall.acancel")
 def cancel_by_filter(world: World) -> Call:
     for to in "abc":

@@ -17,7 +17,7 @@ from tests.pgbouncer import PgBouncer, find_pgbouncer
 pytestmark = pytest.mark.no_tables
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
-MOST_NOT_RUN = 4
+MOST_NOT_RUN = 5
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
 FOLLOWED_HERE = [page for page in PAGES if page.stem != "transactions"]  # it has a separate test module
 

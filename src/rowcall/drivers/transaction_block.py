@@ -30,7 +30,7 @@ class Block:
         self._shared: SharedTransaction | None = None
         self._owner: object = None
         self._savepoint = ""
-        self.outer: Block | None = None
+        self.outer: Block | CallerBlock | None = None
         self.is_over = False
 
     def __enter__(self: Self) -> Self:
@@ -265,15 +265,58 @@ class SharedTransaction:
             self._thread.shutdown(wait=False)
 
 
-_innermost: ContextVar[Block | None] = ContextVar("rowcall_block", default=None)
+class CallerBlock:
+    """Between `with` and its end, jobs of this thread and task join the transaction of a caller's connection."""
+
+    def __init__(self, database: Database, connection: object) -> None:
+        self._database = database
+        self._owner: object = None
+        self.connection = connection
+        self.outer: Block | CallerBlock | None = None
+        self.is_over = False
+
+    def enter(self) -> None:
+        if self._owner is not None:
+            raise InvalidOption("bind", "was used already: call jobs.bind(…) for each block")
+        self._owner = _here()
+        self.outer = _innermost.get()
+        _innermost.set(self)
+
+    def leave(self) -> None:
+        self.is_over = True
+        _innermost.set(self.outer)
+
+    def belongs_to(self, database: Database) -> bool:
+        return self._database is database
+
+    @property
+    def is_here(self) -> bool:
+        return self._owner == _here()
+
+
+_innermost: ContextVar[Block | CallerBlock | None] = ContextVar("rowcall_block", default=None)
 
 
 def innermost_block(database: Database) -> Block | None:
     """Return the block of that database in which this thread and task are now."""
     block = _innermost.get()
-    while block is not None and not (block.belongs_to(database) and block.is_here and not block.is_over):
+    while block is not None and not (isinstance(block, Block) and _is_in(block, database)):
         block = block.outer
     return block
+
+
+def innermost_connection(database: Database) -> object:
+    """Return the block, or the caller's connection of a `CallerBlock`, that jobs enqueued here and now join."""
+    block = _innermost.get()
+    while block is not None:
+        if _is_in(block, database):
+            return block.connection if isinstance(block, CallerBlock) else block
+        block = block.outer
+    return None
+
+
+def _is_in(block: Block | CallerBlock, database: Database) -> bool:
+    return block.belongs_to(database) and block.is_here and not block.is_over
 
 
 def _here() -> tuple[int, object]:

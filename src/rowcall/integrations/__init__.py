@@ -1,1 +1,1 @@
-"""Rowcall in web frameworks: one folder each."""
+"""Rowcall in frameworks: one folder each. Users import `rowcall.django`, `rowcall.sqlalchemy` and so on."""

@@ -18,7 +18,7 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
-from rowcall.drivers.transaction_block import Block, innermost_block
+from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.operations import blobs
 from rowcall.operations.steps import (
     Blocking,
@@ -172,7 +172,7 @@ def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object)
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     if not job.is_alone:
         return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
-    connection = innermost_block(queue.database) if connection is None else connection
+    connection = innermost_connection(queue.database) if connection is None else connection
     if connection is None and queue.surrounding is not None:
         connection = yield from FindSurrounding()
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
@@ -213,7 +213,7 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     if not job.is_alone:
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from enqueue_related(queue, related, connection))
-    connection = innermost_block(queue.database) if connection is None else connection
+    connection = innermost_connection(queue.database) if connection is None else connection
     if connection is None and queue.surrounding is not None:
         connection = yield from FindSurrounding()
     now_ms, columns = queue.now_ms(), each_derived(job, payloads)
@@ -265,7 +265,7 @@ def enqueue_related(
 ) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
     wanted = [with_key(item) for item in related]
-    connection = innermost_block(queue.database) if connection is None else connection
+    connection = innermost_connection(queue.database) if connection is None else connection
     if connection is None and queue.surrounding is not None:
         connection = yield from FindSurrounding()
     if connection is None:

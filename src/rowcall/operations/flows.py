@@ -14,7 +14,7 @@ from rowcall.domain.errors import ChainNotFound, DuplicateJob, InvalidOption, Ro
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json
 from rowcall.drivers.blobs import refers
-from rowcall.drivers.transaction_block import innermost_block
+from rowcall.drivers.transaction_block import innermost_connection
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
     checked_actor,
@@ -201,7 +201,7 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
     jobs = yield from flow._write()
     first = jobs[0]
     if first.duplicate:
-        inside = innermost_block(queue.database) if connection is None else connection
+        inside = innermost_connection(queue.database) if connection is None else connection
         try:
             found = yield from read(queue, inside, chains.get, checked_chain_id(first))
         except ChainNotFound:  # it was committed after the caller's transaction took its snapshot

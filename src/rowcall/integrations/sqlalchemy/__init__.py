@@ -1,0 +1,1 @@
+"""SQLAlchemy, SQLModel and Alembic: `rowcall.sqlalchemy`."""

@@ -1,0 +1,79 @@
+"""Rowcall's tables for SQLAlchemy: to read them, join them, and refer to jobs by foreign keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import BigInteger, Column, DateTime, Dialect, Float, Integer, MetaData, SmallInteger, Table, Text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import JSON, TypeDecorator, TypeEngine
+
+from rowcall.base.times import milliseconds_of, time_of
+from rowcall.domain.config import configure
+from rowcall.store.schema import TABLES
+
+DEFAULT_PREFIX = "rowcall_"
+OWNER = "rowcall"
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware datetime: a timestamp on PostgreSQL, milliseconds since 1970 on SQLite."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        kind: TypeEngine[Any] = BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True)
+        return dialect.type_descriptor(kind)
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        return milliseconds_of(value) if value is not None and dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        return time_of(value) if isinstance(value, int) else value
+
+
+_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+_JSON = JSON().with_variant(JSONB(), "postgresql")
+_TYPES: dict[str, TypeEngine[Any]] = {
+    **dict.fromkeys(("text", "key", "name", "status", "spelled"), Text()),
+    **dict.fromkeys(("int", "whole", "count", "limit"), Integer()),
+    **dict.fromkeys(("identity", "rowid", "bigint", "number", "lease"), _NUMBER),
+    **dict.fromkeys(("time", "moment"), Moment()),
+    **dict.fromkeys(("real", "seconds"), Float()),
+    **dict.fromkeys(("json", "tags"), _JSON),
+    "flag": SmallInteger(),
+}
+
+
+def add_tables(metadata: MetaData, table_prefix: str = DEFAULT_PREFIX) -> dict[str, Table]:
+    """Add Rowcall's tables to your metadata, and return them by their names without the prefix.
+
+        job = add_tables(Base.metadata)["job"]
+        session.execute(select(job.c.id, job.c.status).where(job.c.type == "send_email"))
+
+    They are for reading and for foreign keys: the triggers and views belong to `rowcall migrate`. With Alembic, pass
+    `include_object` too.
+    """
+    prefix = configure(None, without_url=True, table_prefix=table_prefix).table_prefix
+    return {name: _table(metadata, f"{prefix}{name}", columns) for name, columns in TABLES.items()}
+
+
+def _table(metadata: MetaData, name: str, columns: str) -> Table:
+    lines = [line.split() for line in columns.strip().splitlines()]
+    keys = {column.strip("(),") for words in lines if words[:2] == ["primary", "key"] for column in words[2:]}
+    described = [
+        _column(name, kind, " ".join(rest), is_key=name in keys)
+        for name, kind, *rest in lines
+        if name not in ("primary", "constraint")
+    ]
+    return Table(name, metadata, *described, info={OWNER: True})
+
+
+def _column(name: str, kind: str, rest: str, *, is_key: bool) -> sqlalchemy.Column[Any]:
+    primary = is_key or "primary key" in rest or kind in ("identity", "rowid")
+    return Column(
+        name, _TYPES[kind.removesuffix("?")], primary_key=primary, nullable="not null" not in rest and not primary
+    )

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Rowcall's URL of a file, or of a database on a server."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/app.db"
+    found: str = request.getfixturevalue("postgres_url")
+    return found
