@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.store.control.queries import CLEAR
+from rowcall.store.postgres.schema import TABLES
 from tests.observe.machine import check_no_orphans
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 from tests.support import ForkedProcess, eventually
@@ -108,3 +110,10 @@ def _looked(database: PlainDatabase, stay: set[int]) -> bool:
     found = {row[0] for row in database.ask("select id from rowcall_job")}
     assert stay <= found
     return True
+
+
+def test_clear_knows_every_table() -> None:
+    """A new table is either cleared, or listed here with the tables that stay, or that go with their jobs."""
+    cleared = {query.name.removeprefix("clear_") for query in CLEAR}
+    with_their_jobs = {"attempt", "event", "job_tag", "blob_ref"}
+    assert cleared | with_their_jobs | {"migration", "worker", "waiter", "setting", "quota", "blob"} == set(TABLES)
