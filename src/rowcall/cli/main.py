@@ -38,7 +38,7 @@ COMMANDS = (
         "migrate",
         "doctor",
     ),
-    *("publish", "events", "dashboard", "bench", "demo"),
+    *("publish", "events", "dashboard", "bench", "demo", "init", "completion"),
 )
 _MODULES = {
     **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "control"),

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rowcall import Rowcall
+from rowcall.cli.starter import FRAMEWORKS, framework_of
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("ROWCALL_URL", f"sqlite:///{tmp_path}/started.db")
+    return folder
+
+
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "django"])
+def test_the_app_runs_its_job(run: Run, folder: Path, framework: str) -> None:
+    result = run("init", "--framework", framework)
+    assert result.stdout.startswith("written   app.py\nwritten   Dockerfile\n")
+    app = runpy.run_path(str(folder / "app.py"))
+    jobs = app["jobs"]
+    assert isinstance(jobs, Rowcall)
+    with jobs:
+        job = app["send_email"].enqueue("a@example.com", subject="Hello")
+        jobs.drain()
+        assert jobs.get(job.id).result == "sent 'Hello' to a@example.com"
+
+
+def test_a_django_project_is_found_and_keeps_its_files(run: Run, folder: Path) -> None:
+    (folder / "manage.py").touch()
+    (folder / "Dockerfile").write_text("FROM mine")
+    result = json.loads(run("init", "--json").stdout)
+    assert result == {
+        "framework": "django",
+        "written": ["compose.yaml", "shop-worker.service"],
+        "kept": ["Dockerfile"],
+    }
+    assert (folder / "Dockerfile").read_text() == "FROM mine"
+    assert "-m manage rowcall work\n" in (folder / "shop-worker.service").read_text()
+
+
+def test_what_exists_is_named(run: Run, folder: Path) -> None:
+    run("init", "--framework", "plain")
+    again = run("init", "--framework", "plain")
+    assert "unchanged app.py: it exists already\n" in again.stdout
+    assert again.exit_code == 0
+
+
+def test_the_files_that_run_a_worker(run: Run, folder: Path) -> None:
+    run("init", "--framework", "plain")
+    services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+    assert services["worker"]["environment"]["ROWCALL_URL"].startswith("postgresql://")
+    assert services["db"]["healthcheck"]["test"][0] == "CMD"
+    command = (folder / "Dockerfile").read_text().rpartition("CMD ")[2]
+    assert json.loads(command) == ["python", "-m", "rowcall", "work", "app:jobs"]
+    assert f"WorkingDirectory={folder}\n" in (folder / "shop-worker.service").read_text()
+
+
+def test_a_framework_is_found(folder: Path) -> None:
+    assert framework_of(folder) == "fastapi"  # is installed here
