@@ -1554,6 +1554,7 @@ class Rowcall:
             read_token: the same, for visitors who may only read.
             authorize: a function of a Starlette `Request`, sync or async, that returns an `Access`, or None to refuse.
             hosts: the names in the `Host` header that are answered; default all, or those of this machine.
+            trace_url: where traces are: `"https://traces.example.com/{trace_id}"`. `{job_id}` works, too.
             origins: origins such as `"https://jobs.example.com"` that may change jobs, besides the one that is asked.
         """
         from rowcall.http.app import asgi_app

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Unpack
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from rowcall import Context, Rowcall
-from rowcall.app import queue_of
-from rowcall.http.serve import server_of
-from rowcall.http.settings import HttpOptions, settings
-from rowcall.testing import eventually
+from tests.http.server import served
 
 REQUIRE_CHROMIUM = "ROWCALL_REQUIRE_CHROMIUM"
+TRACE_URL = "https://traces.example.com/{trace_id}"
 
 
 @pytest.fixture(scope="module")  # not longer: Playwright's event loop would be in the way of tests that run one
@@ -82,23 +78,6 @@ class Shop:
         jobs.add_schedule("nightly", "report", {"month": "all"}, cron="0 3 * * *", tz="Europe/Berlin")
 
 
-@contextmanager
-def served(jobs: Rowcall, **options: Unpack[HttpOptions]) -> Iterator[str]:
-    """Serve a dashboard in a thread, and return its address."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(64)
-        server = server_of(queue_of(jobs), settings(**options), "127.0.0.1", 0)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            eventually(lambda: server.started)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
-
-
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     with Rowcall(tmp_path / "shop.db", durability="normal") as jobs:
@@ -109,8 +88,8 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture
 def site(shop: Shop) -> Iterator[str]:
-    with served(shop.jobs) as address:
-        yield address
+    with served(shop.jobs, trace_url=TRACE_URL) as found:
+        yield found.site
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_filters_are_links(page: Page) -> None:
     expect(page.locator("[data-row]")).to_have_count(1)
     assert "status=failed" in page.url
     page.reload()
-    expect(page.locator("[data-row] .name").first).to_have_text("charge_card")
+    expect(page.locator("[data-row] .name a").first).to_have_text("charge_card")
     page.get_by_role("link", name="Clear").click()
     page.get_by_placeholder("Tag").fill("monthly")
     page.get_by_role("button", name="Filter").click()
@@ -46,7 +46,7 @@ def test_progress_is_live_and_nothing_moves(page: Page, shop: Shop) -> None:
     with shop.jobs.worker(queues="default"):
         assert shop.halfway.wait(20)
         page.goto(f"/jobs/{job.id}")
-        expect(page.locator("#progress")).to_contain_text("25%")
+        expect(page.locator("#progress")).to_contain_text("25% reading orders")
         page.evaluate("""() => {
             window.moved = 0;
             new PerformanceObserver((list) => { for (const one of list.getEntries()) window.moved += one.value; })
@@ -112,6 +112,20 @@ def test_keys(page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("q")
     expect(page).to_have_url(re.compile("/queues$"))
+
+
+def test_rows_do_not_move_under_the_pointer(page: Page, shop: Shop) -> None:
+    page.goto("/jobs?status=scheduled")
+    rows = page.locator("[data-row]")
+    page.keyboard.press("j")
+    rows.first.hover()
+    shop.jobs.enqueue("send_email", {"to": "next@example.com"}, delay=60)
+    with page.expect_response("**/jobs?status=scheduled"):
+        pass
+    expect(rows).to_have_count(2)
+    page.mouse.move(0, 0)
+    expect(rows).to_have_count(3, timeout=15_000)
+    expect(rows.nth(1)).to_have_class("at")
 
 
 def test_heads_stay_in_view(page: Page) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from html.parser import HTMLParser
-from pathlib import Path
 
 import httpx
 import pytest
 
 from rowcall import Rowcall
-from rowcall.app import queue_of
-from rowcall.http.serve import server_of
-from rowcall.http.settings import settings
+from rowcall.http import serve
 from tests.http.client import Client, client_of
+from tests.http.server import served
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"
 LONG = "x" * 1_000_000
@@ -167,28 +165,17 @@ def test_tampered_bodies(client: Client, filled: Rowcall, content: bytes) -> Non
     assert filled.stats().total == 3
 
 
-def test_slow_clients_do_not_keep_others_out(filled: Rowcall, tmp_path: Path) -> None:
-    """500 connections send half of a request, and nothing more."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(1024)
-        server = server_of(queue_of(filled), settings(), "127.0.0.1", 0)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        address = listener.getsockname()
-        slow = []
-        try:
-            for _ in range(500):
-                one = socket.create_connection(address)
-                one.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Le")
-                slow.append(one)
-            for _ in range(3):
-                answer = httpx.get(f"http://127.0.0.1:{address[1]}/api/stats", timeout=20)
-                assert answer.status_code == 200
-        finally:
-            for one in slow:
-                one.close()
-            server.should_exit = True
-            thread.join(20)
-    assert not thread.is_alive()
+def test_slow_clients_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 connections send half of a request, and nothing more. Others are answered, and the 500 are cut off."""
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 3)
+    with served(filled) as found, ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(found.address)) for _ in range(500)]
+        for one in slow:
+            one.sendall(b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Le")
+        for _ in range(3):
+            answer = httpx.get(f"{found.site}/api/stats", timeout=20)
+            assert answer.status_code == 200
+        for one in slow:
+            one.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import socket
+from contextlib import suppress
+from socket import create_connection as connect
+
 import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
+from rowcall.http import serve
 from rowcall.http.serve import server_of
 from rowcall.http.settings import settings
+from rowcall.testing import eventually
+from tests.http.server import served
 
 
 def test_an_open_dashboard_serves_this_machine_only(jobs: Rowcall) -> None:
@@ -13,3 +20,31 @@ def test_an_open_dashboard_serves_this_machine_only(jobs: Rowcall) -> None:
         server_of(queue_of(jobs), settings(), "0.0.0.0", 8642)
     assert server_of(queue_of(jobs), settings(), "::1", 8642).config.port == 8642
     assert server_of(queue_of(jobs), settings(token="t" * 16), "0.0.0.0", 80).config.port == 80
+
+
+def test_slow_heads_are_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request of a connection, and a later one."""
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 0.2)
+    with served(filled) as (_, address), connect(address) as new, connect(address) as used:
+        new.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+        used.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"ok\n"):
+            answer += used.recv(1000)
+        used.sendall(b"GET /healthz HTTP/1.1\r\nHo")
+        for one in (new, used):
+            one.settimeout(20)
+            with suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+
+
+def test_a_client_that_does_not_read_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "SEND_SECONDS", 0.2)
+    for _ in range(16):
+        filled.enqueue("greet", {"name": "x" * 1_000_000})
+    with served(filled) as (server, address), socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(address)
+        client.sendall(b"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        eventually(lambda: not server.server_state.connections)

@@ -19,6 +19,12 @@ def test_tokens_may_have_names() -> None:
     assert found == {TOKEN: Access("ann", "operate"), "y" * 16: Access("read token", "read")}
 
 
+def test_a_trace_has_a_link_if_it_is_configured() -> None:
+    found = settings(trace_url="https://traces.example.com/{trace_id}?job={job_id}")
+    assert found.trace_link("ab", 7) == "https://traces.example.com/ab?job=7"
+    assert found.trace_link(None, 7) is settings().trace_link("ab", 7) is None
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -28,6 +34,12 @@ def test_tokens_may_have_names() -> None:
         ({"authorize": 3}, "authorize must be a function"),
         ({"hosts": "example.com"}, "hosts must be a list"),
         ({"origins": [3]}, "origins must be a list"),
+        ({"trace_url": "https://traces.example.com/"}, "trace_url must be a web address with {trace_id}"),
+        ({"trace_url": "javascript:alert('{trace_id}')"}, "trace_url must be a web address"),
+        (
+            {"trace_url": "https://traces.example.com/{trace_id}/{span}"},
+            r"may have .* in it, got \{span\}",
+        ),
         ({"tokn": TOKEN}, "unknown option 'tokn' .did you mean 'token'"),
     ],
 )

@@ -17,6 +17,7 @@ from rowcall.domain.errors import RowcallError
 from rowcall.http import health
 from rowcall.http.api.openapi import document
 from rowcall.http.api.table import ENDPOINTS
+from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, Guard, base_path, problem_response, route_path
 from rowcall.http.live import Live
@@ -36,15 +37,16 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
     async def openapi(request: Request) -> Response:
         return JSONResponse(document(ENDPOINTS, base_path(request.scope)))
 
+    counts = SharedCounts(queue.clock)
     routes: list[BaseRoute] = [
         Route("/healthz", health.healthz),
         Route("/readyz", health.ready(queue)),
         Route("/metrics", health.metrics(queue)),
         Route("/api/openapi.json", openapi),
         *live_routes(queue, settings),
-        *(Route(f"/api{one.path}", api_route(queue, one), methods=[one.method]) for one in ENDPOINTS),
+        *(Route(f"/api{one.path}", api_route(queue, counts, one), methods=[one.method]) for one in ENDPOINTS),
         Mount("/static", StaticFiles(directory=STATIC)),
-        *page_routes(queue, settings),
+        *page_routes(queue, counts, settings),
     ]
     known = dict.fromkeys((Problem, RowcallError, msgspec.MsgspecError, TimeoutError), _refused)
     app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed})
@@ -58,9 +60,9 @@ def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
     return [Route("/api/events", live.events), Route("/live", live.pages)]
 
 
-def api_route(queue: Queue, endpoint: Endpoint) -> Answer:
+def api_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer:
     async def answer(request: Request) -> Response:
-        call = Call(queue, request.scope[ACCESS], _idempotency_key(request))
+        call = Call(queue, request.scope[ACCESS], counts, _idempotency_key(request))
         body = await _json_body(request) if endpoint.body is not None else None
         found = await endpoint.run(call, request.path_params, request.query_params.multi_items(), body)
         return Response(found.to_json(), endpoint.status, media_type="application/json")

@@ -9,9 +9,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from rowcall.domain.job import Stats
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
+from rowcall.http.counts import SharedCounts
 from rowcall.http.problems import Problem
+from rowcall.operations.stats import stats
 from rowcall.operations.steps import reading_within
 from rowcall.overview.scrub import V, scrubbed
 from rowcall.queue import Operation, Queue
@@ -24,10 +27,11 @@ _MULTIPLE = (list, tuple)
 
 
 class Call(NamedTuple):
-    """A request to an endpoint: the queue, who asks, and the `Idempotency-Key` header."""
+    """A request to an endpoint: the queue, who asks, the counts of the app, and the `Idempotency-Key` header."""
 
     queue: Queue
     access: Access
+    counts: SharedCounts
     idempotency_key: str | None = None
 
     @property
@@ -40,7 +44,15 @@ class Call(NamedTuple):
         return await self.queue.clock.within(self.queue.arun(limited), ANSWER_SECONDS)
 
     async def write(self, operation: Operation[T]) -> T:
-        return await self.queue.arun(operation)
+        self.counts.forget()
+        try:
+            return await self.queue.arun(operation)
+        finally:
+            self.counts.forget()  # also what others have read meanwhile
+
+    async def stats(self, window: float) -> Stats:
+        """Return the statistics, as they were some seconds ago if counting is slow."""
+        return await self.counts.read(window, lambda: self.read(stats(self.queue, window)))
 
     def scrubbed(self, value: V) -> V:
         return scrubbed(self.queue.failures, value)

@@ -161,7 +161,8 @@ class Guard:
         return Access(current_user(), "operate") if self._settings.is_open else None
 
     def _refusal(self, request: Request, path: str) -> Response:
-        if self._settings.tokens and not path.startswith("/api/") and request.method in SAFE_METHODS:
+        is_page = path != "/metrics" and not path.startswith("/api/")
+        if self._settings.tokens and is_page and request.method in SAFE_METHODS:
             back = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
             return RedirectResponse(f"{base_path(request.scope)}/login?next={back}", 303)
         response = problem_response(Problem(401, "Unauthorized", "sign in, or send Authorization: Bearer with a token"))

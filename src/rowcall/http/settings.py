@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
@@ -21,6 +22,7 @@ else:
     AsgiApp = WsgiApp = Callable[..., object]
 
 SHORTEST_TOKEN = 16
+_PLACEHOLDER = re.compile(r"\{.*?\}")
 
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class HttpOptions(TypedDict, total=False):
     authorize: Authorize | None
     hosts: Iterable[str] | None
     origins: Iterable[str] | None
+    trace_url: str | None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     authorize: Authorize | None = None
     hosts: frozenset[str] | None = None
     origins: frozenset[str] = frozenset()
+    trace_url: str | None = None
     streams: bool = True
     """A stream takes a thread of a WSGI server for minutes, so there are none there."""
 
@@ -54,6 +58,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def is_open(self) -> bool:
         """Return whether no one has to sign in: then only this machine may ask."""
         return not self.tokens and self.authorize is None
+
+    def trace_link(self, trace_id: str | None, job_id: int) -> str | None:
+        """Return the address of a trace, if there is one and `trace_url` says where."""
+        if self.trace_url is None or trace_id is None:
+            return None
+        return self.trace_url.replace("{trace_id}", trace_id).replace("{job_id}", str(job_id))
 
 
 def settings(**options: Unpack[HttpOptions]) -> Settings:
@@ -70,6 +80,7 @@ def settings(**options: Unpack[HttpOptions]) -> Settings:
         tokens={**writing, **reading},
         authorize=authorize,
         hosts=None if hosts is None else frozenset(name.lower() for name in _texts("hosts", hosts)),
+        trace_url=_template(options.get("trace_url")),
         origins=frozenset(origin.lower() for origin in _texts("origins", options.get("origins") or ())),
     )
 
@@ -84,6 +95,21 @@ def _tokens(option: str, given: object, role: Literal["read", "operate"]) -> dic
             raise InvalidOption(option, f"must be a secret of {SHORTEST_TOKEN} or more ASCII characters")
         found[secret] = Access(str(name), role)
     return found
+
+
+def _template(given: object) -> str | None:
+    """Check where traces are. A browser must not run the link as a script, so it has to be a web address."""
+    if given is None:
+        return None
+    example = "https://traces.example.com/{trace_id}"
+    if not isinstance(given, str) or not given.startswith(("http://", "https://")) or "{trace_id}" not in given:
+        raise InvalidOption(
+            "trace_url", f"must be a web address with {{trace_id}} in it, such as {example!r}, got {given!r}"
+        )
+    unknown = set(_PLACEHOLDER.findall(given)) - {"{trace_id}", "{job_id}"}
+    if unknown:
+        raise InvalidOption("trace_url", f"may have {{trace_id}} and {{job_id}} in it, got {min(unknown)}")
+    return given
 
 
 def _texts(option: str, given: Iterable[str]) -> list[str]:

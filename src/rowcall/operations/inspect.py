@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rowcall.domain import checks
@@ -14,6 +15,8 @@ from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import WORKERS
 
+_TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)
+
 
 def get(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
     found = yield from get_row(queue, job, connection)
@@ -25,6 +28,13 @@ def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operatio
     if connection is not None or queue.surrounding is not None:
         return (yield from read(queue, connection, inspect.get, checked_id(job)))
     return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
+
+
+def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:
+    """Return the id of the trace that the job is part of, as 32 hexadecimal digits, or None."""
+    context = yield from Read(inspect.trace_context(queue.dialect, checked_id(job)))
+    found = _TRACE_PARENT.match(context)
+    return None if found is None else found[1]
 
 
 def list_jobs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from rowcall.domain import checks
@@ -28,9 +28,20 @@ def stats(queue: Queue, window: float | timedelta) -> Operation[Stats]:
     return (yield from Read(questions.stats(queue.dialect, window_ms, queue.now_ms()), snapshot=True))
 
 
-def failed_jobs(queue: Queue) -> Operation[int]:
+def finished_jobs(
+    queue: Queue, statuses: Collection[str], named: str | None = None, kind: str | None = None
+) -> Operation[int]:
+    """Count finished jobs of some states, of a queue or a task. This does not depend on how many jobs wait."""
     totals = yield from Read(queue.dialect.ask(TOTALS))
-    return sum(total.jobs for total in totals if total.status == Status.FAILED)
+    return sum(
+        total.jobs
+        for total in totals
+        if total.status in statuses and named in (None, total.queue) and kind in (None, total.type)
+    )
+
+
+def failed_jobs(queue: Queue) -> Operation[int]:
+    return (yield from finished_jobs(queue, (Status.FAILED,)))
 
 
 def activity(queue: Queue, window: float | timedelta) -> Operation[Activity]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
-from rowcall.domain.job import Status
+from rowcall.domain.job import FINISHED, Status
 from rowcall.operations.inspect import list_jobs
-from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS, stats
+from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS, finished_jobs, stats
 from rowcall.queue import Operation, Queue
 
 MOST_COUNTED, _PAGE = 10_000, 1_000
@@ -30,11 +30,15 @@ def count_matching(queue: Queue, given: Mapping[str, object], statuses: Collecti
     wanted = chosen.pop("status", None) or [str(status) for status in statuses]
     most = cast("int | None", given.get("limit"))
     if not chosen.keys() - {"queue"} or not chosen.keys() - {"type"}:
-        found = yield from stats(queue, DEFAULT_WINDOW_SECONDS)
-        by_name = {**found.by_queue.get(str(chosen.get("queue")), {}), **found.by_type.get(str(chosen.get("type")), {})}
-        counts = by_name if chosen else found.by_status
         named = [wanted] if isinstance(wanted, str) else cast("Collection[str]", wanted)
-        count = sum(counts.get(Status(status), 0) for status in named if status in list(Status))
+        name, kind = cast("str | None", chosen.get("queue")), cast("str | None", chosen.get("type"))
+        if all(status in FINISHED for status in named):
+            count = yield from finished_jobs(queue, named, name, kind)
+            return Matching(count if most is None else min(count, most), True)
+        found = yield from stats(queue, DEFAULT_WINDOW_SECONDS)
+        by_name = {**found.by_queue.get(str(name), {}), **found.by_type.get(str(kind), {})}
+        by_status = by_name if chosen else found.by_status
+        count = sum(by_status.get(Status(status), 0) for status in named if status in list(Status))
         return Matching(count if most is None else min(count, most), True)
     count, cursor = 0, None
     while count < (most or MOST_COUNTED):

@@ -11,7 +11,7 @@ def test_only_filters_that_are_given() -> None:
     assert BodyFilter(payload={"a": 1}).given() == {"payload": {"a": 1}}
 
 
-@pytest.mark.parametrize("text", ["", "1", "[]", "{", "null"])
+@pytest.mark.parametrize("text", ["", "1", "[]", "{", "null", "a", "a=", "=1", "a=1 b", 'a="', "a = 1"])
 def test_values_of_arguments_are_an_object(text: str) -> None:
-    with pytest.raises(Problem, match="payload must be a JSON object"):
+    with pytest.raises(Problem, match="payload must be customer=7 or a JSON object"):
         object_of(text)

@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from rowcall import Job, Rowcall, Status
 from rowcall.http.pages.job import as_python, as_sql
-from tests.http.client import Client
+from tests.http.client import Client, client_of
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 def test_everything_about_a_job_is_shown(client: Client) -> None:
@@ -24,8 +31,19 @@ def test_everything_about_a_job_is_shown(client: Client) -> None:
 def test_a_chain_and_its_blockers_are_shown(client: Client, filled: Rowcall) -> None:
     one = filled.enqueue("greet", {"name": "Ann"})
     two = filled.enqueue("greet", {"name": "Bob"}, after=[one])
-    assert f"job {one.id}" in client.page(f"/jobs/{two.id}")
-    assert "Waited for by" in client.page(f"/jobs/{one.id}")
+    assert f'href="/jobs/{one.id}"' in client.page(f"/jobs/{two.id}")
+    assert f'href="/jobs/{two.id}"' in client.page(f"/jobs/{one.id}")
+
+
+@pytest.mark.parametrize("context", [f"00-{TRACE}-00f067aa0ba902b7-01 vendor=x", "nonsense", f"00-{TRACE}<"])
+def test_a_trace_is_linked(filled: Rowcall, tmp_path: Path, context: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection, connection:
+        connection.execute("update rowcall_job set trace_context = ? where id = 1", (context,))
+    with client_of(filled, trace_url="https://traces.example.com/{trace_id}?job={job_id}") as client:
+        is_known = context.startswith("00-") and "vendor" in context
+        assert (f'href="https://traces.example.com/{TRACE}?job=1"' in client.page("/jobs/1")) is is_known
+        assert client.get("/api/jobs/1").json()["trace_id"] == (TRACE if is_known else None)
+        assert "traces.example.com" not in client.page("/jobs/2")
 
 
 def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:

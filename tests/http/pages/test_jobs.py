@@ -15,6 +15,15 @@ def test_jobs_are_filtered_by_links(client: Client) -> None:
     assert "INTERNAL:ValueError: a &lt; b &amp; c" in page
 
 
+def test_times_are_as_a_browser_sends_them(client: Client) -> None:
+    assert "No jobs match" in client.page("/jobs?created_before=2026-01-02T09:00")
+    assert 'value="2026-01-02T09:00"' in client.page("/jobs?created_after=2026-01-02T10:00%2B01:00")
+    question = "/jobs/confirm?action=delete&created_after=2026-01-02T09:00"
+    assert "Delete 3 jobs?" in client.page(question)
+    answer = client.submit(question, "/jobs/delete", {"filter.created_after": "2026-01-02T09:00"})
+    assert answer.status_code == 303
+
+
 def test_pages_are_linked(client: Client) -> None:
     assert 'rel="next"' in client.page("/jobs?limit=1")
     assert 'rel="next"' not in client.page("/jobs?limit=3")
@@ -23,9 +32,10 @@ def test_pages_are_linked(client: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ('payload={"a', "payload must be a JSON object"),
+        ('payload={"a', "payload must be customer=7"),
         ("status=lost", "status must be one of"),
         ("cursor=x", "cursor"),
+        ("created_after=yesterday", "created_after must be a time such as 2026-01-02T09:00"),
     ],
 )
 def test_a_wrong_filter_is_explained_beside_it(client: Client, query: str, problem: str) -> None:

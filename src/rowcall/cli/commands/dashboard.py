@@ -28,8 +28,15 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
 )
 @click.option("--root-path", metavar="PREFIX", default="", help="Prefix that a proxy in front serves it under.")
 @click.option("--allow-host", metavar="NAME", multiple=True, help="Host name to answer to; may be given several times.")
+@click.option("--trace-url", metavar="URL", help="Link of a job to its trace: https://traces.example.com/{trace_id}.")
 def dashboard_command(
-    app: str | None, url: str | None, host: str, port: int, root_path: str, allow_host: tuple[str, ...]
+    app: str | None,
+    url: str | None,
+    host: str,
+    port: int,
+    root_path: str,
+    allow_host: tuple[str, ...],
+    trace_url: str | None,
 ) -> None:
     """Serve the dashboard and the JSON API until SIGINT or SIGTERM.
 
@@ -47,7 +54,9 @@ def dashboard_command(
     with target.jobs:
         log.set_up("info")
         tokens = {name: os.environ.get(f"ROWCALL_DASHBOARD_{name.upper()}") or None for name in ("token", "read_token")}
-        given = settings(token=tokens["token"], read_token=tokens["read_token"], hosts=allow_host or None)
+        given = settings(
+            token=tokens["token"], read_token=tokens["read_token"], hosts=allow_host or None, trace_url=trace_url
+        )
         server = server_of(target.queue, given, host, port, root_path.rstrip("/"))
         listener = _listener(host, port)
         shown = f"[{host}]" if ":" in host else host

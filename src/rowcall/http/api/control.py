@@ -6,7 +6,7 @@ from rowcall.domain.job import EVERY_QUEUE, Job, Pace, Paused, Pruned, Schedule,
 from rowcall.domain.value import Value
 from rowcall.http.api.questions import WindowQuery
 from rowcall.http.endpoint import Call, Request
-from rowcall.operations import control, inspect, retention, schedules, stats
+from rowcall.operations import control, inspect, retention, schedules
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 
@@ -29,7 +29,7 @@ class Queues(Value, frozen=True, kw_only=True):
 
 async def list_queues(call: Call, query: WindowQuery) -> Queues:
     """List the queues, with their depths and rates."""
-    found = await call.read(stats.stats(call.queue, query.window))
+    found = await call.stats(query.window)
     names = {*found.by_queue, *(one.name for one in found.paused if one.kind == "queue")} - {EVERY_QUEUE}
     every = next((one for one in found.paused if (one.kind, one.name) == ("queue", EVERY_QUEUE)), None)
     none = dict.fromkeys(found.by_status, 0)

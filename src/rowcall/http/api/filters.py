@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Literal
 
@@ -10,6 +11,9 @@ import msgspec
 from rowcall.http.endpoint import Request
 from rowcall.http.problems import Problem
 from rowcall.operations.arguments import JobFilter
+
+_PAIR = re.compile(r'([^\s={"]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
+_PAIRS = re.compile(rf"\s*(?:{_PAIR.pattern}(?:\s+|$))+")
 
 
 class Chosen(Request, frozen=True, kw_only=True):
@@ -38,7 +42,7 @@ class Chosen(Request, frozen=True, kw_only=True):
 
 
 class JobsQuery(Chosen, frozen=True, kw_only=True):
-    """Filters as query parameters; `payload` is a JSON object with values of arguments."""
+    """Filters as query parameters; `payload` has values of arguments: `customer=7`, or a JSON object."""
 
     payload: str | None = None
     order: Literal["newest", "oldest"] = "newest"
@@ -53,8 +57,22 @@ class BodyFilter(Chosen, frozen=True, kw_only=True):
 
 
 def object_of(text: str) -> dict[str, object]:
-    """Return the values of arguments that a filter names."""
+    """Return the values of arguments that a filter names: as a JSON object, or as `name=value`.
+
+    >>> object_of('{"customer": 7}'), object_of('customer=7 to=ann@example.com zip="0123"')
+    ({'customer': 7}, {'customer': 7, 'to': 'ann@example.com', 'zip': '0123'})
+    """
     try:
+        if _PAIRS.fullmatch(text):
+            return {name: _value(value) for name, value in _PAIR.findall(text)}
         return msgspec.json.decode(text, type=dict[str, object])
     except msgspec.DecodeError:
-        raise Problem(422, "Invalid value", 'payload must be a JSON object such as {"customer": 7}') from None
+        raise Problem(422, "Invalid value", 'payload must be customer=7 or a JSON object: {"customer": 7}') from None
+
+
+def _value(text: str) -> object:
+    try:
+        decoded: object = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return decoded

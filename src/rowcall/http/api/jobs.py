@@ -33,7 +33,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
 
 
 class JobDetail(Value, frozen=True, kw_only=True):
-    """A job, why it waits, and its history."""
+    """A job, why it waits, its history, and the trace that it is part of."""
 
     job: Job
     why: Why
@@ -41,6 +41,7 @@ class JobDetail(Value, frozen=True, kw_only=True):
     blockers: list[BlockedBy]
     dependents: list[Dependent]
     timeline: list[Event]
+    trace_id: str | None = None
 
 
 async def get_job(call: Call, id: int) -> JobDetail:
@@ -53,6 +54,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
         timeline=call.all_scrubbed(await call.read(inspect.timeline(queue, id))),
+        trace_id=await call.read(inspect.trace_id(queue, id)),
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from rowcall.domain.config import VERSION
 from rowcall.domain.value import Value
 from rowcall.http.endpoint import Endpoint, Request
+from rowcall.http.live import EventsQuery
 from rowcall.http.problems import MEDIA_TYPE
 
 Json = dict[str, Any]
@@ -26,6 +27,13 @@ _PROBLEM: Json = {
 }
 
 
+def _response(description: str, media_type: str, schema: Json) -> Json:
+    return {"description": description, "content": {media_type: {"schema": schema}}}
+
+
+_PROBLEM_RESPONSE = _response("A problem", MEDIA_TYPE, {"$ref": _REFERENCE.format(name="Problem")})
+
+
 def document(endpoints: Iterable[Endpoint], base: str) -> Json:
     """Return the document. `base` is the prefix that the app is mounted at."""
     listed = list(endpoints)
@@ -37,6 +45,7 @@ def document(endpoints: Iterable[Endpoint], base: str) -> Json:
     paths: Json = {}
     for one in listed:
         paths.setdefault(f"/api{one.template}", {})[one.method.lower()] = _operation(one)
+    paths |= {path: {"get": operation} for path, operation in _OTHERS.items()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Rowcall", "version": VERSION, "description": "Background jobs, as an HTTP API."},
@@ -69,14 +78,8 @@ def _operation(endpoint: Endpoint) -> Json:
         "tags": [endpoint.path.split("/")[1]],
         "parameters": parameters,
         "responses": {
-            str(endpoint.status): {
-                "description": "Done",
-                "content": {"application/json": {"schema": _schema(endpoint.answer)}},
-            },
-            "default": {
-                "description": "A problem",
-                "content": {MEDIA_TYPE: {"schema": {"$ref": _REFERENCE.format(name="Problem")}}},
-            },
+            str(endpoint.status): _response("Done", "application/json", _schema(endpoint.answer)),
+            "default": _PROBLEM_RESPONSE,
         },
     }
     if more.strip():
@@ -114,3 +117,28 @@ def _drop_hidden(components: Json) -> None:
 
 def _values_below(kind: type[Value]) -> list[type[Value]]:
     return [kind, *(found for child in kind.__subclasses__() for found in _values_below(child))]
+
+
+def _text(name: str, summary: str, media_type: str = "text/plain", **more: object) -> Json:
+    """Return an operation whose answer is a text."""
+    done = _response("Done", media_type, {"type": "string"})
+    return {"operationId": name, "summary": summary, "responses": {"200": done, "default": _PROBLEM_RESPONSE}, **more}
+
+
+_OTHERS = {
+    "/api/events": _text(
+        "get_events",
+        "Stream what happens to jobs as server-sent events.",
+        "text/event-stream",
+        parameters=_query_parameters(EventsQuery),
+    ),
+    "/healthz": _text("get_health", "Answer while the server runs.", security=[]),
+    "/readyz": _text(
+        "get_readiness",
+        "Answer while the database answers.",
+        security=[],
+        responses={status: _response("The answer", "text/plain", {"type": "string"}) for status in ("200", "503")},
+    ),
+    "/metrics": _text("get_metrics", "Return the state of the queues for Prometheus."),
+}
+"""What is not in the table: answers that are not JSON."""

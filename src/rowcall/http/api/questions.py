@@ -44,7 +44,7 @@ class Stuck(Value, frozen=True, kw_only=True):
 
 async def get_stats(call: Call, query: WindowQuery) -> Stats:
     """Count jobs by state, queue and task, with recent rates and percentiles."""
-    return await call.read(stats.stats(call.queue, query.window))
+    return await call.stats(query.window)
 
 
 async def get_errors(call: Call, query: ErrorsQuery) -> Errors:

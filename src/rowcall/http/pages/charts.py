@@ -8,6 +8,9 @@ from markupsafe import Markup
 
 from rowcall.domain.job import Activity, Period
 
+WINDOWS = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
+"""The periods that pages offer, in seconds."""
+
 WIDTH, HEIGHT = 960, 180
 _LINE_WIDTH, _LINE_HEIGHT = 120, 24
 
@@ -36,8 +39,10 @@ def activity_chart(activity: Activity) -> Markup:
                 bars.append(f'<rect class="bar {outcome}" {shape}/>')
                 base += count
         hit = f'<rect class="hit" x="{round(number * step, 1)}" y="0" width="{round(step, 1)}" height="{HEIGHT}"/>'
-        parts.append(f"<g>{''.join(bars)}{hit}<title>{_said(one)}</title></g>")
-    known = [(number, one.arrived) for number, one in enumerate(periods) if one.arrived is not None]
+        open_ = ' class="open"' if number == len(periods) - 1 else ""
+        parts.append(f"<g{open_}>{''.join(bars)}{hit}<title>{_said(one)}</title></g>")
+    # the last period is not over: a line that falls there would look like an outage
+    known = [(number, one.arrived) for number, one in enumerate(periods[:-1]) if one.arrived is not None]
     points = " ".join(f"{round(number * step + step / 2, 1)},{y(count)}" for number, count in known)
     parts.append(f'<polyline class="arrivals" points="{points}"/>')
     shape = f'class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img"'

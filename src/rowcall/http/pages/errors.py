@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from rowcall.http.api.questions import ErrorsQuery, get_errors
 from rowcall.http.endpoint import Call, converted
-from rowcall.http.pages.charts import sparkline
+from rowcall.http.pages.charts import WINDOWS, sparkline
 from rowcall.operations.stats import activity, failed_jobs
 from rowcall.overview.liveness import time_now
 
@@ -24,5 +24,6 @@ async def error_list(call: Call, request: Request) -> dict[str, object]:
         "failing": found.failing,
         "lines": {code: sparkline(counts) for code, counts in past.errors.items()},
         "given": query,
+        "windows": WINDOWS,
         "now": await call.read(time_now(call.queue)),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -12,11 +13,14 @@ from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
 from rowcall.http.api.actions import Changed, Deleted, JobAnswer
 from rowcall.http.api.control import Resumed, ScheduleAnswer, ScheduledJob
+from rowcall.http.api.filters import object_of
+from rowcall.http.endpoint import Q, converted
 from rowcall.http.problems import Problem
 from rowcall.overview.formats import counted
 
 MOST_FIELDS = 2000
 _NOT_FIELDS = ("csrf", "return_to")
+_TIMES = ("_after", "_before")
 _LISTS = ("ids", "filter.status")
 
 
@@ -49,9 +53,35 @@ def body_of(pairs: Sequence[tuple[str, str]]) -> dict[str, object]:
             holder[part].append(value)  # type: ignore[attr-defined]
         elif name.startswith("json."):
             body[name.removeprefix("json.")] = _json(name.removeprefix("json."), value)
+        elif part.endswith(_TIMES):
+            holder[part] = time_text(part, value)
         else:
-            holder[part] = _json(part, value) if name == "filter.payload" else value
+            holder[part] = object_of(value) if name == "filter.payload" else value
     return body
+
+
+def time_text(name: str, text: str) -> str:
+    """Return a time that someone typed, or a browser sent. The pages say that times are in UTC.
+
+    >>> time_text("created_after", "2026-01-02T09:00")
+    '2026-01-02T09:00:00+00:00'
+    """
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Problem(422, "Invalid value", f"{name} must be a time such as 2026-01-02T09:00, got {text!r}") from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).isoformat()
+
+
+def query_of(request: Request, kind: type[Q]) -> Q:
+    """Return the query of a page. Its times may be as a browser sends them."""
+    return converted(
+        [
+            (name, time_text(name, value) if value and name.endswith(_TIMES) else value)
+            for name, value in request.query_params.multi_items()
+        ],
+        kind,
+    )
 
 
 def _json(name: str, text: str) -> object:

@@ -10,6 +10,8 @@ from starlette.requests import Request
 from rowcall.domain.job import Event, Job
 from rowcall.http.api.jobs import get_job
 from rowcall.http.endpoint import Call
+from rowcall.http.guard import base_path
+from rowcall.http.pages.graph import flow_graph
 from rowcall.operations import flows
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
@@ -27,10 +29,10 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "job": job,
         "why": detail.why,
         "attempts": detail.attempts,
-        "blockers": detail.blockers,
-        "dependents": detail.dependents,
+        "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
         "timeline": without_claims(detail.timeline),
         "chain": chain,
+        "trace_id": detail.trace_id,
         "as_python": as_python(job),
         "as_sql": as_sql(job, call.queue.config.table_prefix),
         "now": await call.read(time_now(call.queue)),

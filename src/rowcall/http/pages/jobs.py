@@ -12,8 +12,9 @@ from rowcall.domain.job import WAITING, Status
 from rowcall.http.api import actions
 from rowcall.http.api.filters import BodyFilter, Chosen, JobsQuery
 from rowcall.http.api.jobs import list_jobs
-from rowcall.http.endpoint import Call, converted
+from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path, local_path
+from rowcall.http.pages.forms import query_of
 from rowcall.http.problems import Problem, problem_of
 from rowcall.operations import inspect
 from rowcall.operations.stats import failed_jobs
@@ -33,9 +34,9 @@ ACTIONS = {
 
 async def job_list(call: Call, request: Request) -> dict[str, object]:
     given = request.query_params.multi_items()
-    query = converted(given, JobsQuery)
-    problem, page = None, None
+    query, problem, page = JobsQuery(), None, None
     try:
+        query = query_of(request, JobsQuery)
         page = await list_jobs(call, query)
     except (InvalidOption, Problem) as error:  # a filter that was typed wrong: say so beside it
         problem = problem_of(error)
@@ -74,7 +75,7 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
     """Show how many jobs an action is about, before it is done."""
     if not call.access.may_operate:
         raise Problem(403, "Forbidden", f"{call.actor} may read, but not change anything")
-    query = converted(request.query_params.multi_items(), ConfirmQuery)
+    query = query_of(request, ConfirmQuery)
     chosen = query.given()
     body = BodyFilter(**chosen)  # type: ignore[arg-type]
     counting = actions.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)

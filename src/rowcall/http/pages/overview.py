@@ -7,12 +7,11 @@ from starlette.requests import Request
 from rowcall.domain.job import Status
 from rowcall.http.endpoint import Call, converted
 from rowcall.http.endpoint import Request as Given
-from rowcall.http.pages.charts import activity_chart
+from rowcall.http.pages.charts import WINDOWS, activity_chart
 from rowcall.operations import inspect, stats
 from rowcall.overview.counts import by_activity
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
-WINDOWS = {"1h": 3600, "24h": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 MOST_ERRORS, MOST_TASKS = 6, 8
 
 
@@ -25,7 +24,7 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     window = asked if asked in WINDOWS else "1h"
     seconds = WINDOWS[window]
     queue = call.queue
-    found = await call.read(stats.stats(queue, seconds))
+    found = await call.stats(seconds)
     activity = await call.read(stats.activity(queue, seconds))
     now = await call.read(time_now(queue))
     workers = await call.read(inspect.workers(queue))

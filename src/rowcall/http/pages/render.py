@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,11 +10,11 @@ from urllib.parse import quote, unquote, urlencode
 
 import jinja2
 import msgspec
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from rowcall.base.text import duration
+from rowcall.base.text import duration, one_line
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.http.guard import ACCESS, CSRF_COOKIE, SESSION_COOKIE, SESSION_SECONDS, base_path, csrf_token, set_cookie
@@ -21,7 +22,8 @@ from rowcall.overview import formats
 from rowcall.overview.jobs import detail, when
 
 FLASH_COOKIE = "rowcall_flash"
-LONGEST_SHOWN = 20_000
+LONGEST_SHOWN, LONGEST_VALUE, MOST_ARGUMENTS = 20_000, 80, 6
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(:?)')
 
 _templates = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
@@ -48,6 +50,40 @@ def pretty_json(value: object) -> str:
     return shortened(text, LONGEST_SHOWN)
 
 
+def coloured_json(value: object) -> Markup:
+    """Return readable JSON in which the names stand out.
+
+    >>> coloured_json({"a<": "b"})
+    Markup('{\\n  <span class="key">&#34;a&lt;&#34;</span>: &#34;b&#34;\\n}')
+    """
+    text, at, parts = pretty_json(value), 0, []
+    for found in _STRING.finditer(text):
+        if found[1]:
+            parts += [escape(text[at : found.start()]), Markup('<span class="key">{}</span>:').format(found[0][:-1])]
+            at = found.end()
+    return Markup("").join([*parts, escape(text[at:])])
+
+
+def pairs(payload: object) -> list[tuple[str, str]]:
+    """Return the first arguments with their values, each on one line.
+
+    >>> pairs({"to": "ann@example.com", "sizes": [1, 2]})
+    [('to', 'ann@example.com'), ('sizes', '[1,2]')]
+    """
+    given = payload if isinstance(payload, dict) else {"": payload}
+    return [
+        (
+            shortened(str(name), LONGEST_VALUE),
+            one_line(shortened(value if isinstance(value, str) else compact(value), LONGEST_VALUE)),
+        )
+        for name, value in list(given.items())[:MOST_ARGUMENTS]
+    ]
+
+
+def compact(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
 def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}… ({len(text):,} characters)"
 
@@ -58,9 +94,11 @@ _templates.filters.update(
     size=formats.size,
     rate=formats.rate,
     exact=lambda at: f"{formats.moment(at)} UTC",
+    local=lambda at: at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M"),
     unquoted=unquote,
     percent=lambda value: f"{value:.0%}",
     pretty=pretty_json,
+    coloured=coloured_json,
     shortened=shortened,
     segment=lambda text: quote(text, safe=""),
 )
@@ -69,7 +107,8 @@ _templates.globals.update(
     version=VERSION,
     statuses=[status.value for status in Status],
     time=time_element,
-    compact=lambda value: msgspec.json.encode(value, enc_hook=str).decode(),
+    compact=compact,
+    pairs=pairs,
     when=when,
     detail_of=detail,
 )

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from rowcall.base.text import one_line
 from rowcall.http.api import actions
 from rowcall.http.api.table import ENDPOINTS
+from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, check_csrf, local_path, set_cookie
 from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
@@ -44,27 +45,27 @@ _FORMS = (
 )
 
 
-def page_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
+def page_routes(queue: Queue, counts: SharedCounts, settings: Settings) -> list[BaseRoute]:
     return [
-        *(Route(path, page_route(queue, settings, template, page)) for path, template, page in _PAGES),
-        *(Route(one.path, form_route(queue, one), methods=["POST"]) for one in _FORMS),
+        *(Route(path, page_route(queue, counts, settings, template, page)) for path, template, page in _PAGES),
+        *(Route(one.path, form_route(queue, counts, one), methods=["POST"]) for one in _FORMS),
         *login_routes(queue, settings),
     ]
 
 
-def page_route(queue: Queue, settings: Settings, template: str, page: Page) -> Answer:
+def page_route(queue: Queue, counts: SharedCounts, settings: Settings, template: str, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        call = Call(queue, request.scope[ACCESS])
+        call = Call(queue, request.scope[ACCESS], counts)
         try:
             context = await page(call, request)
         except Exception as error:
             return error_page(request, error)
-        return render(request, template, {**context, "streams": settings.streams})
+        return render(request, template, {**context, "streams": settings.streams, "trace_link": settings.trace_link})
 
     return answer
 
 
-def form_route(queue: Queue, endpoint: Endpoint) -> Answer:
+def form_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer:
     """Run an endpoint with the fields of a form, and return to the page that it was on."""
 
     async def answer(request: Request) -> Response:
@@ -72,7 +73,7 @@ def form_route(queue: Queue, endpoint: Endpoint) -> Answer:
             pairs = await form_pairs(request)
             fields = dict(pairs)
             check_csrf(request, fields.get("csrf", ""))
-            call = Call(queue, request.scope[ACCESS])
+            call = Call(queue, request.scope[ACCESS], counts)
             found = await endpoint.run(call, request.path_params, body=body_of(pairs), lax=True)
         except Exception as error:
             return error_page(request, error)

@@ -4,6 +4,8 @@ const base = document.body.dataset.base;
 
 // Live pages: read the page again, and replace the parts that have changed.
 const busy = () => document.hidden || document.querySelector("dialog[open], [name=ids]:checked, [data-live] :focus") || String(getSelection());
+// Rows do not move while the pointer is on them.
+const names = (table) => [...table.querySelectorAll("[data-row]")].map((row) => row.querySelector("a")?.getAttribute("href")).join();
 let reading = false;
 async function refresh() {
   if (reading || busy() || !document.querySelector("[data-live]")) return;
@@ -17,10 +19,12 @@ async function refresh() {
     for (const icon of found.querySelectorAll("link[rel=icon]")) document.querySelector("link[rel=icon]").href = icon.getAttribute("href");
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = found.getElementById(part.id);
-      if (!other || other.innerHTML === part.innerHTML) continue;
+      if (!other || other.innerHTML === part.innerHTML || (part.matches("table:hover") && names(part) !== names(other))) continue;
+      const at = part.querySelector(".at a")?.getAttribute("href");
       const open = [...part.querySelectorAll("details")].map((one) => one.open);
       part.replaceWith(document.importNode(other, true));
       document.getElementById(part.id).querySelectorAll("details").forEach((one, number) => { if (number in open) one.open = open[number]; });
+      if (at) for (const row of document.querySelectorAll("[data-row]")) if (row.querySelector("a")?.getAttribute("href") === at) row.classList.add("at");
     }
   } catch {
     // the server is away: the next refresh tries again
@@ -35,7 +39,9 @@ if (from && document.querySelector("[data-live]")) {
   stream.addEventListener("message", refresh);
   addEventListener("pagehide", () => stream.close());
 }
-setInterval(refresh, document.getElementById("progress") || !from ? 2000 : 10000);
+(function again() {
+  setTimeout(() => refresh().finally(again), document.getElementById("progress") || !from ? 2000 : 10000);
+})();
 
 // Selecting jobs.
 const bulk = document.getElementById("bulk");
@@ -65,6 +71,9 @@ document.addEventListener("click", async (event) => {
 });
 
 // Keys.
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
 const places = { o: "/", j: "/jobs", q: "/queues", s: "/schedules", w: "/workers", e: "/errors" };
 let went = 0;
 function move(step) {

@@ -15,7 +15,7 @@ from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
 from rowcall.store.flows.queries import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.pages import find as find_page
-from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE
+from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
@@ -32,6 +32,13 @@ def find(dialect: Dialect, job_id: int, *, lock: bool = False) -> Plan[Job | Non
 def get(dialect: Dialect, job_id: int) -> Plan[Job]:
     for job in (yield from dialect.ask(GET, job_id)):
         return job
+    raise JobNotFound(job_id)
+
+
+def trace_context(dialect: Dialect, job_id: int) -> Plan[str]:
+    """Return the trace context that the job was enqueued with, or an empty text."""
+    for found in (yield from dialect.ask(TRACE_CONTEXT, job_id)):
+        return found
     raise JobNotFound(job_id)
 
 

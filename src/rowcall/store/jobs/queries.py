@@ -589,6 +589,8 @@ IDENTITY = Query("identity", only=_SERVER)
 
 # inspect
 GET = Query("get", (Int,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id = <bigint:1>")
+_TRACE_CONTEXT = "select coalesce(trace_context, '') from <job> where id = <bigint:1>"
+TRACE_CONTEXT = Query("trace_context", (Int,), text_from_row, text=_TRACE_CONTEXT)
 # the first job from an id on, and when it was created
 _FIRST_FROM = "select id, <ms:created_at> from <job> where id >= <bigint:1> order by id limit 1"
 FIRST_FROM = Query("first_from", (Int,), lambda row: cast("tuple[int, int]", row), text=_FIRST_FROM)
