@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from rowcall.base.clock import SystemClock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
+from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.fairness import checked_fair_queue
 from rowcall.declare.handlers import Override
@@ -107,6 +108,7 @@ E = TypeVar("E", bound=BaseException)
 C = TypeVar("C")
 L = TypeVar("L", bound=LifespanFunction)
 M = TypeVar("M", bound=AnyMiddleware)
+N = TypeVar("N", bound=EnqueueMiddleware)
 F = TypeVar("F", bound=Observer)
 
 Schedulable = BaseTask[..., object]
@@ -324,6 +326,19 @@ class Rowcall:
         `rowcall.middleware` holds one for each kind.
         """
         self._queue.handlers.add_middleware(function)
+        return function
+
+    def enqueue_middleware(self, function: N, /) -> N:
+        """Let a function read and change every job before it is written: its arguments and its options.
+
+        @jobs.enqueue_middleware
+        def tagged(call: EnqueueCall) -> None:
+            call.options["tags"] = [*call.options.get("tags", ()), f"tenant:{tenant.get()}"]
+
+        It is called where the job is enqueued or bound, in the order of registration, and must not wait. If it raises,
+        nothing is written. `EnqueueCall` is in `rowcall.middleware`.
+        """
+        self._queue.enqueue_middleware += (checked_enqueue_middleware(function),)
         return function
 
     def override(self, function: Callable[..., object], replacement: Callable[..., object], /) -> Override:

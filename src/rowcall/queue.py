@@ -15,6 +15,7 @@ from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.times import milliseconds_of
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
+from rowcall.declare.enqueue_call import EnqueueMiddleware
 from rowcall.declare.failures import Failures
 from rowcall.declare.handlers import Handlers
 from rowcall.declare.lifespan import LifespanFunction
@@ -120,6 +121,7 @@ class Queue:
         self.tasks: dict[str, Declaration] = {}
         """The declared tasks by name, and by each of their aliases."""
         self.handlers = Handlers(self.tasks)
+        self.enqueue_middleware: tuple[EnqueueMiddleware, ...] = ()
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}

@@ -24,7 +24,15 @@ from rowcall.declare.option_table import (
 from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Status
 from rowcall.drivers.transaction_block import CallerBlock
-from rowcall.operations.enqueue import Bound, enqueue, enqueue_by_name, enqueue_each, enqueue_many
+from rowcall.operations.enqueue import (
+    Bound,
+    enqueue,
+    enqueue_by_name,
+    enqueue_calls,
+    enqueue_each,
+    enqueue_many,
+    through_middleware,
+)
 from rowcall.queue import Operation, Queue
 from rowcall.store.new_job import NewJob
 
@@ -81,12 +89,24 @@ class Enqueuer(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
         payload = self._declared.arguments.to_json(args, kwargs)
+        if self._queue.enqueue_middleware:
+            return self._queue.run(self._write_changed(payload))
         return self._queue.run(enqueue(self._queue, self._job(), payload, self._connection))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
+        if self._queue.enqueue_middleware:
+            return await self._queue.arun(self._write_changed(payload))
         return await self._queue.arun(enqueue(self._queue, self._job(), payload, self._connection))
+
+    def _write_changed(self, payload: str) -> Operation[Job]:
+        call = self._changed(payload)
+        return enqueue(self._queue, call.job, call.payload, self._connection)
+
+    def _changed(self, payload: str) -> Bound:
+        """Return a call as the enqueue middleware of the app has changed it."""
+        return through_middleware(self._queue, self._declared.name, payload, self._given)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
         """Return a call that is not enqueued yet: a step of a chain, or a job of a flow.
@@ -95,7 +115,8 @@ class Enqueuer(Generic[P, R]):
         """
         if self._connection is not None:
             raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
-        return Bound(self._job, self._declared.arguments.to_json(args, kwargs))
+        payload = self._declared.arguments.to_json(args, kwargs)
+        return self._changed(payload) if self._queue.enqueue_middleware else Bound(self._job, payload)
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object] | Bound]) -> list[Job[R]]:
         """Write one job for each dict of arguments, all in one transaction. A bound call brings its options.
@@ -112,10 +133,16 @@ class Enqueuer(Generic[P, R]):
     def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
         plain = [row for row in rows if not isinstance(row, Bound)]
         payloads = self._payloads(plain)
-        if len(plain) == len(rows):
+        if self._queue.enqueue_middleware:
+            made = list(map(self._changed, payloads))
+            if len(plain) == len(rows):
+                return enqueue_calls(self._queue, made, self._connection)
+        elif len(plain) == len(rows):
             return enqueue_many(self._queue, self._job(), payloads, self._connection)
-        others = iter(payloads)
-        calls = [row if isinstance(row, Bound) else Bound(self._job, next(others)) for row in rows]
+        else:
+            made = [Bound(self._job, payload) for payload in payloads]
+        others = iter(made)
+        calls = [row if isinstance(row, Bound) else next(others) for row in rows]
         for call in calls:
             if call.job.type != self._declared.name:
                 raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {call!r}")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
 from rowcall import INJECTED, Context, Depends, Rowcall
-from rowcall.middleware import AsyncCallNext, CallNext, Middleware
+from rowcall.middleware import AsyncCallNext, CallNext, EnqueueCall, Middleware
 
 jobs = Rowcall()
 
@@ -60,6 +60,25 @@ def use_connection(made: Annotated[list[int], Depends(cursor)] = INJECTED) -> ob
 @jobs.task(isolation="process")
 async def use_pool(loop: Annotated[object, Depends(pool, scope="worker")] = INJECTED) -> object:
     return loop is asyncio.get_running_loop()
+
+
+@jobs.task(isolation="process")
+def go_on(ctx: Context, by_name: bool) -> None:
+    if by_name:
+        ctx.continue_with("went_on")
+    else:
+        ctx.continue_with(went_on)
+
+
+@jobs.task
+def went_on(process: int = 0) -> int:
+    return process
+
+
+@jobs.enqueue_middleware
+def add_process(call: EnqueueCall) -> None:
+    if call.task == "went_on":
+        call.arguments["process"] = os.getpid()
 
 
 jobs.middleware(Middleware(process_of, aprocess_of))

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
 
 import msgspec
 
+from rowcall.base.times import time_of
 from rowcall.declare import option_checks as check
 from rowcall.declare.middleware import AnyMiddleware, checked_several
 from rowcall.domain import checks
@@ -193,6 +194,18 @@ def checked(given: Mapping[str, object], allowed: Mapping[str, _Option]) -> Opti
     elif callable(given.get("retry")):
         raise InvalidOption("retry", "must be a Backoff; a callable goes into task(retry=…), as a row cannot hold it")
     return Options(**fields)  # type: ignore[arg-type]
+
+
+def as_given(options: Options) -> EnqueueOptions:
+    """Return checked options in the form in which callers pass them, except for `after` and `connection`."""
+    given: dict[str, object] = {}
+    for name, option in ENQUEUE_OPTIONS.items():
+        field = option.field or name
+        value = getattr(options, field)
+        if value is None or name in ("after", "connection"):
+            continue
+        given[name] = time_of(value) if name.endswith("_at") else value / 1000 if field.endswith("_ms") else value
+    return given  # type: ignore[return-value]
 
 
 def _check_task(fields: Mapping[str, object]) -> None:

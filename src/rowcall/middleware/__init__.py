@@ -1,5 +1,6 @@
 """Middleware that is ready to use, and what helps to write your own: `jobs.middleware(sentry())`."""
 
+from rowcall.declare.enqueue_call import EnqueueCall, EnqueueMiddleware
 from rowcall.declare.middleware import AnyMiddleware, AsyncCallNext, CallNext, Middleware, MiddlewareFunction
 from rowcall.middleware.around import around
 from rowcall.middleware.django_connections import close_django_connections
@@ -11,6 +12,8 @@ __all__ = [
     "AnyMiddleware",
     "AsyncCallNext",
     "CallNext",
+    "EnqueueCall",
+    "EnqueueMiddleware",
     "Middleware",
     "MiddlewareFunction",
     "around",

@@ -27,7 +27,7 @@ from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import JobFilter, checked_actor, checked_filter, checked_id, checked_reason
-from rowcall.operations.enqueue import Bound, bind_by_name, with_key
+from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
 from rowcall.operations.steps import Read, Sleep, Write, read, write
@@ -136,7 +136,7 @@ def edit(
     payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
-        call = bind_by_name(queue, found.type, arguments, Options())
+        call = plain_call(queue, found.type, arguments, Options())
         _refuse_other_key(found, call)
         columns = derived(call.job, payload_from_row(call.payload))
         payload, limits, shared = call.payload, columns.limits, columns[1:] if call.job.shared_by else None

@@ -9,6 +9,7 @@ from typing import TypeVar, Unpack
 import msgspec
 
 from rowcall.base.times import time_of
+from rowcall.declare.enqueue_call import changed
 from rowcall.declare.fairness import shared
 from rowcall.declare.limits import derived, each_derived, host_limits, limited, with_derived
 from rowcall.declare.option_checks import key_problem
@@ -112,15 +113,33 @@ def enqueue_many_by_name(
         if len(rows) == 1:
             raise
         raise InvalidArguments(error.task, f"row {len(calls)}: {error.problem}") from error
-    if not calls:
+    return (yield from enqueue_calls(queue, calls, given.connection))
+
+
+def enqueue_calls(queue: Queue, calls: Sequence[Bound], connection: object) -> Operation[list[Job]]:
+    """Write calls of one task. They have the same options, unless an enqueue middleware has changed them."""
+    jobs = [call.job for call in calls]
+    if not jobs:
         return []
-    return (yield from enqueue_many(queue, calls[0].job, [call.payload for call in calls], given.connection))
+    if queue.enqueue_middleware and any(job != jobs[0] for job in jobs):
+        return (yield from enqueue_each(queue, calls, connection))
+    return (yield from enqueue_many(queue, jobs[0], [call.payload for call in calls], connection))
 
 
-def bind_by_name(
-    queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options, *, final: bool = True
-) -> Bound:
-    """Return a call of a task that may be declared in this process or not. `final`: the queue is configured."""
+def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
+    """Return a call of a task that may be declared in this process or not."""
+    call = plain_call(queue, task, arguments, given)
+    return through_middleware(queue, task, call.payload, given) if queue.enqueue_middleware else call
+
+
+def through_middleware(queue: Queue, task: str, payload: str, given: Options) -> Bound:
+    """Return a call as the app's enqueue middleware has changed it."""
+    arguments, options = changed(task, payload_from_row(payload), given, queue.enqueue_middleware)
+    return plain_call(queue, task, arguments, options)
+
+
+def plain_call(queue: Queue, task: str, arguments: object, given: Options, *, final: bool = True) -> Bound:
+    """Return a call without enqueue middleware. `final`: the queue is configured."""
     if problem := name_problem(task):
         raise InvalidOption("task", problem)
     declared, push = queue.tasks.get(task), queue.options.push

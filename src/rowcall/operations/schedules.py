@@ -18,7 +18,7 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
-from rowcall.operations.enqueue import bind_by_name, with_key
+from rowcall.operations.enqueue import plain_call, with_key
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import RelatedJob
@@ -90,7 +90,7 @@ def new_schedule(
     """Return a schedule as it is written; a wrong one is refused, with the reason."""
     given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
-        call = bind_by_name(queue, task, arguments, given, final=queue.is_open)
+        call = plain_call(queue, task, arguments, given, final=queue.is_open)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error

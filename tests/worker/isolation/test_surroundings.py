@@ -16,8 +16,9 @@ from tests.worker import isolated, isolated_app
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rowcall]:
     """Another queue with the tasks of the app, which child processes import."""
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     with Rowcall(tmp_path / "app.db") as jobs:
         queue_of(jobs).tasks.update(queue_of(isolated_app.jobs).tasks)
         yield jobs
@@ -29,8 +30,7 @@ def results(jobs: Rowcall, *names: str) -> list[object]:
     return [jobs.get(job).result for job in sent]
 
 
-def test_both_are_in_the_child_process(jobs: Rowcall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+def test_both_are_in_the_child_process(jobs: Rowcall, tmp_path: Path) -> None:
     found: Any = results(jobs, "pid", "apid", "use_connection", "use_pool")
     (child, pid), (achild, apid), (_, made), (_, same_loop) = found
     assert child == pid == achild == apid != os.getpid()
@@ -38,6 +38,15 @@ def test_both_are_in_the_child_process(jobs: Rowcall, tmp_path: Path, monkeypatc
     assert same_loop is True
     notes = (tmp_path / "notes").read_text().splitlines()
     assert notes == [f"{word} {child}" for word in ("open", "cursor", "end", "close")]
+
+
+def test_enqueue_middleware_runs_where_the_handler_runs(jobs: Rowcall) -> None:
+    jobs.enqueue("go_on", {"by_name": True})
+    jobs.enqueue("go_on", {"by_name": False})
+    jobs.drain(concurrency=1)
+    went_on = jobs.list(type="went_on").jobs
+    assert len(went_on) == 2
+    assert os.getpid() not in {job.payload["process"] for job in went_on}
 
 
 def test_a_dependency_of_the_worker_that_fails_in_a_child_ends_the_worker(
@@ -50,8 +59,7 @@ def test_a_dependency_of_the_worker_that_fails_in_a_child_ends_the_worker(
     assert (jobs.get(job).status, jobs.get(job).attempt) == ("pending", 0)
 
 
-def test_an_override_does_not_reach_the_child(jobs: Rowcall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+def test_an_override_does_not_reach_the_child(jobs: Rowcall) -> None:
     job = jobs.enqueue("use_connection", max_attempts=1)
     with isolated_app.jobs.override(isolated_app.connection, lambda: 3):
         jobs.drain(concurrency=1)

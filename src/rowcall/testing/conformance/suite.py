@@ -55,7 +55,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestActOnAll, TestListing  # noqa: E402
-from rowcall.testing.conformance.cases.middleware import TestMiddleware  # noqa: E402
+from rowcall.testing.conformance.cases.middleware import TestEnqueueMiddleware, TestMiddleware  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
@@ -131,6 +131,7 @@ __all__ = [
     "TestEdgeRepair",
     "TestEndedFromOutside",
     "TestEnqueue",
+    "TestEnqueueMiddleware",
     "TestEvents",
     "TestExpiry",
     "TestFailingBlockers",

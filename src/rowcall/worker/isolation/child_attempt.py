@@ -16,7 +16,7 @@ from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
 from rowcall.durable import Steps
 from rowcall.operations.by_hand import job_of
-from rowcall.operations.enqueue import Bound
+from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.jobs.settle import Then
@@ -103,6 +103,8 @@ class ChildAttempt:
         self._completed = True
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
+        if isinstance(task, str) and not arguments and self._queue is not None and self._queue.enqueue_middleware:
+            task, options = bind(self._queue, task, (), options), {}
         if isinstance(task, str) and not arguments:
             asked = Asked("continue_with", task=task, payload=untyped_to_json(task, options))
         else:

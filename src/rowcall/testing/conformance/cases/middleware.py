@@ -4,9 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
 
-from rowcall import Context, Retry, Rowcall, Snooze
-from rowcall.middleware import AsyncCallNext, CallNext, Middleware
+import pytest
+
+from rowcall import Context, InvalidArguments, InvalidOption, Retry, Rowcall, Snooze
+from rowcall.middleware import AsyncCallNext, CallNext, EnqueueCall, Middleware, around
+
+tenant: ContextVar[str] = ContextVar("tenant", default="none")
+
+
+def add_tenant(call: EnqueueCall) -> None:
+    call.arguments["tenant"] = tenant.get()
+    call.options["tags"] = [*call.options.get("tags", ()), f"tenant:{tenant.get()}"]
+
+
+@contextmanager
+def as_tenant(name: str) -> Iterator[None]:
+    token = tenant.set(name)
+    try:
+        yield
+    finally:
+        tenant.reset(token)
 
 
 class TestMiddleware:
@@ -97,3 +119,88 @@ class TestMiddleware:
         assert (answered.status, answered.result) == ("succeeded", "from the cache")
         assert (failed.status, len(called)) == ("failed", 2)
         assert "twice called call_next twice; an attempt calls its handler once" in (failed.error_detail or "")
+
+
+class TestEnqueueMiddleware:
+    def test_it_changes_jobs_wherever_they_are_enqueued(self, jobs: Rowcall) -> None:
+        jobs.enqueue_middleware(add_tenant)
+
+        @jobs.task(tags=["declared"], on="paid")
+        def charge(number: int, tenant: str = "") -> None: ...
+
+        @jobs.task
+        def first(ctx: Context, tenant: str = "") -> None:
+            ctx.continue_with(charge, 4)
+
+        @jobs.task
+        async def second(ctx: Context, tenant: str = "") -> None:
+            ctx.continue_with("charge", number=5)
+
+        @jobs.middleware
+        @around
+        def of_tenant(ctx: Context) -> AbstractContextManager[object]:
+            return as_tenant(str(ctx.job.payload["tenant"]))
+
+        with as_tenant("acme"):
+            sent = [
+                charge.enqueue(1),
+                charge.using(tags=["given"], priority=3).enqueue(1),
+                asyncio.run(charge.aenqueue(1)),
+                *charge.enqueue_many([{"number": 2}, charge.using(priority=7).bind(2)]),
+                jobs.enqueue("charge", {"number": 3}),
+                *jobs.publish("paid", {"number": 3}),
+                *jobs.start_chain([charge.bind(1), first.bind()]).steps,
+                jobs.enqueue("unknown", {}),
+            ]
+            second.enqueue()
+        jobs.drain()
+        stored = {job.id: job for job in jobs.list(limit=50).jobs}
+        assert len(stored) == len(sent) + 3  # `second`, and what both handlers continue with
+        for job in stored.values():
+            assert job.payload["tenant"] == "acme"
+            assert "tenant:acme" in job.tags
+        assert {job.status for job in stored.values() if job.type != "unknown"} == {"succeeded"}
+        assert stored[sent[1].id].tags == ("declared", "given", "tenant:acme")
+        assert [job.priority for job in sent[:5]] == [0, 3, 0, 0, 7]
+        assert sent[0].payload == stored[sent[0].id].payload
+
+    def test_jobs_of_one_call_may_become_different(self, jobs: Rowcall) -> None:
+        @jobs.enqueue_middleware
+        def by_number(call: EnqueueCall) -> None:
+            if call.arguments["number"] == 2:
+                call.options["queue"] = "second"
+                call.options["delay"] = timedelta(hours=1)
+
+        @jobs.task
+        def charge(number: int) -> None: ...
+
+        first, second = charge.enqueue_many([{"number": 1}, {"number": 2}])
+        third, fourth = charge.enqueue_many([{"number": 1}, {"number": 1}])
+        assert [job.queue for job in (first, second, third, fourth)] == ["default", "second", "default", "default"]
+        assert [job.status for job in (first, second)] == ["pending", "scheduled"]
+
+    def test_what_it_refuses_or_spoils_is_not_written(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def charge(number: int) -> None: ...
+
+        @jobs.enqueue_middleware
+        def spoil(call: EnqueueCall) -> None:
+            match call.arguments["number"]:
+                case 1:
+                    raise PermissionError("no tenant")
+                case 2:
+                    call.arguments["number"] = "two"
+                case 3:
+                    call.options["priority"] = "high"  # type: ignore[typeddict-item]
+                case 4:
+                    call.options["connection"] = object()
+
+        for number, error, problem in (
+            (1, PermissionError, "no tenant"),
+            (2, InvalidArguments, "argument 'number': expected `int`, got `str`"),
+            (3, InvalidOption, "priority must be a whole number"),
+            (4, InvalidOption, "connection cannot be set by an enqueue middleware"),
+        ):
+            with pytest.raises(error, match=problem):
+                charge.enqueue(number)
+        assert jobs.list().jobs == []
