@@ -69,6 +69,7 @@ from rowcall.operations import (
     events,
     flows,
     inspect,
+    push,
     results,
     retention,
     schedules,
@@ -1484,16 +1485,31 @@ class Rowcall:
         """`fail`, for async code."""
         await self._queue.arun(by_hand.fail(self._queue, job, error, detail, connection))
 
-    def heartbeat(self, job: Job) -> None:
-        """Renew the lease of a claimed job.
+    def heartbeat(self, job: Job, *, lease: float | timedelta | None = None) -> None:
+        """Renew the lease of a claimed job, from now on for `lease` seconds if that is given.
 
         `JobCancelled` if someone has called `cancel(id)` meanwhile: stop, and `release` the job, which ends it.
         """
-        self._queue.run(by_hand.heartbeat(self._queue, job))
+        self._queue.run(by_hand.heartbeat(self._queue, job, lease))
 
-    async def aheartbeat(self, job: Job) -> None:
+    async def aheartbeat(self, job: Job, *, lease: float | timedelta | None = None) -> None:
         """`heartbeat`, for async code."""
-        await self._queue.arun(by_hand.heartbeat(self._queue, job))
+        await self._queue.arun(by_hand.heartbeat(self._queue, job, lease))
+
+    def pushed_job(self, token: str) -> Job:
+        """Return the job that a target has accepted, by the token that it was given.
+
+            job = jobs.pushed_job(token)
+            jobs.complete(job, result={"sent": 3})
+
+        `fail` and `heartbeat` take it, too. Raise `PushRefused` if the token was not made with one of the secrets, and
+        `LeaseLost` if the attempt is over.
+        """
+        return self._queue.run(push.pushed_job(self._queue, token))
+
+    async def apushed_job(self, token: str) -> Job:
+        """`pushed_job`, for async code."""
+        return await self._queue.arun(push.pushed_job(self._queue, token))
 
     def release(self, job: Job) -> None:
         """Put a claimed job back at once, without using up an attempt."""

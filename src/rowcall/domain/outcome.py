@@ -68,9 +68,10 @@ class Released(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The worker died, or the lease expired."""
+    """The worker died, or the lease expired. `opened`: the target that had accepted the job did not call back."""
 
     started: bool = True
+    opened: bool = False
 
 
 class CancelRequested(msgspec.Struct, frozen=True):
@@ -118,6 +119,7 @@ OUTCOMES = {
 """The names of outcomes, wherever attempts are counted."""
 
 LOST_CODE = "WORKER:LOST"
+NO_CALLBACK_CODE = "PUSH:NO_CALLBACK"
 TIMEOUT_CODE = "TIMEOUT:HANDLER"
 EXPIRED_CODE = "EXPIRED:NOT_STARTED"
 CANCELLED_BY_HANDLER_CODE = "CANCELLED:BY_HANDLER"
@@ -177,10 +179,14 @@ def decide(
             )
         case Released(started=started):
             return Transition(*_end(Move.RELEASE), "released", attempt_used=False, attempt_recorded=started)
+        case Lost(opened=True):
+            return _lose(budget, NO_CALLBACK_CODE, "the target that had accepted the job did not call back in time")
         case Lost(started=False):
             return Transition(*_end(Move.RECOVER), "lost", attempt_used=False)
         case Lost():
-            return _lose(budget)
+            return _lose(
+                budget, LOST_CODE, f"attempt {budget.attempt} of {budget.max_attempts} was lost with its worker"
+            )
         case CancelRequested(reason=reason):
             return _cancel(CANCELLED_BY_HAND_CODE, reason)
 
@@ -260,8 +266,7 @@ def _cancel(code: str, reason: str | None) -> Transition:
     return Transition(*_end(Move.CANCEL), "cancelled", error_code=code, error_detail=reason or None)
 
 
-def _lose(budget: AttemptBudget) -> Transition:
-    detail = f"attempt {budget.attempt} of {budget.max_attempts} was lost with its worker"
+def _lose(budget: AttemptBudget, code: str, detail: str) -> Transition:
     if budget.attempt >= budget.max_attempts:
-        return Transition(*_end(Move.LOSE), "lost", error_code=LOST_CODE, error_detail=detail)
-    return Transition(*_end(Move.RECOVER), "lost", attempt_recorded=True, error_code=LOST_CODE, error_detail=detail)
+        return Transition(*_end(Move.LOSE), "lost", error_code=code, error_detail=detail)
+    return Transition(*_end(Move.RECOVER), "lost", attempt_recorded=True, error_code=code, error_detail=detail)

@@ -3,7 +3,7 @@
 import ipaddress
 import ssl
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -23,6 +23,28 @@ DEFAULT_LARGEST_ANSWER = 1024 * 1024
 
 _PORTS = {"http": 80, "https": 443}
 _bytes = whole(0, 1024**3, "a number of bytes")
+
+
+class LeftOpen(Exception):
+    """The target has accepted the job, and calls back: its attempt no longer belongs to the worker."""
+
+
+class PushedJob(Value, frozen=True, kw_only=True):
+    """What a target receives: the body of the request. `token` settles the attempt in a callback.
+
+    `callback_url` is where the HTTP API takes callbacks, if `PushOptions` say that.
+    """
+
+    id: int
+    task: str
+    arguments: dict[str, object]
+    queue: str
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    tags: tuple[str, ...] = ()
+    token: str
+    callback_url: str | None = None
 
 
 class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):

@@ -20,6 +20,8 @@ _STATUSES: dict[type[Exception], int] = {
     errors.DuplicateJob: 409,
     errors.WrongState: 409,
     errors.LeaseLost: 409,
+    errors.JobCancelled: 409,
+    errors.PushRefused: 401,
     errors.StillNeeded: 409,
     errors.DataRefused: 422,
     errors.StoreUnavailable: 503,

@@ -121,8 +121,16 @@ def release(queue: Queue, job: Job) -> Operation[None]:
     yield from _settle(queue, job, Released())
 
 
-def heartbeat(queue: Queue, job: Job) -> Operation[None]:
-    yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, queue.now_ms())
+def heartbeat(queue: Queue, job: Job, lease: float | timedelta | None = None) -> Operation[None]:
+    lease_ms = None if lease is None else _lease_ms(lease)
+    yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, lease_ms, queue.now_ms())
+
+
+def _lease_ms(lease: float | timedelta) -> int:
+    lease_ms = round(seconds_of("lease", lease) * 1000)
+    if lease_ms < 1:
+        raise InvalidOption("lease", f"must be more than 0 seconds, got {lease!r}")
+    return lease_ms
 
 
 def _checked_demand(
@@ -130,9 +138,7 @@ def _checked_demand(
 ) -> Demand:
     checks.name("worker", worker)
     checked_limit(limit, MOST_CLAIMED)
-    lease_ms = round(seconds_of("lease", lease) * 1000)
-    if lease_ms < 1:
-        raise InvalidOption("lease", f"must be more than 0 seconds, got {lease!r}")
+    lease_ms = _lease_ms(lease)
     names = None if queues is None else list(queues)
     if isinstance(queues, str) or names == []:
         raise InvalidOption("queues", f"must be a list of names, or None for all, got {queues!r}")

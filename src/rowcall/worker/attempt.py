@@ -43,6 +43,7 @@ from rowcall.domain.outcome import (
     decide,
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
+from rowcall.domain.push import LeftOpen
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.durable import Steps
 from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
@@ -100,6 +101,8 @@ class Attempt:
     kept_error: BaseException | None = None
     """What its handler raised, where a drain is to raise it."""
     transition: Transition | None = None
+    left_open = False
+    """Whether its target is to call back."""
     large_result: str | None = None
     """A result that `put_large_result` must store elsewhere before `end`."""
     completed_result: str | None = None
@@ -341,6 +344,10 @@ class Attempt:
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         self.finished_at = self.claim.clock.monotonic()
+        if isinstance(error, LeftOpen):
+            self.left_open = True
+            self.stop(Lost())
+            return
         stopped = self.stopped_because
         if stopped is not None and (isinstance(error, CancelledError) or not isinstance(stopped, Released)):
             if isinstance(stopped, TimedOut) and isinstance(error, BaseException):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import actions, control, jobs, questions
+from rowcall.http.api import actions, callbacks, control, jobs, questions
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
@@ -21,6 +21,9 @@ ENDPOINTS = (
     Endpoint("POST", "/jobs/{id}/reschedule", actions.reschedule_job),
     Endpoint("POST", "/jobs/{id}/priority", actions.set_job_priority),
     Endpoint("POST", "/jobs/{id}/complete", actions.complete_job),
+    Endpoint("POST", "/push/complete", callbacks.complete_pushed),
+    Endpoint("POST", "/push/fail", callbacks.fail_pushed),
+    Endpoint("POST", "/push/extend", callbacks.extend_pushed),
     Endpoint("GET", "/stats", questions.get_stats),
     Endpoint("GET", "/errors", questions.get_errors),
     Endpoint("GET", "/retries", questions.get_retries),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable
 
 import httpcore
@@ -11,10 +12,11 @@ from rowcall.context import Context
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import PushFailed
 from rowcall.domain.job import Job
-from rowcall.domain.push import PushOptions, Target
+from rowcall.domain.push import LeftOpen, PushedJob, PushOptions, Target
 from rowcall.domain.webhooks import callback_token, sign
-from rowcall.http.push.answers import LONGEST_DETAIL_BYTES, Answer
+from rowcall.http.push.answers import ACCEPTED, LONGEST_DETAIL_BYTES, Answer
 from rowcall.http.push.connecting import CheckedNetwork, default_ssl_context
+from rowcall.operations.push import leave_open
 from rowcall.queue import Queue
 
 NO_OPTIONS_CODE, TARGET_CODE = "PUSH:NOT_CONFIGURED", "PUSH:TARGET_REFUSED"
@@ -30,11 +32,15 @@ async def deliver(
         raise PushFailed(NO_OPTIONS_CODE, "this worker has no secret: Rowcall(push=PushOptions(secrets=[…]))")
     if (problem := push.problem_of(target)) is not None:
         raise PushFailed(TARGET_CODE, f"the target {problem}", final=True)
+    found = Target.of(target)
     own = None if timeout_seconds is not None else float(push.timeout)  # type: ignore[arg-type]
     body = body_of(ctx.job, arguments, push)
     headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
     try:
-        return await queue.clock.within(_post(push, Target.of(target), headers, body, queue.clock.wall()), own)
+        return await queue.clock.within(_post(push, found, headers, body, queue.clock.wall()), own)
+    except LeftOpen:
+        await _leave_open(queue, ctx.job, found.host, push)
+        raise
     except TimeoutError:
         raise PushFailed(TIMEOUT_CODE, f"the target did not answer within {own:g} s") from None
     except (httpcore.NetworkError, httpcore.TimeoutException) as error:
@@ -43,25 +49,32 @@ async def deliver(
         raise PushFailed(PROTOCOL_CODE, f"the answer is not HTTP: {error}") from error
 
 
+async def _leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> None:
+    try:
+        await queue.arun(leave_open(queue, job, host, push))
+    except asyncio.CancelledError:  # the target has accepted the job: a worker that stops must not release it
+        await queue.arun(leave_open(queue, job, host, push))
+
+
 def message_id(job: Job) -> str:
     """Return the id that all attempts share, until the job is retried by hand: then its limit of attempts grows."""
     return f"job-{job.id}-{job.max_attempts}"
 
 
 def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
-    sent = {
-        "id": job.id,
-        "task": job.type,
-        "arguments": arguments,
-        "queue": job.queue,
-        "attempt": job.attempt,
-        "max_attempts": job.max_attempts,
-        "created_at": job.created_at,
-        "tags": job.tags,
-        "token": callback_token(push.secrets, job.id, job.lease),
-        "callback_url": push.callback_url,
-    }
-    return msgspec.json.encode(sent)
+    pushed = PushedJob(
+        id=job.id,
+        task=job.type,
+        arguments=arguments,
+        queue=job.queue,
+        attempt=job.attempt,
+        max_attempts=job.max_attempts,
+        created_at=job.created_at,
+        tags=job.tags,
+        token=callback_token(push.secrets, job.id, job.lease),
+        callback_url=push.callback_url,
+    )
+    return msgspec.json.encode(pushed)
 
 
 async def _post(push: PushOptions, target: Target, headers: dict[str, str], body: bytes, now: float) -> object:
@@ -83,6 +96,8 @@ async def _post(push: PushOptions, target: Target, headers: dict[str, str], body
         connection.stream("POST", url, headers=list(sent.items()), content=body) as response,
     ):
         answer = Answer(response.status, _texts(response.headers))
+        if answer.status == ACCEPTED:
+            raise LeftOpen
         if answer.is_success:
             if not answer.has_result:
                 return None

@@ -49,6 +49,10 @@ from rowcall.store.statement import (
 _FILE, _SERVER = ("sqlite",), ("postgres",)
 
 
+OPENED_PREFIX = "push to "
+"""What the column `worker` begins with while a target is to call back."""
+
+
 class Ready(msgspec.Struct, array_like=True, gc=False):
     """A job that may be claimed. `lease` and `attempt` are those it will have once claimed."""
 
@@ -186,6 +190,8 @@ class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
     started: bool
     queue: str
     type: str
+    opened: bool = False
+    """Whether a target had accepted it, and was to call back."""
 
 
 class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -533,9 +539,17 @@ SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), notifies=alw
 # one plain statement: it may run in the caller's transaction
 COMPLETE = Query("complete", (Now, Int, Int, Text, Int), completed_from_row)
 _HEARTBEAT = """
-    update <job> as job set heartbeat_at = moment.now, lease_until = moment.now + <span:lease_ms>
+    update <job> as job set heartbeat_at = moment.now, lease_ms = coalesce(<bigint:4>, lease_ms),
+      lease_until = case when lease_until is not null then moment.now + <span:coalesce(<bigint:4>, lease_ms)> end
     from (select <now> as now) as moment where id = <bigint:2> and lease = <bigint:3> returning id"""
-HEARTBEAT = Query("heartbeat", (Now, Int, Int), text=_HEARTBEAT)
+HEARTBEAT = Query("heartbeat", (Now, Int, Int, Int), text=_HEARTBEAT)
+# the attempt belongs to a target, and no longer to the worker that delivered it: the name, and for how long. Its lease
+# stays the same: the target may be about to settle it.
+_LEAVE_OPEN = """
+    update <job> as job set worker = <text:4>, heartbeat_at = moment.now, lease_ms = <bigint:5>,
+      lease_until = moment.now + <interval:5>
+    from (select <now> as now) as moment where id = <bigint:2> and lease = <bigint:3> returning id"""
+LEAVE_OPEN = Query("leave_open", (Now, Int, Int, Text, Int), text=_LEAVE_OPEN)
 EXISTING = Query("existing", (Ids,), number_from_row, text="select id from <job> where id <in_ids:1>")
 _LOCK_LEASES = "select id, lease, status from <job> where id <in_ids:1> <for_update> <skip_locked>"
 LOCK_LEASES = Query("lock_leases", (Ids,), lease_from_row, text=_LOCK_LEASES)

@@ -141,7 +141,7 @@ def _recover(
     lost = []
     for job in owned:
         started = job.started if begun is None else (job.id, job.lease) in begun
-        transition = decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started=started))
+        transition = decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started, job.opened))
         if on_end is not None:
             transition = msgspec.structs.replace(transition, on_end=on_end(job.type, job.queue))
         lost.append((job, transition))

@@ -30,7 +30,7 @@ from rowcall.store.jobs.claim_rows import (
 )
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
+from rowcall.store.jobs.queries import OPENED_PREFIX, ClaimRow, InUse, Settlement, Success
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
@@ -354,9 +354,16 @@ def settle_one(
         raise LeaseLost(job.id)
 
 
-def heartbeat(dialect: Dialect, job_id: int, lease: int, now_ms: int | None) -> Plan[None]:
-    """Renew the lease; raise `JobCancelled` where the job has a cancel request."""
-    if not (yield from dialect.ask(queries.HEARTBEAT, now_ms, job_id, lease)):
+def leave_open(dialect: Dialect, job_id: int, lease: int, target: str, lease_ms: int, now_ms: int | None) -> Plan[bool]:
+    """Leave an attempt to its target for that long; return whether the lease was current."""
+    if lease == 1:
+        yield from write_claims_of(dialect, [job_id])
+    return bool((yield from dialect.ask(queries.LEAVE_OPEN, now_ms, job_id, lease, OPENED_PREFIX + target, lease_ms)))
+
+
+def heartbeat(dialect: Dialect, job_id: int, lease: int, lease_ms: int | None, now_ms: int | None) -> Plan[None]:
+    """Renew the lease, perhaps with another length; raise `JobCancelled` where the job has a cancel request."""
+    if not (yield from dialect.ask(queries.HEARTBEAT, now_ms, job_id, lease, lease_ms)):
         raise LeaseLost(job_id)
     for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):
         raise JobCancelled(job_id, asked.reason)

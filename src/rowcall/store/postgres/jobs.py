@@ -6,7 +6,7 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import IS_GONE, OF_JOB, WRITE, Settlement, Success
+from rowcall.store.jobs.queries import IS_GONE, OF_JOB, OPENED_PREFIX, WRITE, Settlement, Success
 from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field, fields, time_of
 from rowcall.store.schema import IS_CLAIMED
 
@@ -470,6 +470,6 @@ orphans = f"""
       where status = <running> and lease_until is null and worker is null
       order by worker, id limit $1::int for update skip locked) as without_worker"""
 lease_expired = f"""
-    select {_OWNED_COLUMNS} from <job> as job
+    select {_OWNED_COLUMNS}, coalesce(job.worker like '{OPENED_PREFIX}%', false) from <job> as job
     where status = <running> and lease_until is not null and lease_until <= (select <now>)
     order by lease_until limit $2::int for update skip locked"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
+from rowcall.store.jobs.queries import IS_GONE, OPENED_PREFIX, WRITE, Settlement, Success
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
 
@@ -280,4 +280,8 @@ survey = f"""
 owned_by = f"{_OWNED} {_OWNED_BY_WORKERS} and worker = $1 limit $2)"
 running_of = owned_by
 orphans = f"{_OWNED} {_OWNED_BY_WORKERS} and {_WORKER_IS_GONE} limit $1)"
-lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2)"
+_IS_OPENED = f"case when worker like '{OPENED_PREFIX}%' then json('true') else json('false') end"
+lease_expired = f"""
+    select json_group_array(json_array(id, lease, attempt, max_attempts, {_IS_STARTED}, queue, type, {_IS_OPENED}))
+    from (select id, lease, attempt, max_attempts, started_at, queue, type, worker
+          from {_LEASE_EXPIRED} order by lease_until limit $2)"""

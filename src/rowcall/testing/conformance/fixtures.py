@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from rowcall import Retention, Rowcall
+from rowcall import PushOptions, Retention, Rowcall
 from rowcall.base.clock import Clock
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.notes import Notes
@@ -29,6 +29,7 @@ class OpenQueue(Protocol):
         auto_migrate: bool = True,
         retention: Retention | None = None,
         mismatch_grace: float = 600,
+        push: PushOptions | None = None,
     ) -> Rowcall: ...
 
 
@@ -58,9 +59,15 @@ def open_queue(store: Store) -> Iterator[OpenQueue]:
             auto_migrate: bool = True,
             retention: Retention | None = None,
             mismatch_grace: float = 600,
+            push: PushOptions | None = None,
         ) -> Rowcall:
             queue = Rowcall(
-                store.url, clock=clock, auto_migrate=auto_migrate, retention=retention, mismatch_grace=mismatch_grace
+                store.url,
+                clock=clock,
+                auto_migrate=auto_migrate,
+                retention=retention,
+                mismatch_grace=mismatch_grace,
+                push=push,
             )
             return opened.enter_context(queue)
 

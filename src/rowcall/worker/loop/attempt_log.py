@@ -95,6 +95,10 @@ def log_dropped(attempt: Attempt) -> None:
     _warn(attempt, "dropped the outcome of this attempt: the job was recovered or changed meanwhile")
 
 
+def log_opened(attempt: Attempt) -> None:
+    _log_attempt(attempt, logging.INFO, "accepted by the target, which is to call back")
+
+
 def log_left_open(attempt: Attempt) -> None:
     what = "cannot settle yet: another transaction locks its row"
     if attempt.completed:

@@ -32,7 +32,7 @@ from rowcall.store.jobs.settle import (
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open
+from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
 from rowcall.worker.loop.settle_thread import SettleThread
 
 MOST_SETTLED = 2000
@@ -70,7 +70,7 @@ class Settler:
                 self.completed.add([attempt])
             elif isinstance(attempt.stopped_because, Lost):
                 clear_started([attempt])
-                log_dropped(attempt)
+                log_opened(attempt) if attempt.left_open else log_dropped(attempt)
                 self.late.append(attempt.fence)
             else:
                 self._unsettled.append(attempt)

@@ -1,0 +1,33 @@
+"""Jobs that a target has accepted: they stay open until it calls back, with the token that it was given."""
+
+from __future__ import annotations
+
+from rowcall.domain.errors import LeaseLost, PushRefused
+from rowcall.domain.job import Job, Status
+from rowcall.domain.push import PushOptions
+from rowcall.domain.webhooks import attempt_of_token
+from rowcall.operations import inspect
+from rowcall.operations.steps import Write
+from rowcall.queue import Operation, Queue
+from rowcall.store.jobs import settle
+from rowcall.store.jobs.claim_rows import write_claims_of
+
+
+def leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> Operation[bool]:
+    """Leave the attempt to the target. Return whether it was still this worker's: the callback may have come first."""
+    lease_ms = round(float(push.open_for) * 1000)  # type: ignore[arg-type]
+    return (yield from Write(settle.leave_open, queue.dialect, job.id, job.lease, host, lease_ms, queue.now_ms()))
+
+
+def pushed_job(queue: Queue, token: object) -> Operation[Job]:
+    """Return the job that a token is for, while its attempt lasts."""
+    push = queue.options.push
+    if push is None:
+        raise PushRefused("this app has no secret to check tokens with: Rowcall(push=PushOptions(secrets=[…]))")
+    job_id, lease = attempt_of_token(push.secrets, token)
+    if lease == 1:  # the claim may not be in the job's own row yet
+        yield from Write(write_claims_of, queue.dialect, [job_id])
+    job = yield from inspect.get(queue, job_id)
+    if job.status is not Status.RUNNING or job.lease != lease:
+        raise LeaseLost(job_id)
+    return job
