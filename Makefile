@@ -59,6 +59,7 @@ thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
 thorough: export ROWCALL_TEST_FORKS ?= 10
 thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
+thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000
 thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 	@$(MAKE) --no-print-directory unit
 

@@ -369,6 +369,9 @@ def declare_limits(queue: Queue, declared: Declaration) -> None:
     if limits:
         for name in (declared.name, *declared.options.aliases):
             queue.limits.declare_task(name, limits)
+    if declared.sharing is not None and declared.sharing.order is not None:
+        for name in (declared.name, *declared.options.aliases):
+            queue.limits.declare_order(name, declared.sharing.order)
 
 
 AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]

@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
+from rowcall.domain.fairness import OrderedBy
 from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.domain.push import PushOptions
@@ -25,11 +26,15 @@ class KnownLimits:
         self._given: dict[str, Limit] = {}
         self._of_task: dict[str, tuple[TaskLimit, ...]] = {}
         self._of_queue: dict[str, tuple[TaskLimit, ...]] = {}
-        self.declared = DeclaredLimits(self._of_task, self._of_queue)
+        self._ordered: dict[str, OrderedBy] = {}
+        self.declared = DeclaredLimits(self._of_task, self._of_queue, self._ordered)
 
     def declare_task(self, task: str, limits: tuple[TaskLimit, ...]) -> None:
         self._declare([bound.limit for bound in limits])
         self._of_task[task] = limits
+
+    def declare_order(self, task: str, order: OrderedBy) -> None:
+        self._ordered[task] = order
 
     def declare_queue(self, queue: str, limits: Sequence[Limit]) -> None:
         for limit in limits:

@@ -60,6 +60,8 @@ class TaskOptions(Common, total=False):
     middleware: Iterable[AnyMiddleware]
     fair_by: str
     weight: Mapping[object, int] | Callable[..., int]
+    ordered_by: str
+    on_failure: Literal["skip", "block"]
 
 
 class BatchOptions(TaskOptions, total=False):
@@ -171,6 +173,8 @@ _TABLE = (
     _Option("target", "both", checked_target),
     _Option("fair_by", "task", checked_argument),
     _Option("weight", "task", checked_weight),
+    _Option("ordered_by", "task", checked_argument),
+    _Option("on_failure", "task", checks.one_of("skip", "block")),
 )
 TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}
 ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "task"}
@@ -219,6 +223,12 @@ def _check_task(fields: Mapping[str, object]) -> None:
         raise InvalidOption("target", "cannot be combined with batch=… or isolation='process': nothing runs here")
     if fields.get("weight") is not None and fields.get("fair_by") is None:
         raise InvalidOption("weight", "needs fair_by=…, the argument whose values have weights")
+    if fields.get("on_failure") is not None and fields.get("ordered_by") is None:
+        raise InvalidOption(
+            "on_failure",
+            "needs ordered_by=…: it says whether a failed job holds the later ones back; for a function that is called"
+            " at the end, use @task.on_failure",
+        )
 
 
 def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:

@@ -14,7 +14,6 @@ from rowcall.domain.limits import key_of
 
 HIGHEST_WEIGHT = 1000
 LONGEST_KEY = 2000  # bytes: an index of PostgreSQL takes 2704
-HELD_BY_ORDER = "order:"
 
 Weight = Callable[..., int]
 """How many jobs of a value start for each job of another value."""

@@ -323,6 +323,7 @@ class Reason(StrEnum):
     BLOCKED = "blocked"
     PAUSED = "paused"
     LIMIT = "limit"
+    ORDER = "order"
     MISMATCH = "mismatch"
     HELD = "held"
     NO_WORKER = "no worker"
@@ -339,7 +340,8 @@ class Why(Value, frozen=True, kw_only=True):
     """Why a job waits, as one `sentence` and as values. `until` is when it may run at the earliest, if that is known.
 
     `ahead` has the number of jobs that come first, by priority; 1,000 in total means 1,000 or more. `error_code` is
-    that of the last attempt, `limit` the key of a full limit, and `blockers` has the open ones.
+    that of the last attempt, `limit` the key of a full limit, `first` the job that comes first in order, and `blockers`
+    has the open ones.
     """
 
     job_id: int
@@ -350,6 +352,7 @@ class Why(Value, frozen=True, kw_only=True):
     error_code: str | None = None
     paused: Paused | None = None
     limit: str | None = None
+    first: int | None = None
     blockers: list[BlockedBy] = msgspec.field(default_factory=list)
     ahead: dict[int, int] = msgspec.field(default_factory=dict)
     worker: str | None = None

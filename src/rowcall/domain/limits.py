@@ -19,6 +19,7 @@ MOST = 1_000_000
 SHORTEST_PERIOD_SECONDS = 0.01
 LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
+HELD_BY_ORDER = "order:"
 HELD_AS_MISMATCH = "mismatch"
 
 
@@ -158,7 +159,7 @@ def name_of(key: str) -> str:
 
 def held_by(key: str) -> str:
     """Return the value of the column `held` of a job that waits for this limit."""
-    return HELD_PREFIX + key
+    return key if key.startswith(HELD_BY_ORDER) else HELD_PREFIX + key
 
 
 def job_limits_to_text(entries: Iterable[JobLimit]) -> str:

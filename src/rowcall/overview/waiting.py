@@ -23,7 +23,7 @@ from rowcall.domain.job import (
     serves,
     what_is_paused,
 )
-from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers
+from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_BY_ORDER, HELD_PREFIX, Numbers
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.steps import Read
@@ -33,6 +33,7 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.queries import HEADS
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import AHEAD, READY_TYPES, WORKERS
 from rowcall.store.limits.held_jobs import HeldJob, held_job
@@ -100,6 +101,8 @@ class Surroundings:
         if pause := paused_by(job.queue, job.type, self._paused):
             return self._pause(job, pause)
         held = yield from held_job(self._dialect, job.id)
+        if held is not None and held.by is not None and held.by.startswith(HELD_BY_ORDER):
+            return (yield from self._ordered(job, held.by))
         if held is not None and held.by is not None:
             return self._held(job, held, held.by)
         if missing := self._missing_worker(job):
@@ -169,6 +172,22 @@ class Surroundings:
             said += f"; the next start is checked {self._at(opens_at)}"
         return _made(job, Reason.LIMIT, said, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
 
+    def _ordered(self, job: Job, by: str) -> Plan[Why]:
+        value = by.removeprefix(HELD_BY_ORDER)
+        (found,) = yield from self._dialect.ask(HEADS, [value])
+        first = dict(found).get(value)
+        if first is None or first == job.id:
+            return _made(job, Reason.ORDER, "it is the next one in order, and is made ready soon")
+        earlier = yield from inspect.get(self._dialect, first)
+        said = f"job {first} comes first, in order of {_key_text(value)}: it "
+        if earlier.status is Status.FAILED:
+            said += f"failed with {earlier.error_code}; retry or delete it"
+        else:
+            said += f"is {earlier.status.value}"
+            if earlier.status is Status.SCHEDULED:
+                said += f" until {self._at(earlier.run_at).removeprefix('at ')}"
+        return _made(job, Reason.ORDER, said, first=first)
+
     def _missing_worker(self, job: Job) -> Why | None:
         if not self._alive:
             registered = f" of {counted(len(self._workers), 'registered worker')}" if self._workers else ""
@@ -220,13 +239,21 @@ def _made(job: Job, reason: Reason, sentence: str, **facts: object) -> Why:
     return Why(job_id=job.id, status=job.status, reason=reason, sentence=sentence, error_code=error_code, **facts)  # type: ignore[arg-type]
 
 
+def _key_text(key: str) -> str:
+    """
+    >>> _key_text('["post",42]')
+    'post of 42'
+    """
+    name, *values = decoded(_parts, key, []) or [key]
+    return f"{name}{''.join(f' of {msgspec.json.encode(value).decode()}' for value in values[-1:])}"
+
+
 def _limit_text(key: str, numbers: Numbers, used: int) -> str:
     """
     >>> _limit_text('["stripe",42]', Numbers(3), 3), _limit_text('["api"]', Numbers(None, 100, 60_000), 0)
     ('limit stripe of 42 is full: 3 of 3 run', 'limit api allows 100 starts in 1 min')
     """
-    name, *values = decoded(_parts, key, []) or [key]
-    said = f"limit {name}{''.join(f' of {msgspec.json.encode(value).decode()}' for value in values[-1:])}"
+    said = f"limit {_key_text(key)}"
     if numbers.concurrency is not None and used >= numbers.concurrency:
         return f"{said} is full: {used:,} of {numbers.concurrency:,} run"
     if numbers.rate is not None:

@@ -12,6 +12,7 @@ import msgspec
 from rowcall.store.blobs import queries as blobs
 from rowcall.store.control import queries as control
 from rowcall.store.counts import queries as counts
+from rowcall.store.fairness import queries as fairness
 from rowcall.store.flows import queries as flows
 from rowcall.store.jobs import queries as jobs
 from rowcall.store.limits import queries as limits
@@ -25,7 +26,7 @@ Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.split(".")[-2]: module
-    for module in (blobs, control, counts, flows, jobs, limits, results, schedules, steps)
+    for module in (blobs, control, counts, fairness, flows, jobs, limits, results, schedules, steps)
 }
 
 

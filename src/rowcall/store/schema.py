@@ -315,6 +315,9 @@ TABLES = {
 """,
 }
 
+# What keeps later jobs of the same value from running, where `ordered` is not null.
+HOLDS_ORDER = "ordered is not null and (status in <unfinished> or status = <failed> and order_blocks = 1)"
+
 # A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
 # there to be counted without a read of the rows.
 INDEXES = (
@@ -338,6 +341,7 @@ INDEXES = (
     "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
     "create index <prefix>job_error on <job> (status, error_code, type, id) where error_code is not null",
     "create index <prefix>job_key on <job> (type, key, id) where key is not null",
+    f"create index <prefix>job_ordered on <job> (ordered, id) where {HOLDS_ORDER}",
     "create index <prefix>job_fair on <job> (fair, queue, priority, turn)"
     " where status = <pending> and fair is not null",
     "create index <prefix>job_turn on <job> (queue, type, priority, turn)"
@@ -519,8 +523,9 @@ select id, finished_at, 9000000000000000000, 5, case status when <failed> then '
        error_code || coalesce(': ' || error_detail, '')
 from <job> where finished_at is not null and claimed_at is null and error_code in {_ENDED_BY_OTHERS}
 union all
-select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null, 'by limit ' || substr(held, 7)
-from <job> where status = <pending> and held like 'limit:%'
+select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null,
+       case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7)
+from <job> where status = <pending> and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || <shown:held_until>

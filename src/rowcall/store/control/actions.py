@@ -19,6 +19,7 @@ from rowcall.store.control.queries import Rerun
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, completed_by_hand, revived
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import orders_of, pass_order, ready_heads
 from rowcall.store.flows.blockers import block_again
 from rowcall.store.flows.queries import CHAIN_STEPS, COMPLETE_BY_HAND, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.inspect import find, get, lock
@@ -132,6 +133,7 @@ def cancel_locked(
         (concerned,) = yield from dialect.ask(IN_USE)
         if any(concerned):
             yield from follow(dialect, ids, concerned, now_ms)
+        yield from pass_order(dialect, ids)
     requested = (yield from dialect.ask(queries.REQUEST_CANCEL, running)) if running else []
     if requested:
         yield from dialect.ask(queries.RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
@@ -173,6 +175,7 @@ def complete_locked(
     if then is not None:
         yield from write_next_step(dialect, job.id, then, now_ms)
     yield from follow(dialect, [*also_ended, job.id], (yield from dialect.ask(IN_USE))[0], now_ms)
+    yield from pass_order(dialect, [job.id])
 
 
 # reschedule and reprioritize
@@ -247,7 +250,9 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         edited.expires_in_ms,
     )
     if edited.shared is not None:
+        orders = yield from orders_of(dialect, [job_id])
         yield from dialect.ask(queries.SHARE, job_id, *edited.shared)
+        yield from ready_heads(dialect, orders)
     yield from refer_to(dialect, [edited.payload], [job_id])
     if edited.run_at_ms is not None or edited.delay_ms is not None:
         yield from dialect.ask(queries.RESCHEDULE, now_ms, [job_id], edited.run_at_ms, edited.delay_ms or 0)
@@ -296,6 +301,7 @@ def delete(dialect: Dialect, job_id: int) -> Plan[None]:
 def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
     """Delete locked jobs that do not run. Keep jobs that others wait for, and return them with those others."""
     needed: dict[int, list[int]] = {}
+    orders = yield from orders_of(dialect, [job.id for job in jobs])
     awaited = {job.id for job in jobs} | {job.chain_id for job in jobs if job.chain_id is not None}
     if not (yield from dialect.ask(DEPENDANTS, sorted(awaited))):
         yield from dialect.ask(DELETE, [job.id for job in jobs])
@@ -306,6 +312,7 @@ def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[
                 needed[job.id] = waiting
             else:
                 yield from dialect.ask(DELETE, [job.id])
+    yield from ready_heads(dialect, orders)
     yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
     return needed
 

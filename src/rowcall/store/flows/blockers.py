@@ -11,6 +11,7 @@ from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import pass_order
 from rowcall.store.flows import queries
 from rowcall.store.flows.queries import BlockedEnd, EndedEdge, Touched, UnsureEdge
 from rowcall.store.jobs.marks import retag
@@ -65,6 +66,7 @@ def _resolve(
             yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.FAILED, breaking)
         ended = yield from _break(dialect, breaking, now_ms)
         changed.ended.extend(ended)
+        yield from pass_order(dialect, ended)
         if passing:
             changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
         edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []

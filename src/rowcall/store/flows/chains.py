@@ -12,6 +12,7 @@ from rowcall.store.control.actions import cancel_locked, complete_locked
 from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import orders_of, ready_heads
 from rowcall.store.flows import queries
 from rowcall.store.flows.queries import ChainFilter, Touched
 from rowcall.store.jobs.inspect import find
@@ -97,8 +98,10 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
         if step.status is Status.RUNNING:
             allowed = [*map(str, WAITING), *map(str, FINISHED)]
             raise WrongState(step.id, str(step.status), "delete the chain of", allowed)
+    orders = yield from orders_of(dialect, list(doomed))
     for job_id in sorted(doomed, reverse=True):
         yield from dialect.ask(DELETE, [job_id])
+    yield from ready_heads(dialect, orders)
     yield from notify_waiters(dialect, list(doomed))
     return len(doomed)
 

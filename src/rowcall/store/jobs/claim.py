@@ -16,6 +16,7 @@ from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import pass_order
 from rowcall.store.fairness.turns import serve
 from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
@@ -65,7 +66,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def claimed_alone(self) -> Collection[str]:
         """The queues and types whose jobs are never claimed together."""
-        return {*self.batches, *self.limits.of_task, *self.limits.of_queue}
+        return {*self.batches, *self.limits.of_task, *self.limits.of_queue, *self.limits.ordered}
 
     @property
     def room(self) -> int:
@@ -167,6 +168,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
             concerned = work.concerned._replace(slots=False)  # they never ran
             if any(concerned):
                 yield from follow(dialect, [job.id for job in expired], concerned, now_ms, skip_locked=True)
+            yield from pass_order(dialect, [job.id for job in expired])
         staged = yield from _stage(dialect, now_ms)
         opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)
@@ -225,8 +227,9 @@ def _claim_shares(
                 plenty.append(queue)
             if not dialect.one_writer:
                 last = {job.type: job for job in found}
-                # fair turns may come before the last one that was claimed
-                claim.places.update({(queue, task): job.order() for task, job in last.items() if job.fair is None})
+                # fair jobs, and the next ones in order, may come before the last one that was claimed
+                places = {(queue, task): job for task, job in last.items() if job.fair is None and job.ordered is None}
+                claim.places.update({place: job.order() for place, job in places.items()})
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:

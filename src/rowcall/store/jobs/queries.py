@@ -418,9 +418,6 @@ READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
 LOCK_FREE = Query("lock_free", (Ids,), number_from_row, only=_SERVER)
 MARK_CLAIMED = Query("mark_claimed", (Now, Text, Ids, Ids, Int, Text), only=_SERVER)
 MARK_CLAIMED_ALIKE = Query("mark_claimed_alike", (Now, Text, Ids, Int, Int), only=_FILE)
-# the turns of the last claimed jobs in fair order: queue, scope, rank and turn. Rows that another claim has locked keep
-# their turns.
-SERVE = Query("serve", (Json,))
 # errors of earlier attempts, the last one of each job last
 _ERRORS_OF = """
     select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null

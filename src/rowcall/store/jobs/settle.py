@@ -16,6 +16,7 @@ from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Tallies, broken, times_of
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import pass_order
 from rowcall.store.flows.blockers import Changed, resolve_ended
 from rowcall.store.flows.enqueue import insert_each, wait_for_others
 from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
@@ -477,4 +478,5 @@ def _follow_refused(dialect: Dialect, failed: Sequence[Touched], code: str, now_
         concerned = in_use._replace(slots=False)  # they do not run
         if any(concerned):
             yield from follow(dialect, [job.id for job in failed], concerned, now_ms)
+        yield from pass_order(dialect, [job.id for job in failed])
     return len(failed)

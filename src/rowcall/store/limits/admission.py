@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from rowcall.domain.blobs import reference_of
-from rowcall.domain.limits import JobLimit, Numbers, TaskLimit, held_by, job_limits_from_text
+from rowcall.domain.fairness import OrderedBy
+from rowcall.domain.limits import HELD_BY_ORDER, JobLimit, Numbers, TaskLimit, held_by, job_limits_from_text
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import adopt, heads, make_ready
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.limits import queries
@@ -33,13 +35,16 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
 
     of_task: Mapping[str, tuple[TaskLimit, ...]] = {}
     of_queue: Mapping[str, tuple[TaskLimit, ...]] = {}
+    ordered: Mapping[str, OrderedBy] = {}
 
     def concern(self, ready: Iterable[Ready]) -> bool:
         """Return whether any of these jobs may run under a limit."""
-        of_task, of_queue = self.of_task, self.of_queue
-        if of_task or of_queue:
-            return any(job.limits is not None or job.type in of_task or job.queue in of_queue for job in ready)
-        return any(job.limits is not None for job in ready)
+        of_task, of_queue, ordered = self.of_task, self.of_queue, self.ordered
+        if of_task or of_queue or ordered:
+            declared = of_task.keys() | ordered.keys()
+            if any(job.type in declared or job.queue in of_queue for job in ready):
+                return True
+        return any(not job.is_plain and (job.limits is not None or job.ordered is not None) for job in ready)
 
     def of(self, job: Ready) -> list[JobLimit]:
         """Return the limits in its row, else those of its task; and the limits of its queue."""
@@ -48,6 +53,8 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
             limits = job_limits(self.of_task.get(job.type, ()), job.payload)
         if of_queue := self.of_queue.get(job.queue):
             limits += job_limits(of_queue, job.payload)
+        if job.ordered is not None:
+            limits = [*limits, JobLimit(HELD_BY_ORDER + job.ordered, HELD_BY_ORDER, 1)]
         return limits if len(limits) == 1 else list({limit.key: limit for limit in limits}.values())
 
 
@@ -128,6 +135,7 @@ class Admission:
         self._now_ms = now_ms
         self._rooms: dict[str, LimitRoom] = {}
         self._foreign: set[str] = set()
+        self._heads: dict[str, int | None] = {}
         self._ours: list[int] = []
         self.unread = Unread()
 
@@ -142,6 +150,8 @@ class Admission:
 
     def admit(self, dialect: Dialect, ready: Sequence[Ready], reserve: Reserve) -> Plan[list[Ready]]:
         """Return the jobs that may be claimed now, in order; jobs whose key is full are held."""
+        if self.declared.ordered:
+            yield from adopt(dialect, ready, self.declared.ordered)
         needs = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
@@ -151,7 +161,7 @@ class Admission:
             rooms = [self._rooms[limit.key] for limit in limits if limit.key in self._rooms]
             if len(rooms) < len(limits):
                 continue
-            if True in [room.is_full for room in rooms]:
+            if True in [room.is_full for room in rooms] or self._is_behind(job, limits):
                 full.append(job)
             elif not reserve(job, any(room.numbers.rate is not None for room in rooms)):
                 break  # later jobs must not overtake it
@@ -178,6 +188,7 @@ class Admission:
                 job
                 for job in ahead
                 if any(limit.key in self._rooms and self._rooms[limit.key].is_full for limit in needs.get(job.id, ()))
+                or self._is_behind(job, needs.get(job.id, ()))
             ]
             before = self.held
             if full:
@@ -214,6 +225,8 @@ class Admission:
                 for key, state in states.items():
                     numbers = state.published or limits[key].numbers
                     self._rooms[key] = LimitRoom(numbers, state.used, now_ms, is_published=state.published is not None)
+                if orders := [key for key in locked if key.startswith(HELD_BY_ORDER)]:
+                    self._heads.update((yield from heads(dialect, orders)))
         for key, limit in limits.items():
             room = self._rooms.get(key)
             if room is not None and not room.is_published:
@@ -251,7 +264,7 @@ class Admission:
         openings: dict[str, int] = {}
         for job in full:
             keys = [limit.key for limit in needs[job.id] if limit.key in self._rooms]
-            key = next((key for key in keys if self._stays_full(key, steady)), None)
+            key = next((key for key in keys if self._waits_for_head(job, key) or self._stays_full(key, steady)), None)
             if key is None:
                 self.left = True
                 continue
@@ -259,15 +272,23 @@ class Admission:
             opens_at_ms = self._rooms[key].opens_at_ms
             if opens_at_ms is not None:
                 openings[key] = opens_at_ms
-            spare.update(other for other in keys if not self._rooms[other].is_full)
+            spare.update(other for other in keys if not self._rooms[other].is_full and other not in self._heads)
         if held:
             self.held += yield from dialect.change(queries.HOLD, held)
         if openings:
             yield from put_openings(dialect, openings)
         # a job that was made ready for a slot of another key leaves that slot to the next one
         slots = {key: min(count, self._rooms[key].slots or count) for key, count in spare.items()}
-        if slots and (yield from dialect.unhold({held_by(key): count for key, count in slots.items()})):
+        if slots and (yield from make_ready(dialect, {held_by(key): count for key, count in slots.items()})):
             self.again = True
+
+    def _is_behind(self, job: Ready, limits: Iterable[JobLimit]) -> bool:
+        """Return whether an earlier job of the same value has not ended, or may not have."""
+        return bool(self._heads) and any(self._heads.get(limit.key, job.id) != job.id for limit in limits)
+
+    def _waits_for_head(self, job: Ready, key: str) -> bool:
+        head = self._heads.get(key)
+        return head is not None and head != job.id
 
     def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:
         room = self._rooms[key]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import make_ready
 from rowcall.store.limits import queries
 from rowcall.store.limits.admission import LimitRoom, load_starts, lock_limits, most_keys, put_openings
 from rowcall.store.limits.queries import Held
@@ -23,7 +24,7 @@ CHECK_AGAIN_MS = 1000
 def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan[bool]:
     """Free the slots of these attempts; return whether that made any job ready."""
     keys = (yield from dialect.free_slots(sorted(attempts, key=itemgetter(0)))) if attempts else []
-    return bool(keys and (yield from dialect.unhold(Counter(map(held_by, keys)))))
+    return bool(keys and (yield from make_ready(dialect, Counter(map(held_by, keys)))))
 
 
 def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
@@ -44,7 +45,7 @@ def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     slots = {key: _allowed(room) for key, room in rooms.items()}
     unheld = {held_by(key): count for key, count in slots.items() if count > 0}
     if unheld:
-        yield from dialect.unhold(unheld)
+        yield from make_ready(dialect, unheld)
     waiting = [one.key for one in (yield from _first_held(dialect, [one.key for one in held]))] if held else []
     openings = {key: at for key in waiting if (at := _opens_again_ms(rooms[key], slots[key], at_ms)) is not None}
     if over := [key for key in locked if key not in openings]:
@@ -68,7 +69,8 @@ class FoundRoom(NamedTuple):
 def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
-    A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait.
+    A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait. Of jobs in
+    order, `make_ready` finds out whether the first one is held.
     """
     (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None

@@ -15,7 +15,7 @@ _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null and job.target is null"
+    " and job.tags is null and job.target is null and job.ordered is null"
 )
 _READY_COLUMNS = ", ".join(
     [
@@ -246,22 +246,6 @@ mark_progress = f"""
       heartbeat_at = moment.now
     from (select <now> as now) as moment
     where {_FREE} and job.lease = ({field(0)})::bigint"""
-
-_SERVED = """
-      select given.one ->> 0 as queue, given.one ->> 1 as scope, (given.one ->> 2)::bigint as rank,
-             (given.one ->> 3)::bigint as turn
-      from jsonb_array_elements($1::text::jsonb) as given (one)"""
-serve = f"""
-    with given as materialized ({_SERVED}), mine as materialized (
-      select served.queue, served.scope, served.rank, given.turn from given join <served> as served
-        using (queue, scope, rank) where served.turn < given.turn for update of served skip locked
-    ), later as (
-      update <served> as served set turn = greatest(served.turn, mine.turn) from mine
-      where served.queue = mine.queue and served.scope = mine.scope and served.rank = mine.rank)
-    insert into <served> (queue, scope, rank, turn) select queue, scope, rank, turn from given
-    where not exists (select from <served> as served where served.queue = given.queue and served.scope = given.scope
-                      and served.rank = given.rank)
-    on conflict (queue, scope, rank) do nothing"""
 
 # jobs that a worker refused
 mismatched = f"""

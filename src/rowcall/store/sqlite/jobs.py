@@ -18,7 +18,7 @@ _READY_COLUMNS = (
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null and job.target is null"
+    " and job.tags is null and job.target is null and job.ordered is null"
 )
 _WAITING = "status in <waiting>"
 # when the next schedule or rate limit is due
@@ -137,11 +137,6 @@ mark_claimed_alike = """
       finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
       error_code = null, error_detail = null, traceback = null
     where id in (select value from json_each($3))"""
-
-serve = f"""
-    insert into <served> (queue, scope, rank, turn)
-    select queue, scope, rank, turn from {given(("queue", "scope", "rank", "turn"), "$1")} where true
-    on conflict (queue, scope, rank) do update set turn = max(turn, excluded.turn)"""
 
 mismatched = f"""
     select <now>, (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from rowcall import Backoff, Context, JobOutcome, Limit, Rowcall
+from rowcall import Backoff, Context, Fail, JobOutcome, Limit, Rowcall
 from rowcall.task import BatchTask, ContextTask
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
@@ -94,6 +94,15 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
 
     fragile.on_failure(fragile_ended)
     fragile.on_success(fragile_ended)
+
+    @jobs.task(ordered_by="account", retry=Backoff.constant(0), max_attempts=50)
+    def posted(ctx: Context, account: int, number: int) -> None:
+        """Fails at some attempts, and some jobs fail for good."""
+        threading.Event().wait(0.002)
+        if number % 7 == 5:
+            raise Fail("NOT:LUCKY", "")
+        if (number + ctx.job.attempt) % 5 == 0:
+            raise ValueError(number)
 
     @jobs.task
     def deadly(ctx: Context) -> None:

@@ -61,6 +61,7 @@ from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnk
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestActivity, TestCounts, TestPace, TestQuestions  # noqa: E402
 from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
+from rowcall.testing.conformance.cases.ordered import TestOrderedJobs, TestOrderStorm  # noqa: E402
 from rowcall.testing.conformance.cases.outcomes import TestOutcomes, TestOutcomesOfKilledWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
@@ -163,6 +164,8 @@ __all__ = [
     "TestModel",
     "TestNeeded",
     "TestOrder",
+    "TestOrderStorm",
+    "TestOrderedJobs",
     "TestOutcomes",
     "TestOutcomesOfKilledWorkers",
     "TestPace",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from rowcall.context import logger
 from rowcall.operations.steps import Read, Write
 from rowcall.queue import Queue
+from rowcall.store.fairness.order import make_ready
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 
 PAUSE_SECONDS = 3.0
@@ -44,7 +45,7 @@ class HeldJobs:
         if not found.counts:
             return 0
         counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
-        freed = queue.run(Write(queue.dialect.unhold, counts))
+        freed = queue.run(Write(make_ready, queue.dialect, counts))
         if freed:
             logger.debug("freed %d jobs that were held although no limit holds them", freed)
         return freed

@@ -183,7 +183,7 @@ class TestFairness:
 
 class TestUnfairInput:
     def test_an_argument_that_the_task_lacks_is_refused(self, jobs: Rowcall) -> None:
-        for option in ("fair_by",):
+        for option in ("fair_by", "ordered_by"):
             with pytest.raises(InvalidOption, match=f"{option}.*'client' is not an argument of send"):
 
                 @jobs.task(**{option: "client"})  # type: ignore[call-overload, untyped-decorator]
@@ -193,7 +193,11 @@ class TestUnfairInput:
         @jobs.task(fair_by="customer")
         def send(customer: list[int] | int) -> None: ...
 
+        @jobs.task(ordered_by="account")
+        def post(account: dict[str, int]) -> None: ...
+
         for call in (
+            lambda: post.enqueue({"a": 1}),
             lambda: send.enqueue([1]),
             lambda: send.enqueue_many([{"customer": 1}, {"customer": [1]}]),
             lambda: send.using(key="k").enqueue([1]),
@@ -205,6 +209,8 @@ class TestUnfairInput:
     def test_other_options_are_checked(self, jobs: Rowcall) -> None:
         for options, problem in (
             ({"weight": {"A": 2}}, "weight needs fair_by"),
+            ({"on_failure": "block"}, "on_failure needs ordered_by"),
+            ({"ordered_by": "customer", "on_failure": "retry"}, "skip or block"),
             ({"fair_by": "customer", "weight": 3}, "weights by value"),
             ({"fair_by": "customer", "weight": {"A": 0}}, "from 1 to 1000"),
             ({"fair_by": 7}, "name of an argument"),
