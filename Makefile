@@ -12,6 +12,7 @@ CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_BENCH := $(VENV)/.installed-bench
+DJANGO_TESTS := $(VENV)/django-tests
 
 # the quick tests: rooms that need neither a server nor other processes, and a ring through both databases
 QUICK_ROOMS := base domain declare operations overview store
@@ -101,6 +102,10 @@ screenshots: $(INSTALLED) ## Take the screenshots of the dashboard again (needs 
 dialect-gaps: $(INSTALLED) ## List what a database package still lacks (PACKAGE=rowcall.store.oracle)
 	@$(PYTHON) -m rowcall.testing.dialect_gaps $(PACKAGE)
 
+.PHONY: django-tests
+django-tests: $(DJANGO_TESTS) ## Run Django's own tests of task backends against ours, and list which are left out
+	DATABASE_FILE=$(VENV)/django-tests.db $(PYTHON) -m tests.integrations.django.own_tests $(DJANGO_TESTS)
+
 clean: ## Remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -127,3 +132,11 @@ $(INSTALLED_BENCH): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall and the benchmark tools into $(VENV)"
 	@$(PIP) install --editable '.[bench,uvloop]'
 	@touch $(INSTALLED) $@
+
+# Django's source has its tests, which its wheel does not; they also fit Django 5.2 with the package django-tasks
+$(DJANGO_TESTS): | $(INSTALLED_TEST)
+	@echo "Downloading Django's tests"
+	@rm -rf $@.new && mkdir $@.new
+	@$(PIP) download --no-deps --no-binary :all: --ignore-requires-python --dest $@.new 'django>=6,<7'
+	@tar -xzf $@.new/*.tar.gz -C $@.new --strip-components=3 --wildcards '*/tests/tasks/*.py'
+	@rm $@.new/*.tar.gz && mv $@.new $@

@@ -15,6 +15,7 @@ import click
 
 from rowcall.app import Rowcall
 from rowcall.base.urls import looks_secret
+from rowcall.cli.django_project import task_modules
 
 _ROWCALL = str(Path(__file__).parent.parent)
 
@@ -22,7 +23,8 @@ _ROWCALL = str(Path(__file__).parent.parent)
 def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
     """Import `module:name`, from the current folder first; then the modules that declare its tasks.
 
-    These are `imports` and, if the app is in a package, `tasks` in the package and in each folder of it.
+    These are `imports`, `tasks` of each app of a Django project and, if the app is in a package, `tasks` in the package
+    and in each folder of it.
     """
     module_name, mark, names = app.partition(":")
     if "//" in app or "%" in app or looks_secret(app):
@@ -35,6 +37,7 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
         raise click.UsageError(f"{module_name!r} is not a module; did you mean {_module_of(module_name)}?")
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
+    of_project = task_modules()  # sets Django up, before the app imports its models
     found: object = _imported(module_name)
     path, hint = f"{module_name}:", ""
     for name in names.split("."):
@@ -44,7 +47,7 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
         found, path = getattr(holder, name), f"{path}{name}."
     if not isinstance(found, Rowcall):
         raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
-    for name in (*_tasks_modules(module_name), *imports):
+    for name in (*_tasks_modules(module_name), *of_project, *imports):
         _imported(name)
     return found
 

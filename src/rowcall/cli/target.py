@@ -13,6 +13,7 @@ import msgspec
 
 from rowcall.app import Rowcall, queue_of
 from rowcall.base.text import did_you_mean
+from rowcall.cli.django_project import django_app
 from rowcall.cli.doctor.schema_version import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
@@ -58,6 +59,8 @@ def find(app: str | None, url: str | None) -> Target:
     """Return the queue without opening it."""
     if app is not None and url is not None:
         raise click.UsageError("give APP or --url, not both")
+    if app is None and url is None:
+        app = django_app()
     if app is not None:
         return Target(load(app), app)
     try:

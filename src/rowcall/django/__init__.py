@@ -9,11 +9,11 @@ from rowcall.integrations.django.queue import jobs
 
 if TYPE_CHECKING:
     from rowcall.integrations.django.backend import RowcallBackend
-    from rowcall.integrations.django.testing import run_jobs
+    from rowcall.integrations.django.testing import immediate, run_jobs
 
-__all__ = ["RowcallBackend", "jobs", "run_jobs"]
+__all__ = ["RowcallBackend", "immediate", "jobs", "run_jobs"]
 
-_LATER = {"RowcallBackend": "backend", "run_jobs": "testing"}
+_LATER = {"RowcallBackend": "backend", "immediate": "testing", "run_jobs": "testing"}
 """What needs more than Django's settings: it is imported when it is used."""
 
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from rowcall.app import Rowcall, queue_of
 from rowcall.domain.errors import InvalidOption
-from rowcall.domain.job import Job
-from rowcall.drivers.transaction_block import innermost_block
-from rowcall.operations.inspect import get
-from rowcall.operations.steps import Read
-from rowcall.queue import Operation, Queue, Step
-from rowcall.store.jobs.queries import FIND_WORK
-
-T = TypeVar("T")
+from rowcall.worker.at_once import AtOnce
 
 
 @contextmanager
@@ -31,67 +23,8 @@ def inline(*apps: Rowcall) -> Iterator[None]:
     for jobs in apps:
         if not queue_of(jobs).is_exchanged:
             raise InvalidOption("apps", f"{jobs!r} uses its own database: use inline inside clean_queue")
-    runners = [_Inline(jobs) for jobs in apps]
-    try:
-        for runner in runners:
-            runner.start()
+    with ExitStack() as stack:
+        for jobs in apps:
+            drain, adrain = partial(jobs.drain, raise_errors=True), partial(jobs.adrain, raise_errors=True)
+            stack.enter_context(AtOnce(queue_of(jobs), drain, adrain).on())
         yield
-    finally:
-        for runner in runners:
-            runner.stop()
-
-
-class _Inline:
-    """Replaces the two drivers of operations."""
-
-    def __init__(self, jobs: Rowcall) -> None:
-        self._jobs = jobs
-        self._queue = queue_of(jobs)
-        self._running = threading.Lock()
-
-    def start(self) -> None:
-        vars(self._queue).update(run=self.run, arun=self.arun)
-
-    def stop(self) -> None:
-        vars(self._queue).pop("run", None)
-        vars(self._queue).pop("arun", None)
-
-    def run(self, operation: Operation[T] | Step[T]) -> T:
-        result = Queue.run(self._queue, operation)
-        has_run = False
-        while self._may_run() and Queue.run(self._queue, self._any_ready()) and self._running.acquire(blocking=False):
-            try:
-                self._jobs.drain(raise_errors=True)
-            finally:
-                self._running.release()
-            has_run = True
-        return Queue.run(self._queue, self._read_again(result)) if has_run else result
-
-    async def arun(self, operation: Operation[T] | Step[T]) -> T:
-        result = await Queue.arun(self._queue, operation)
-        has_run = False
-        while (
-            self._may_run()
-            and await Queue.arun(self._queue, self._any_ready())
-            and self._running.acquire(blocking=False)
-        ):
-            try:
-                await self._jobs.adrain(raise_errors=True)
-            finally:
-                self._running.release()
-            has_run = True
-        return await Queue.arun(self._queue, self._read_again(result)) if has_run else result
-
-    def _may_run(self) -> bool:
-        """Return false inside a handler, whose worker runs the job, and inside a transaction, which is not over."""
-        return not self._running.locked() and innermost_block(self._queue.database) is None
-
-    def _any_ready(self) -> Operation[bool]:
-        (work,) = yield from Read(self._queue.dialect.ask(FIND_WORK, self._queue.now_ms(), ""))
-        runnable = {task for _, task in work.ready} & self._queue.tasks.keys()
-        return bool(runnable) or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms)
-
-    def _read_again(self, result: T) -> Operation[T]:
-        if isinstance(result, Job):
-            return (yield from get(self._queue, result))  # type: ignore[return-value]
-        return result

@@ -63,7 +63,7 @@ class InlineWorker:
         with self._lifespan():
             while (claim := self._queue.run(Write(self._claim))).started or claim.more:
                 error = self._run(claim) if claim.started else None
-                if raise_errors and error is not None:
+                if error is not None and (raise_errors or isinstance(error, KeyboardInterrupt)):
                     raise error
         return Summary(
             succeeded=counts[Move.SUCCEED],

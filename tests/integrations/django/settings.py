@@ -17,7 +17,37 @@ if "DATABASE_URL" in os.environ:
     name = server.pop("dbname")
     DATABASES["default"] = {"ENGINE": "django.db.backends.postgresql", "NAME": name, "OPTIONS": server}
 
-INSTALLED_APPS = ["rowcall.django", "tests.integrations.django.shop"]
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "rowcall.django",
+    "tests.integrations.django.shop",
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "tests.integrations.django.urls"
+STATIC_URL = "static/"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 TASKS = {"default": {"BACKEND": "rowcall.django.RowcallBackend", "QUEUES": []}}
 SECRET_KEY = "only for the tests"
 USE_TZ = True

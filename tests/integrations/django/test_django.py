@@ -35,3 +35,13 @@ def test_with_the_runner_of_django(environment: dict[str, str], tmp_path: Path) 
         assert process.wait(within=100) == 0, process.output
         assert re.search(r"^Ran \d\d+ tests", process.output, re.MULTILINE), process.output
         assert re.search(r"^OK$", process.output, re.MULTILINE), process.output  # nothing was skipped
+
+
+def test_the_tests_of_django(environment: dict[str, str], tmp_path: Path) -> None:
+    folder = ROOT / ".venv" / "django-tests"
+    if not folder.exists() and not os.environ.get("ROWCALL_REQUIRE_DJANGO_TESTS"):
+        pytest.skip("needs Django's source: make django-tests")
+    arguments = ("-m", "tests.integrations.django.own_tests", str(folder))
+    with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
+        assert process.wait(within=100) == 0, process.output
+        assert re.search(r"ran [5-9]\d of its tests on .*, 0 failed", process.output), process.output

@@ -8,7 +8,7 @@ from django.core import mail
 from django.test import TestCase
 
 from rowcall import InvalidOption
-from rowcall.django import jobs, run_jobs
+from rowcall.django import immediate, jobs, run_jobs
 from tests.integrations.django.shop import tasks
 from tests.integrations.django.shop.models import Order
 
@@ -55,3 +55,22 @@ class TestRunJobs(TestCase):
         job = tasks.complete_itself.enqueue()
         self.assertEqual(run_jobs().succeeded, 1)
         self.assertEqual((jobs.get(job.id).status, jobs.get(job.id).result), ("succeeded", "done"))
+
+
+class TestImmediate(TestCase):
+    @immediate()
+    def test_jobs_run_where_they_are_enqueued(self) -> None:
+        order = Order.objects.create(item="book")
+        self.assertEqual(tasks.confirm.enqueue(order.id).result, 1)
+        result = tasks.add.enqueue(1, 2)
+        self.assertEqual((result.return_value, result.attempts), (3, 1))
+        with self.assertRaisesMessage(ValueError, "no stock"):
+            tasks.fail.enqueue("no stock")
+        with immediate(raise_errors=False):
+            self.assertEqual(len(tasks.fail.enqueue("no stock").errors), 1)
+        self.assertEqual(tasks.confirm.using(delay=60).enqueue(order.id).status, "scheduled")
+
+    async def test_async_code(self) -> None:
+        with immediate():
+            self.assertEqual((await tasks.add_async.aenqueue(1, 2)).return_value, 3)
+            self.assertEqual((await tasks.count_orders.aenqueue()).result, 0)

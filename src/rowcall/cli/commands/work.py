@@ -12,6 +12,7 @@ import click
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.cli.command import typed_option
+from rowcall.cli.django_project import django_app
 from rowcall.cli.load import load
 from rowcall.cli.present import log
 from rowcall.cli.processes import reloading
@@ -28,7 +29,7 @@ MOST_PROCESSES = 256
 
 
 @click.command("work")
-@click.argument("app", metavar="APP")
+@click.argument("app", metavar="APP", required=False)
 @click.option(
     "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at a time, per process."
 )
@@ -88,7 +89,7 @@ MOST_PROCESSES = 256
 @click.option("--reload", is_flag=True, help="For development: restart when a Python file below this folder changes.")
 @click.option("--leash", type=int, hidden=True)
 def work_command(
-    app: str,
+    app: str | None,
     processes: int,
     log_level: str,
     log_format: str | None,
@@ -104,9 +105,28 @@ def work_command(
     If APP is in a package, its modules named tasks are imported, too: of shop.app:jobs, shop/tasks.py and
     shop/*/tasks.py.
 
+    In a Django project (DJANGO_SETTINGS_MODULE is set), APP may be left out, and the modules named tasks of all
+    installed apps are imported.
+
     \b
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5
     """
+    app = app or django_app()
+    if app is None:
+        raise click.UsageError("Missing argument 'APP'.")
+    _work(app, processes, log_level, log_format, imports, reload, leash, **settings)
+
+
+def _work(
+    app: str,
+    processes: int,
+    log_level: str,
+    log_format: str | None,
+    imports: tuple[str, ...],
+    reload: bool,
+    leash: int | None,
+    **settings: Any,
+) -> None:
 
     def supervise(reloads: bool) -> None:
         more = _with_metrics(settings["metrics_host"], settings["metrics_port"], processes)

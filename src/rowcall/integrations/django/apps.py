@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.core.checks import register
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models.signals import post_migrate
 
+from rowcall.domain.errors import InvalidOption
+from rowcall.integrations.django.checks import check_rowcall
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import options
 from rowcall.integrations.django.tables import after_migrate
@@ -17,5 +21,9 @@ class RowcallConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        jobs.configure(**options())
+        try:
+            jobs.configure(**options())
+        except InvalidOption as error:
+            raise ImproperlyConfigured(f"ROWCALL: {error}") from error
         post_migrate.connect(after_migrate, sender=self)
+        register(check_rowcall)

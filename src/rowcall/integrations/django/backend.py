@@ -54,16 +54,16 @@ class RowcallBackend(BaseTaskBackend):
 
     def enqueue(self, task: Task, args: Sequence[object], kwargs: Mapping[str, object]) -> TaskResult:
         self.validate_task(task)
-        result = self._written(
-            task, jobs.enqueue(task.module_path, self._payload(task, args, kwargs), **self._options(task))
-        )
+        job = jobs.enqueue(task.module_path, self._payload(task, args, kwargs), **self._options(task))
+        # in a test with `immediate()`, it has run
+        result = result_of(job, task, jobs.attempts(job.id) if job.attempt else [], self.alias)
         task_enqueued.send(type(self), task_result=result)
         return result
 
     async def aenqueue(self, task: Task, args: Sequence[object], kwargs: Mapping[str, object]) -> TaskResult:
         self.validate_task(task)
-        payload = self._payload(task, args, kwargs)
-        result = self._written(task, await jobs.aenqueue(task.module_path, payload, **self._options(task)))
+        job = await jobs.aenqueue(task.module_path, self._payload(task, args, kwargs), **self._options(task))
+        result = result_of(job, task, await jobs.aattempts(job.id) if job.attempt else [], self.alias)
         await task_enqueued.asend(type(self), task_result=result)
         return result
 
@@ -111,9 +111,6 @@ class RowcallBackend(BaseTaskBackend):
         _check_call(task, args, kwargs)
         payload: dict[str, object] = {"args": normalize_json(args), "kwargs": normalize_json(kwargs)}
         return payload if self.alias == "default" else {**payload, "backend": self.alias}
-
-    def _written(self, task: Task, job: Job) -> TaskResult:
-        return result_of(job, task, [], self.alias)
 
     def _found(self, job: Job, attempts: Sequence[Any]) -> TaskResult:
         backend = str(job.payload.get("backend", "default"))

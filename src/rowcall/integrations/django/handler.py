@@ -27,6 +27,8 @@ from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.results import result_of
 
 Handler = Callable[..., object]
+Args = list[Any] | None
+Kwargs = dict[str, Any] | None
 
 
 def handler_of(task: Task) -> Handler:
@@ -36,7 +38,7 @@ def handler_of(task: Task) -> Handler:
     def given(result: TaskResult) -> list[object]:
         return [TaskContext(task_result=result), *result.args] if takes_context else list(result.args)
 
-    def handle(ctx: Context, args: list[Any], kwargs: dict[str, Any], backend: str = "default") -> object:
+    def handle(ctx: Context, args: Args = None, kwargs: Kwargs = None, backend: str = "default") -> object:
         result = _started(ctx, task, backend, jobs.attempts(ctx.job.id) if ctx.job.attempt > 1 else [])
         task_started.send(type(task.get_backend()), task_result=result)
         try:
@@ -49,7 +51,7 @@ def handler_of(task: Task) -> Handler:
         task_finished.send(type(task.get_backend()), task_result=result)
         return value
 
-    async def ahandle(ctx: Context, args: list[Any], kwargs: dict[str, Any], backend: str = "default") -> object:
+    async def ahandle(ctx: Context, args: Args = None, kwargs: Kwargs = None, backend: str = "default") -> object:
         earlier = await jobs.aattempts(ctx.job.id) if ctx.job.attempt > 1 else []
         result = _started(ctx, task, backend, earlier)
         await task_started.asend(type(task.get_backend()), task_result=result)
@@ -91,7 +93,7 @@ def _fail(ctx: Context, result: TaskResult, error: BaseException) -> bool:
 
 
 def _is_final(ctx: Context, result: TaskResult, error: BaseException) -> bool:
-    if isinstance(error, CancelledError):  # by a timeout, a request, or the end of the worker
+    if isinstance(error, CancelledError | KeyboardInterrupt):  # by a timeout, a request, or the end of the worker
         return False
     if isinstance(error, Control):
         return isinstance(error, Fail | Cancel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -13,8 +14,10 @@ from django.utils.module_loading import autodiscover_modules
 from rowcall.app import queue_of
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Summary
+from rowcall.integrations.django.connection import in_thread
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing
+from rowcall.worker.at_once import AtOnce
 from rowcall.worker.inline import InlineWorker
 
 
@@ -32,6 +35,29 @@ def run_jobs(*, raise_errors: bool = True) -> Summary:
     if not is_testing():
         raise InvalidOption("run_jobs", "works only in Django's tests; elsewhere call jobs.drain()")
     autodiscover_modules("tasks")
+    return _drain(raise_errors=raise_errors)
+
+
+@contextlib.contextmanager
+def immediate(*, raise_errors: bool = True) -> Iterator[None]:
+    """Run jobs as soon as they are enqueued, inside the block or the decorated test.
+
+        @immediate()
+        def test_an_order_is_confirmed(self):
+            self.client.post("/orders", {"item": "book"})
+            self.assertEqual(len(mail.outbox), 1)
+
+    A job runs even before the `atomic()` block ends that enqueues it. What its handler raises, `enqueue` raises; with
+    `raise_errors=False`, the job fails or waits for its retry.
+    """
+    if not is_testing():
+        raise InvalidOption("immediate", "works only in Django's tests")
+    drain = partial(_drain, raise_errors=raise_errors)
+    with AtOnce(queue_of(jobs), drain, partial(in_thread, drain)).on():
+        yield
+
+
+def _drain(*, raise_errors: bool) -> Summary:
     return InlineWorker(queue_of(jobs), _run_async, _kept_usable).drain(raise_errors=raise_errors)
 
 

@@ -21,6 +21,7 @@ from itertools import dropwhile
 from types import CoroutineType, FrameType, ModuleType
 from typing import NoReturn
 
+from rowcall.base.django_setup import set_up_django
 from rowcall.context import logger, running
 from rowcall.declare.declaration import Declaration, declared_here
 from rowcall.declare.dependencies import NO_OVERRIDES, Graph, graph_of, held_by_worker
@@ -288,6 +289,10 @@ def _script(path: str) -> ModuleType | BaseException:
 
 def _prepare(hello: Hello) -> None:
     """Import ahead of need. An import that fails here fails again when it is needed, and is reported then."""
+    try:
+        set_up_django()
+    except BaseException as error:
+        logger.debug("child process could not set Django up: %r", error)
     homes = [*([Home(hello.app, "")] if hello.app is not None else []), *hello.homes]
     for home in homes:
         try:

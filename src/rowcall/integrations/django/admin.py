@@ -1,0 +1,140 @@
+"""Admin pages: jobs with filters, their attempts and timeline. Who may change jobs can retry and cancel them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from django.contrib import admin, messages
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from rowcall.app import queue_of
+from rowcall.domain.errors import RowcallError
+from rowcall.domain.job import FINISHED, Status
+from rowcall.integrations.django.models import Job
+from rowcall.integrations.django.queue import jobs
+from rowcall.integrations.django.site import alias
+from rowcall.overview.formats import counted
+from rowcall.overview.scrub import scrubbed
+
+MOST_COUNTED = 10_000
+
+
+class SomePages(Paginator):
+    """Counts no further than people turn pages: a queue may have millions of jobs."""
+
+    @cached_property
+    def count(self) -> int:
+        return int(self.object_list[:MOST_COUNTED].count())
+
+
+class _Known(admin.SimpleListFilter):
+    """Offers the values that Rowcall has counted anyway, instead of reading all rows."""
+
+    counts: str
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in sorted(getattr(jobs.stats(), self.counts))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(**{self.parameter_name: self.value()}) if self.value() else queryset
+
+
+class QueueFilter(_Known):
+    title = parameter_name = "queue"
+    counts = "by_queue"
+
+
+class TaskFilter(_Known):
+    title, parameter_name = "task", "type"
+    counts = "by_type"
+
+
+@admin.register(Job)
+class JobAdmin(admin.ModelAdmin):
+    list_display = ("id", "type", "queue", "status", "attempt", "priority", "run_at", "finished_at", "error_code")
+    list_display_links = ("id", "type")
+    list_filter = ("status", QueueFilter, TaskFilter)
+    search_fields = ("=id", "=key", "^type", "^error_code")
+    search_help_text = "An id, a key, or the beginning of a task or an error code."
+    sortable_by = ()
+    actions = ("retry", "cancel")
+    list_per_page = 50
+    show_full_result_count = False
+    paginator = SomePages
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).using(alias())
+
+    # a job is enqueued by code, and changes by its actions
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Job | None = None) -> bool:
+        return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
+        return [field.name for field in self.model._meta.fields]
+
+    def save_model(self, request: HttpRequest, obj: Job, form: object, change: bool) -> None:
+        """Write nothing: the form has no fields that can change."""
+
+    @admin.action(permissions=["change"], description="Retry selected jobs")
+    def retry(self, request: HttpRequest, selected: QuerySet) -> None:
+        self._act(request, "retry", selected.values_list("id", flat=True))
+
+    @admin.action(permissions=["change"], description="Cancel selected jobs")
+    def cancel(self, request: HttpRequest, selected: QuerySet) -> None:
+        self._act(request, "cancel", selected.values_list("id", flat=True))
+
+    def response_change(self, request: HttpRequest, obj: Job) -> HttpResponse:
+        for name in ("retry", "cancel"):
+            if f"_{name}" in request.POST:
+                self._act(request, name, [obj.id])
+        return HttpResponseRedirect(request.path)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        shown = _shown(int(object_id)) if request.method == "GET" and object_id.isdecimal() else {}
+        return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
+
+    def _act(self, request: HttpRequest, action: str, ids: Iterable[int]) -> None:
+        """Retry or cancel each, and say which could not be."""
+        act, actor, done = getattr(jobs, action), f"admin:{request.user.get_username()}", 0
+        for job_id in ids:
+            try:
+                act(job_id, actor=actor)
+                done += 1
+            except RowcallError as error:
+                self.message_user(request, str(error), messages.ERROR)
+        if done:
+            said = {"retry": "Retried", "cancel": "Cancelled"}[action]
+            self.message_user(request, f"{said} {counted(done, 'job')}.", messages.SUCCESS)
+
+
+def _shown(job_id: int) -> dict[str, object]:
+    """Return what the page of a job shows beside its columns."""
+    try:
+        job = jobs.get(job_id)
+    except RowcallError:
+        return {}
+    failures = queue_of(jobs).failures
+    seen = scrubbed(failures, job)
+    return {
+        "payload": _json(seen.payload),
+        "result": _json(seen.result) if job.status is Status.SUCCEEDED else "",
+        "attempts": [scrubbed(failures, attempt) for attempt in jobs.attempts(job_id)],
+        "timeline": [scrubbed(failures, event) for event in jobs.timeline(job_id)],
+        "may_retry": job.status in FINISHED,
+        "may_cancel": job.status not in FINISHED,
+    }
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str)).decode()

@@ -1,0 +1,80 @@
+"""The pages of the admin."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Permission, User
+from django.test import TestCase
+
+from rowcall.django import jobs, run_jobs
+from rowcall.integrations.django.admin import MOST_COUNTED, SomePages
+from rowcall.integrations.django.models import Job
+from tests.integrations.django.shop import tasks
+
+LIST = "/admin/rowcall/job/"
+
+
+class TestAdmin(TestCase):
+    def log_in(self, *permissions: str) -> None:
+        user = User.objects.create(username="ann", is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+        self.client.force_login(user)
+
+    def test_jobs_are_listed_and_filtered(self) -> None:
+        self.log_in("view_job")
+        tasks.confirm.using(queue="mail").enqueue(1)
+        failed = tasks.fail.enqueue("no stock")
+        run_jobs(raise_errors=False)
+        page = self.client.get(LIST)
+        self.assertContains(page, "confirm")
+        self.assertContains(page, "INTERNAL:ValueError")
+        for query, shown in {
+            "status=failed": 1,
+            "queue=mail": 1,
+            "type=confirm": 1,
+            f"q={failed.id}": 1,
+            "q=x": 0,
+        }.items():
+            page = self.client.get(f"{LIST}?{query}")
+            self.assertContains(page, f"{shown} job")
+            self.assertEqual(len(page.context["cl"].result_list), shown, query)
+
+    def test_a_page_shows_the_timeline_and_the_attempts(self) -> None:
+        self.log_in("view_job")
+        result = tasks.fail.enqueue("<b>no stock</b>")
+        run_jobs(raise_errors=False)
+        page = self.client.get(f"{LIST}{result.id}/change/")
+        for event in ("ENQUEUED", "STARTED", "FAILED"):
+            self.assertContains(page, f"<td>{event}</td>")
+        self.assertContains(page, "&lt;b&gt;no stock&lt;/b&gt;")
+        self.assertContains(page, "Traceback (most recent call last)")
+        self.assertNotContains(page, 'type="submit" value="Retry"')
+        self.assertEqual(self.client.get(f"{LIST}999/change/").status_code, 302)  # Django: it does not exist
+
+    def test_actions_need_the_permission_to_change(self) -> None:
+        self.log_in("view_job")
+        job = tasks.confirm.enqueue(1)
+        self.client.post(LIST, {"action": "cancel", "_selected_action": [job.id]})
+        self.assertEqual(self.client.post(f"{LIST}{job.id}/change/", {"_cancel": "1"}).status_code, 403)
+        self.assertEqual(jobs.get(job.id).status, "pending")
+        for path in (f"{LIST}add/", f"{LIST}{job.id}/delete/"):
+            self.assertEqual(self.client.get(path).status_code, 403)
+
+    def test_jobs_are_cancelled_and_retried(self) -> None:
+        self.log_in("view_job", "change_job")
+        first, second = tasks.confirm.enqueue(1), tasks.confirm.enqueue(2)
+        page = self.client.post(LIST, {"action": "cancel", "_selected_action": [first.id, second.id]}, follow=True)
+        self.assertContains(page, "Cancelled 2 jobs.")
+        self.assertEqual(jobs.timeline(first.id)[-1].actor, "admin:ann")
+        page = self.client.get(f"{LIST}{first.id}/change/")
+        self.assertContains(page, 'value="Retry" name="_retry"')
+        page = self.client.post(f"{LIST}{first.id}/change/", {"_retry": "1"}, follow=True)
+        self.assertContains(page, "Retried 1 job.")
+        self.assertEqual(jobs.get(first.id).status, "pending")
+        page = self.client.post(LIST, {"action": "retry", "_selected_action": [first.id]}, follow=True)
+        self.assertContains(page, "pending")  # why it cannot be retried
+        self.assertNotContains(page, "Retried")
+
+    def test_pages_are_counted_up_to_a_limit(self) -> None:
+        tasks.confirm.enqueue(1)
+        self.assertEqual(SomePages(Job.objects.all(), 50).count, 1)
+        self.assertIn(f"LIMIT {MOST_COUNTED}", str(Job.objects.all()[:MOST_COUNTED].query))
