@@ -3,15 +3,17 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
-from fastapi import FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException
 from pydantic import BaseModel
 from sqlalchemy import make_url, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from rowcall import Context, Rowcall
+from rowcall import Binding, Context, Rowcall
+from rowcall.fastapi import RowcallTasks, add_problem_details, jobs_in
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
 WORKER_BESIDE = os.environ.get("WORKER_BESIDE", "yes") == "yes"
@@ -43,21 +45,28 @@ async def welcome(ctx: Context, address: str) -> None:
         await ctx.acomplete("welcomed", connection=session)  # the count and the end of the job: both or neither
 
 
+@jobs.task
+async def count_visit(page: str) -> None:
+    print(f"Visited {page}", flush=True)
+
+
 @asynccontextmanager
-async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-    await jobs.amigrate()
+async def database(_: FastAPI) -> AsyncIterator[None]:
     async with engine.begin() as connection:
         await connection.run_sync(Base.metadata.create_all)
-    if WORKER_BESIDE:
-        async with jobs.worker():
-            yield
-    else:
-        yield
+    yield
     await engine.dispose()
-    jobs.close()
 
 
-app = FastAPI(lifespan=lifespan)
+async def get_session() -> AsyncIterator[AsyncSession]:
+    async with new_session() as session:
+        yield session
+
+
+app = FastAPI(lifespan=jobs.lifespan_for_app(worker=WORKER_BESIDE, lifespan=database))
+add_problem_details(app)  # JobNotFound is a 404, and so on
+DatabaseSession = Annotated[AsyncSession, Depends(get_session)]
+SessionJobs = Annotated[Binding, Depends(jobs_in(jobs, get_session))]
 
 
 class SignUp(BaseModel):
@@ -66,18 +75,23 @@ class SignUp(BaseModel):
 
 
 @app.post("/sign-up", status_code=201)
-async def sign_up(form: SignUp) -> dict[str, int]:
+async def sign_up(form: SignUp, session: DatabaseSession, bound: SessionJobs) -> dict[str, int]:
+    job = await bound(welcome).aenqueue(form.address)
+    session.add(User(address=form.address, name=form.name))
     try:
-        async with new_session.begin() as session:
-            job = await welcome.using(connection=session).aenqueue(form.address)
-            session.add(User(address=form.address, name=form.name))  # written at the commit, may raise IntegrityError
+        await session.commit()
     except IntegrityError:
         raise HTTPException(409, "that name or address is taken") from None  # no job was written
     return {"job": job.id}
 
 
 @app.get("/users")
-async def users() -> dict[str, int]:
+async def users(session: DatabaseSession, background: RowcallTasks) -> dict[str, int]:
     """Return how many welcome mails each user got."""
-    async with new_session() as session:
-        return {user.address: user.welcomes for user in await session.scalars(select(User))}
+    background.add_task(count_visit, "users")  # a job: it runs even if the app is restarted now
+    return {user.address: user.welcomes for user in await session.scalars(select(User))}
+
+
+@app.get("/jobs/{job_id}")
+async def job(job_id: int) -> str:
+    return (await jobs.aget(job_id)).status

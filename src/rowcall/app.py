@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
@@ -98,6 +100,7 @@ from rowcall.task import (
     declare_limits,
     declare_task,
 )
+from rowcall.worker.app_lifespan import AppLifespan, app_lifespan
 from rowcall.worker.process.signals import work
 from rowcall.worker.raised_errors import raising
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
@@ -1616,6 +1619,23 @@ class Rowcall:
         """
         refuse_unknown(options, WorkerOptions.__annotations__)
         return Worker(self._queue, settings(**options), lambda: self.stats(window=60))
+
+    def lifespan_for_app(
+        self, *, worker: bool = False, lifespan: AppLifespan | None = None, **options: Unpack[WorkerOptions]
+    ) -> Callable[[object], AbstractAsyncContextManager[None]]:
+        """Return the lifespan of a web app, for FastAPI, Starlette and Litestar.
+
+            app = FastAPI(lifespan=jobs.lifespan_for_app(worker=True, concurrency=20))
+
+        It makes the tables if they do not exist, runs a worker beside the app if `worker` is true, and closes the
+        queue at the end. The other options are those of `worker()`. A `lifespan` that the app already has is entered
+        first, and left last.
+        """
+        if options and not worker:
+            raise InvalidOption("worker", f"must be true for options of a worker: {', '.join(options)}")
+        refuse_unknown(options, WorkerOptions.__annotations__)
+        settings(**options)
+        return app_lifespan(self._queue, partial(self.worker, **options) if worker else None, lifespan)
 
     def work(self, **options: Unpack[WorkerOptions]) -> None:
         """Work in this process until SIGINT or SIGTERM. The options are those of `worker`."""

@@ -45,7 +45,7 @@ def sign_up_and_be_welcomed(example: Example, site: Site) -> None:
     assert site.ask(BOB).status_code == 201
     eventually(lambda: site.ask(users).json() == {"ann@example.com": 1, "bob@example.com": 1})
     with Rowcall(example.database_url) as jobs:
-        found = {str(job.payload["address"]): job for job in jobs.list().jobs}
+        found = {str(job.payload["address"]): job for job in jobs.list(limit=1000) if "address" in job.payload}
         assert set(found) == {"ann@example.com", "bob@example.com"}
         assert found["ann@example.com"].id == answer.json()["job"]
         assert {(job.status, job.result, job.attempt) for job in found.values()} == {("succeeded", "welcomed", 1)}
@@ -62,6 +62,9 @@ def test_fastapi_with_a_worker_beside_it(example: Open, running: ExitStack) -> N
     server = running.enter_context(app.start("uvicorn", "--port=0"))
     with Site(server) as site:
         sign_up_and_be_welcomed(app, site)
+        unknown = site.ask(Ask("/jobs/999999", None))
+        assert (unknown.status_code, unknown.json()["title"]) == (404, "Job not found")
+        eventually(lambda: "Visited users\n" in server.output)
     assert "Welcome, ann@example.com\n" in server.output
     stop(server, "Application shutdown complete")
     with Rowcall(app.database_url) as jobs:

@@ -38,7 +38,7 @@ class Moment(TypeDecorator[datetime]):
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 _JSON = JSON().with_variant(JSONB(), "postgresql")
 _TYPES: dict[str, TypeEngine[Any]] = {
-    **dict.fromkeys(("text", "key", "name", "status", "spelled"), Text()),
+    **dict.fromkeys(("text", "key", "name", "status", "spelled", "value"), Text()),
     **dict.fromkeys(("int", "whole", "count", "limit"), Integer()),
     **dict.fromkeys(("identity", "rowid", "bigint", "number", "lease"), _NUMBER),
     **dict.fromkeys(("time", "moment"), Moment()),

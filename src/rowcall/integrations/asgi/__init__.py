@@ -1,0 +1,1 @@
+"""What FastAPI, Starlette and Litestar have in common."""

@@ -1,0 +1,1 @@
+"""FastAPI and Starlette: `rowcall.fastapi`."""

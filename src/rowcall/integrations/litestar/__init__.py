@@ -1,0 +1,1 @@
+"""Litestar: `rowcall.litestar`."""
