@@ -1,15 +1,16 @@
-"""Tasks for what binds jobs to others. Apart from the plain ones, which earlier revisions run, too."""
+"""Tasks with more than a handler. Apart from the plain ones, which earlier revisions run, too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, NamedTuple
 
 from benchmarks.app import open_app
 from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
-from rowcall import Context, Job, Limit, Rowcall
+from rowcall import INJECTED, Context, Depends, Job, Limit, Rowcall
+from rowcall.middleware import AsyncCallNext
 from rowcall.operations.flows import Flow
-from rowcall.task import AsyncContextTask, AsyncTask
+from rowcall.task import AsyncContextTask, AsyncTask, BaseTask
 
 
 class FlowApp(NamedTuple):
@@ -18,6 +19,19 @@ class FlowApp(NamedTuple):
     hop: AsyncContextTask[[int, str, int], None]
     keyed: AsyncTask[[int, str], None]
     limited: AsyncTask[[int, str], None]
+    surrounded: BaseTask[..., object]
+
+
+async def resources() -> AsyncIterator[dict[str, str]]:
+    yield {"client": "open"}
+
+
+async def passing(ctx: Context, call_next: AsyncCallNext) -> object:
+    return await call_next()
+
+
+async def session() -> AsyncIterator[list[int]]:
+    yield []
 
 
 def open_flow_app(url: str) -> FlowApp:
@@ -36,7 +50,14 @@ def open_flow_app(url: str) -> FlowApp:
     async def limited(n: int, to: str) -> None:
         pass
 
-    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited)
+    @app.jobs.task(middleware=[passing])
+    async def surrounded(
+        ctx: Context[dict[str, str]], n: int, to: str, session: Annotated[list[int], Depends(session)] = INJECTED
+    ) -> None:
+        assert ctx.resources["client"]
+
+    app.jobs.lifespan(resources)
+    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, surrounded)
 
 
 def enqueue_chains(app: FlowApp, count: int) -> range:

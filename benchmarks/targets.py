@@ -119,6 +119,14 @@ def flowing(prefix: str) -> tuple[Target, ...]:
             for figure, what in of_plain.items()
         ),
         ratio(
+            "drain with one resource, one middleware and one dependency",
+            plain,
+            0.6,
+            "of",
+            f"{prefix}flows.surrounded",
+            f"{prefix}flows.plain",
+        ),
+        ratio(
             "plain drain of jobs that are claimed together",
             "of before",
             1.35,

@@ -1,4 +1,4 @@
-"""Jobs that are bound to others: chains, fan-in, keys, limits; beside a plain drain of as many."""
+"""Jobs with more than a handler: chains, fan-in, keys, limits, middleware; beside a plain drain of as many."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def measure(bench: Bench) -> Figures:
     jobs = sizes.flow_jobs
     return {
         "plain": _drain(bench, lambda app: enqueue_jobs(app.noop, jobs)),
+        "surrounded": _drain(bench, lambda app: enqueue_jobs(app.surrounded, jobs)),
         "chains": _drain(bench, lambda app: enqueue_chains(app, jobs)),
         "going_on": _drain(bench, lambda app: enqueue_hops(app, jobs)),
         "fan_in": _drain(bench, lambda app: enqueue_fan_in(app, jobs, FAN_IN)),

@@ -42,6 +42,7 @@ _OBSERVING = {
     "cost.before": "plain drain before jobs were claimed together, jobs/s",
     "cost.after": "plain drain of jobs that are claimed together, jobs/s",
     "flows.plain": "plain drain, jobs/s",
+    "flows.surrounded": "one resource, one middleware and one dependency, jobs/s",
     "flows.chains": "chains of 3, fixed, jobs/s",
     "flows.going_on": "chains of 3, each step written by the one before, jobs/s",
     "flows.fan_in": "fan-ins of 1,000, jobs/s",

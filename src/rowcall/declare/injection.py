@@ -1,107 +1,163 @@
-"""Calls of handlers whose dependencies are filled in: made before the handler is called, removed after it has ended."""
+"""Calls of handlers whose dependencies are filled in: made before the handler is called, removed after it has ended.
+
+Each dependency is a layer around the next one, so nothing but the dependencies themselves is left to do in an attempt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, ExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
 from typing import cast
 
 from rowcall.context import Attempted, running
-from rowcall.declare.dependencies import Function, Graph, Kind, Node
+from rowcall.declare.dependencies import Graph, Kind, Node
 from rowcall.declare.middleware import Handler
+
+Values = list[object]
+Arguments = tuple[tuple[object, ...], dict[str, object]]
+Layer = Callable[[Attempted, Values, Arguments], object]
+"""Called with the values of the dependencies so far, and the arguments of the handler. Async if the handler is."""
+AsyncLayer = Callable[[Attempted, Values, Arguments], Awaitable[object]]
+Make = Callable[[Attempted, Values], object]
 
 
 def injected(handler: Handler, graph: Graph, *, for_async: bool) -> Handler:
     """Return a call that fills in the parameters. Without dependencies, return the handler."""
     if not graph.parameters:
         return handler
-    return _injected_async(handler, graph) if for_async else _injected(handler, graph)
-
-
-def _injected(handler: Handler, graph: Graph) -> Handler:
-    nodes, parameters = graph.nodes, graph.parameters
+    layer = _filling(handler, graph)
+    for node in reversed(graph.nodes):
+        layer = _around(node, layer, for_async=for_async)
 
     def call(*args: object, **kwargs: object) -> object:
-        attempt, values = running.get(), list[object]()
-        failure: BaseException | None = None
-        result: object = None
-        try:
-            with ExitStack() as stack:
-                try:
-                    for node in nodes:
-                        made = _made(node, attempt, values)
-                        if node.kind is Kind.MANAGER and node.scope == "attempt":
-                            made = stack.enter_context(cast("AbstractContextManager[object]", made))
-                        values.append(made)
-                    for name, index in parameters:
-                        kwargs[name] = values[index]
-                    result = handler(*args, **kwargs)
-                except BaseException as error:
-                    failure = error
-                    raise
-            if failure is not None:  # one has caught it, and that does not make the handler succeed
-                raise failure
-            return result
-        finally:
-            failure = None  # its traceback refers to this frame
+        return layer(running.get(), [], (args, kwargs))
+
+    async def acall(*args: object, **kwargs: object) -> object:
+        return await cast("Awaitable[object]", layer(running.get(), [], (args, kwargs)))
+
+    return acall if for_async else call
+
+
+def _filling(handler: Handler, graph: Graph) -> Layer:
+    """Return the innermost layer, which calls the handler."""
+    parameters = graph.parameters
+
+    def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
+        args, kwargs = arguments
+        for name, index in parameters:
+            kwargs[name] = values[index]
+        return handler(*args, **kwargs)
 
     return call
 
 
-def _injected_async(handler: Handler, graph: Graph) -> Handler:
-    nodes, parameters = graph.nodes, graph.parameters
-
-    async def call(*args: object, **kwargs: object) -> object:
-        attempt, values = running.get(), list[object]()
-        failure: BaseException | None = None
-        result: object = None
-        try:
-            async with AsyncExitStack() as stack:
-                try:
-                    for node in nodes:
-                        made = _made(node, attempt, values)
-                        if node.scope == "attempt":
-                            made = await _opened(node, made, stack)
-                        values.append(made)
-                    for name, index in parameters:
-                        kwargs[name] = values[index]
-                    result = await cast("Awaitable[object]", handler(*args, **kwargs))
-                except BaseException as error:
-                    failure = error
-                    raise
-            if failure is not None:  # one has caught it, and that does not make the handler succeed
-                raise failure
-            return result
-        finally:
-            failure = None  # its traceback refers to this frame
-
-    return call
+def _around(node: Node, inner: Layer, *, for_async: bool) -> Layer:
+    make = _maker(node)
+    if node.scope == "worker" or node.kind is Kind.VALUE:
+        return _with_value(make, inner)
+    if node.kind is Kind.COROUTINE:
+        return _with_awaited(make, cast("AsyncLayer", inner))
+    if for_async:
+        return _with_async_manager(make, cast("AsyncLayer", inner), adapt=node.kind is Kind.MANAGER)
+    return _with_manager(make, inner)
 
 
-def _made(node: Node, attempt: Attempted, values: list[object]) -> object:
-    """Return what the function of a dependency returns, or what the worker holds of it."""
+def _maker(node: Node) -> Make:
+    """Return what makes a dependency of the values before it."""
+    make, context, needs = node.make, node.context, node.needs
     if node.scope == "worker":
-        return _held(node.function, attempt)
-    given = {name: values[index] for name, index in node.needs}
-    if node.context is not None:
-        given[node.context] = attempt.context
-    return node.make(**given)
+        return lambda attempt, values: _held(node, attempt)
+    if context is None and not needs:
+        return lambda attempt, values: make()
+
+    def call(attempt: Attempted, values: Values) -> object:
+        given = {name: values[index] for name, index in needs}
+        if context is not None:
+            given[context] = attempt.context
+        return make(**given)
+
+    return call
 
 
-async def _opened(node: Node, made: object, stack: AsyncExitStack) -> object:
-    match node.kind:
-        case Kind.COROUTINE:
-            return await cast("Awaitable[object]", made)
-        case Kind.MANAGER:
-            return stack.enter_context(cast("AbstractContextManager[object]", made))
-        case Kind.ASYNC_MANAGER:
-            return await stack.enter_async_context(cast("AbstractAsyncContextManager[object]", made))
-    return made
+def _with_value(make: Make, inner: Layer) -> Layer:
+    def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
+        values.append(make(attempt, values))
+        return inner(attempt, values, arguments)
+
+    return call
 
 
-def _held(function: Function, attempt: Attempted) -> object:
+def _with_awaited(make: Make, inner: AsyncLayer) -> AsyncLayer:
+    async def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
+        values.append(await cast("Awaitable[object]", make(attempt, values)))
+        return await inner(attempt, values, arguments)
+
+    return call
+
+
+def _with_manager(make: Make, inner: Layer) -> Layer:
+    def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
+        failure: BaseException | None = None
+        try:
+            with cast("AbstractContextManager[object]", make(attempt, values)) as made:
+                values.append(made)
+                try:
+                    return inner(attempt, values, arguments)
+                except BaseException as error:
+                    failure = error
+                    raise
+            raise failure  # it was caught, and that does not make the handler succeed
+        finally:
+            failure = None  # its traceback refers to this frame
+
+    return call
+
+
+def _with_async_manager(make: Make, inner: AsyncLayer, *, adapt: bool) -> AsyncLayer:
+    if adapt:
+        make = _adapting(make)
+
+    async def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
+        failure: BaseException | None = None
+        try:
+            async with cast("AbstractAsyncContextManager[object]", make(attempt, values)) as made:
+                values.append(made)
+                try:
+                    return await inner(attempt, values, arguments)
+                except BaseException as error:
+                    failure = error
+                    raise
+            raise failure  # it was caught, and that does not make the handler succeed
+        finally:
+            failure = None  # its traceback refers to this frame
+
+    return call
+
+
+def _adapting(make: Make) -> Make:
+    return lambda attempt, values: _Adapted(cast("AbstractContextManager[object]", make(attempt, values)))
+
+
+class _Adapted:
+    """A sync context manager for an `async with`, on the event loop."""
+
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: AbstractContextManager[object]) -> None:
+        self._manager = manager
+
+    async def __aenter__(self) -> object:
+        return self._manager.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._manager.__exit__(kind, error, trace)
+
+
+def _held(node: Node, attempt: Attempted) -> object:
     try:
-        return attempt.worker_values[function]
+        return attempt.worker_values[node.function]
     except KeyError:
-        name = getattr(function, "__qualname__", function)
-        raise RuntimeError(f"the worker has no {name}: it was declared after the worker had started") from None
+        raise RuntimeError(f"the worker has no {node.name}: it was declared after the worker had started") from None
