@@ -59,6 +59,7 @@ thorough: export ROWCALL_TEST_ODD_ROWS ?= 20
 thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
 thorough: export ROWCALL_TEST_FORKS ?= 10
+thorough: export ROWCALL_TEST_REQUESTS ?= 20
 thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
 thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000
 thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
@@ -96,7 +97,7 @@ docs: $(INSTALLED_TEST) ## Draw the state diagram, and build the site of the doc
 terminal: $(INSTALLED) ## Draw what demo and top print into docs/terminal again
 	$(PYTHON) docs/draw_terminal.py
 
-screenshots: $(INSTALLED) ## Take the screenshots of the dashboard again (needs Chromium)
+screenshots: $(INSTALLED_TEST) ## Take the screenshots of the dashboard again (needs Chromium)
 	$(PYTHON) docs/take_screenshots.py
 
 dialect-gaps: $(INSTALLED) ## List what a database package still lacks (PACKAGE=rowcall.store.oracle)

@@ -9,12 +9,15 @@ import math
 import random
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from rowcall import Access, Rowcall
 from rowcall.app import queue_of
@@ -51,7 +54,7 @@ def work_a_day(path: Path) -> None:
     """Write a day of jobs, of which some failed."""
     chance, now = random.Random(4), datetime.now(UTC)
     clock = FakeClock(now - timedelta(hours=HOURS))
-    with Rowcall(path, clock=clock) as jobs:
+    with Rowcall(path, clock=clock, durability="normal") as jobs:
         while (left := (now - (clock.now() or now)).total_seconds()) > 90:
             hour = HOURS - left / 3600
             for _ in range(int(chance.gauss(6 + 5 * math.sin(hour / 3), 2) + (20 if 17 < hour < 17.5 else 1))):
@@ -65,26 +68,33 @@ def work_a_day(path: Path) -> None:
                 else:
                     jobs.complete(job, {"ok": True})
             clock.advance(chance.uniform(40, 70))
-    with Rowcall(path, clock=FakeClock(now)) as jobs:
+    with Rowcall(path, clock=FakeClock(now), durability="normal") as jobs:
         for number in range(60):
             enqueue(jobs, chance)
             jobs.enqueue("send_newsletter", {"page": number}, queue="mail", delay=600 + 60 * number)
         for job in jobs.claim("web-1:4711", limit=4):
             jobs.heartbeat(job)
+        parts = [jobs.enqueue("export_orders", {"part": part}, delay=600 * part) for part in (1, 2, 3)]
+        report = jobs.enqueue("build_report", {"month": "2026-01"}, after=parts, tags=["monthly"], key="report-2026-01")
+        jobs.enqueue("send_email", {"to": "finance@example.com", "template": "report"}, queue="mail", after=[report])
+        jobs.enqueue("archive_report", {"month": "2026-01"}, after=[report])
+        jobs.add_schedule("nightly-report", "build_report", {"month": "all"}, cron="0 3 * * *", tz="Europe/Berlin")
+        jobs.add_schedule("sync", "sync_crm", {"customer": 1}, every=300)
         jobs.pause("webhooks", actor="ann@web-1")
 
 
-def take(browser: str, url: str, name: str, height: int, *, dark: bool = False) -> None:
-    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
-    size, target = f"--window-size=1280,{height}", f"--screenshot={FOLDER / name}.png"
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=1000"]
-    subprocess.run([browser, *options, size, scheme, target, url], check=True, capture_output=True, timeout=60)
+def take(browser: Browser, url: str, name: str, height: int, *, width: int = 1280, dark: bool = False) -> None:
+    size: ViewportSize = {"width": width, "height": height}
+    scheme: Literal["dark", "light"] = "dark" if dark else "light"
+    with closing(browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")) as page:
+        page.goto(url)
+        page.screenshot(path=FOLDER / f"{name}.png")
     print(FOLDER / f"{name}.png")
 
 
 def main() -> None:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
         sys.exit("Chromium is missing; on Debian: apt-get install chromium")
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, socket.socket() as listener:
@@ -99,12 +109,18 @@ def main() -> None:
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
             eventually(lambda: server.started)
+            blocked = jobs.list(type="build_report").jobs[0]
             try:
-                take(browser, f"{site}/?window=24h", "overview", 1000)
-                take(browser, f"{site}/?window=24h", "overview-dark", 1000, dark=True)
-                take(browser, f"{site}/jobs", "jobs", 800)
-                take(browser, f"{site}/jobs/{failed.id}", "job", 1000)
-                take(browser, f"{site}/errors", "errors", 700)
+                with sync_playwright() as playwright:
+                    browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+                    with closing(browser):
+                        take(browser, f"{site}/?window=24h", "overview", 1000)
+                        take(browser, f"{site}/?window=24h", "overview-dark", 1000, dark=True)
+                        take(browser, f"{site}/jobs", "jobs", 800)
+                        take(browser, f"{site}/jobs/{failed.id}", "job", 900)
+                        take(browser, f"{site}/jobs/{blocked.id}", "flow", 760)
+                        take(browser, f"{site}/errors", "errors", 640)
+                        take(browser, f"{site}/?window=24h", "phone", 780, width=360)
             finally:
                 server.should_exit = True
                 thread.join()

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from rowcall import Access, Rowcall
-from rowcall.http.guard import LARGEST_BODY, Sessions
+from rowcall.http.guard import LARGEST_BODY, Sessions, find_token
 from rowcall.testing import FakeClock
 from tests.http.client import SITE, Client, client_of, client_of_app
 
@@ -95,6 +95,22 @@ def test_tokens_have_roles(filled: Rowcall) -> None:
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {READ_TOKEN}").status_code == 403
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {TOKEN}").status_code == 200
     assert filled.timeline(2)[-1].actor == "ann"
+
+
+def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each token is compared, by a function that does not stop at the first difference, also after one has matched."""
+    compared: list[bytes] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(one)
+        return one == other
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    tokens = {TOKEN: Access("ann", "operate"), READ_TOKEN: Access("bob")}
+    for given, found in ((TOKEN, tokens[TOKEN]), (READ_TOKEN, tokens[READ_TOKEN]), ("wrong", None), ("\udcff", None)):
+        compared.clear()
+        assert find_token(tokens, given) == found
+        assert compared == [TOKEN.encode(), READ_TOKEN.encode()]
 
 
 def test_probes_need_no_token(filled: Rowcall) -> None:

@@ -72,10 +72,12 @@ def test_pages_get_a_hint(filled: Rowcall) -> None:
         async with reading(app, "/live") as one, reading(app, "/live") as other:
             await one.until("retry:")
             await other.until("retry:")
-            while "changed" not in one.text:  # until the stream is connected
-                await filled.aenqueue("greet", {"name": "Cid"})
-                await asyncio.sleep(0)
+            await one.until("changed")  # the stream is connected
             await other.until("changed")
+            await filled.aenqueue("greet", {"name": "Cid"})
+            await one.until("changed\n\ndata: changed")
+            # another hint after the pause: something may have happened during it
+            await other.until("changed\n\ndata: changed\n\ndata: changed")
         async with reading(app, "/live") as again:
             await again.until("retry:")
 

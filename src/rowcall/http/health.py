@@ -9,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rowcall.domain.errors import RowcallError
+from rowcall.http.endpoint import READ_SECONDS
 from rowcall.http.problems import Problem
 from rowcall.observe.meter import Latest
 from rowcall.operations.stats import stats
+from rowcall.operations.steps import reading_within
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
 
@@ -37,7 +39,7 @@ def ready(queue: Queue) -> Callable[[Request], Awaitable[Response]]:
 
 def metrics(queue: Queue) -> Callable[[Request], Awaitable[Response]]:
     """Return the state of the queues for Prometheus. What workers have done is in the metrics of each worker."""
-    counts = Latest(lambda: queue.run(stats(queue, WINDOW_SECONDS)), queue.clock)
+    counts = Latest(lambda: queue.run(reading_within(stats(queue, WINDOW_SECONDS), READ_SECONDS)), queue.clock)
 
     async def answer(request: Request) -> Response:
         try:

@@ -145,9 +145,13 @@ class Live:
         while True:
             try:
                 async with AsyncEvents(stream(self._queue, None, None, None, _SHOWN)) as events:
+                    self._hint()  # something may have happened before it was connected
                     await anext(events, None)
             except StoreUnavailable:
                 await self._queue.clock.asleep(OUTAGE_SECONDS)
-            for changed in self._pages:
-                changed.set()
+            self._hint()
             await self._queue.clock.asleep(PAUSE_SECONDS)
+
+    def _hint(self) -> None:
+        for changed in self._pages:
+            changed.set()

@@ -89,7 +89,9 @@ def _said(one: Period) -> str:
 def _round_up(count: int) -> int:
     """
     >>> [_round_up(count) for count in (0, 3, 7, 12, 480, 1001)]
-    [4, 4, 8, 20, 500, 2000]
+    [4, 4, 8, 12, 500, 1200]
     """
-    scale = 10 ** max(len(str(count)) - 1, 0)
-    return next(step * scale for step in (1, 2, 4, 5, 8, 10) if count <= step * scale) if count > 1 else 4
+    if count < 10:
+        return next(step for step in (4, 6, 8, 10) if count <= step)
+    scale: int = 10 ** (len(str(count)) - 2)
+    return next(step * scale for step in (10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100) if count <= step * scale)

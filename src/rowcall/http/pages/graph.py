@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from rowcall.domain.job import BlockedBy, Chain, Dependent, Job
 
-WIDTH, HEIGHT, GAP, ROW = 196, 34, 52, 44
-MOST_IN_COLUMN, STEPS_AROUND, LONGEST_LABEL = 12, 3, 21
+WIDTH, HEIGHT, GAP, ROW = 180, 34, 46, 44
+MOST_IN_COLUMN, STEPS_AROUND, LONGEST_LABEL = 12, 3, 20
 _BOX = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
 _ICON = '<use class="icon" href="#i-{}" x="10" y="10" width="14" height="14"/>'
 

@@ -65,8 +65,14 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-  button.textContent = "Copied";
+  const text = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = "Copied";
+  } catch { // a page without HTTPS may not write to the clipboard
+    getSelection().selectAllChildren(text);
+    button.textContent = "Selected";
+  }
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
