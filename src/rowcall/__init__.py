@@ -1,5 +1,6 @@
 """Background jobs as rows in the database you already have."""
 
+from rowcall import push
 from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Bindable, Context, current
@@ -86,7 +87,7 @@ from rowcall.domain.job import (
     WorkerInfo,
 )
 from rowcall.domain.limits import Limit
-from rowcall.domain.push import PushOptions
+from rowcall.domain.push import PushedJob, PushOptions
 from rowcall.domain.retention import Retention
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.domain.value import Value
@@ -172,6 +173,7 @@ __all__ = [
     "PushFailed",
     "PushOptions",
     "PushRefused",
+    "PushedJob",
     "Reason",
     "RecordedStep",
     "Retention",
@@ -213,6 +215,7 @@ __all__ = [
     "WorkerInfo",
     "WrongState",
     "current",
+    "push",
 ]
 
 for _name in __all__:

@@ -293,6 +293,21 @@ class Rowcall:
         """
         return self.task(target=target, **options)  # type: ignore[call-overload]
 
+    def push_endpoint(self, *, look_up: bool = True) -> AsgiApp:
+        """Return an ASGI app that receives pushed jobs, and runs their tasks in place.
+
+            app.mount("/jobs", jobs.push_endpoint())
+
+        It refuses requests that are not signed with one of the secrets, or not recently. A request that comes again
+        gets the answer of the first. With `look_up`, the database says whether the attempt is current; pass false if
+        the app cannot reach the worker's database.
+        """
+        from rowcall.http.push.receiver import Receiver
+
+        if self._queue.is_open and self._queue.options.push is None:
+            raise InvalidOption("push", "is missing: Rowcall(push=PushOptions(secrets=[…])) says who may send jobs")
+        return Receiver(self._queue, look_up=look_up)
+
     async def _deliver(
         self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
     ) -> object:

@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.base.addresses import Address, Network, address_of, is_public, is_within
 from rowcall.domain.checks import whole
-from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.errors import InvalidOption, PushRefused, seconds_of
 from rowcall.domain.limits import Limit, TaskLimit, checked_limits
 from rowcall.domain.value import OptionsMeta, Value
 from rowcall.domain.webhooks import DEFAULT_TOLERANCE_SECONDS, checked_secrets
@@ -45,6 +45,17 @@ class PushedJob(Value, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     token: str
     callback_url: str | None = None
+
+
+_pushed = msgspec.json.Decoder(PushedJob)
+
+
+def pushed_from(body: bytes) -> PushedJob:
+    """Return the job in a body whose signature was verified."""
+    try:
+        return _pushed.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise PushRefused(f"the body is not a job: {error}") from error
 
 
 class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):

@@ -1,0 +1,124 @@
+"""An ASGI app that receives jobs, and runs their tasks in place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from rowcall.domain.errors import RowcallError
+from rowcall.domain.job import Status
+from rowcall.domain.push import PushedJob, PushOptions, pushed_from
+from rowcall.domain.webhooks import attempt_of_token, verify_message
+from rowcall.http.guard import problem_response
+from rowcall.http.problems import Problem
+from rowcall.http.push.running import json_answer, refusal, run_in_place
+from rowcall.operations import inspect
+from rowcall.queue import Queue
+
+BODY_SECONDS = 30.0
+MOST_REMEMBERED = 10_000
+MORE_THAN_PAYLOAD = 64 * 1024
+UNKNOWN_TASK_CODE, BATCH_CODE, OVER_CODE = "PUSH:UNKNOWN_TASK", "PUSH:BATCH_TASK", "PUSH:ATTEMPT_OVER"
+
+
+class Receiver:
+    """With `look_up`, the database says whether the attempt is current, and what the job's result was if it is over."""
+
+    def __init__(self, queue: Queue, *, look_up: bool) -> None:
+        self._queue = queue
+        self._look_up = look_up
+        self._answers = Answers(queue)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        with suppress(ClientDisconnect):
+            try:
+                response = await self._answer(Request(scope, receive))
+            except (Problem, RowcallError, TimeoutError) as error:
+                response = problem_response(error)
+            await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method != "POST":
+            raise Problem(405, "Method not allowed", "POST a job")
+        push, clock = self._queue.options.push, self._queue.clock
+        if push is None:
+            raise Problem(503, "Service unavailable", "this app has no secret: Rowcall(push=PushOptions(secrets=[…]))")
+        body = await clock.within(self._body(request), BODY_SECONDS)
+        tolerance = float(push.tolerance)  # type: ignore[arg-type]
+        message_id = verify_message(push.secrets, request.headers, body, clock.wall(), tolerance)
+        pushed = pushed_from(body)
+        return await self._answers.once(message_id, 2 * tolerance, lambda: self._run(pushed, push))
+
+    async def _body(self, request: Request) -> bytes:
+        body, most = bytearray(), self._queue.options.payload_limit + MORE_THAN_PAYLOAD
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise Problem(413, "Content too large", f"at most {most:,} bytes of body")
+        return bytes(body)
+
+    async def _run(self, pushed: PushedJob, push: PushOptions) -> Response:
+        if self._look_up and (answer := await self._known(pushed, push)) is not None:
+            return answer
+        task = self._queue.tasks.get(pushed.task)
+        if task is None:  # another instance may have a newer version of the app
+            return refusal(503, UNKNOWN_TASK_CODE, f"this app does not declare the task {pushed.task!r}")
+        if task.options.batch is not None:
+            return refusal(422, BATCH_CODE, f"{pushed.task!r} runs in batches, and one job was received")
+        return await run_in_place(task, pushed, self._queue.clock.wall())
+
+    async def _known(self, pushed: PushedJob, push: PushOptions) -> Response | None:
+        """Return the answer for an attempt that is over, or None for one that is current."""
+        job_id, lease = attempt_of_token(push.secrets, pushed.token)
+        job = await self._queue.arun(inspect.get(self._queue, job_id))
+        if job.status is Status.SUCCEEDED:
+            return json_answer(msgspec.json.encode(job.result))
+        if job.status is Status.RUNNING and job.lease == lease:
+            return None
+        return refusal(409, OVER_CODE, f"this attempt of job {job_id} is over: the job is {job.status}")
+
+
+class Answers:
+    """Lets each message run once: one that comes again, while its task runs or after its success, gets that answer.
+
+    They are kept until a copy of the message is too old to be accepted.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self._clock = queue.clock
+        self._kept: OrderedDict[str, tuple[float, asyncio.Task[Response]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def once(
+        self, message_id: str, keep_seconds: float, run: Callable[[], Coroutine[object, object, Response]]
+    ) -> Response:
+        self._forget()
+        if message_id not in self._kept:
+            # a separate task: the work continues if the client leaves
+            task = asyncio.get_running_loop().create_task(run())
+            self._kept[message_id] = self._clock.timer() + keep_seconds, task
+            task.add_done_callback(lambda task: self._keep_success(message_id, task))
+        return await asyncio.shield(self._kept[message_id][1])
+
+    def _keep_success(self, message_id: str, task: asyncio.Task[Response]) -> None:
+        if task.cancelled() or task.exception() is not None or task.result().status_code >= 300:
+            self._kept.pop(message_id, None)
+
+    def _forget(self) -> None:
+        now = self._clock.timer()
+        while self._kept:
+            until, _ = next(iter(self._kept.values()))
+            if until > now and len(self._kept) < MOST_REMEMBERED:
+                return
+            self._kept.popitem(last=False)
