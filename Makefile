@@ -49,6 +49,7 @@ test: $(INSTALLED_TEST) ## Run every check: lint, types, contracts, unit
 # the column "all" of the table in CONTRIBUTING.md
 thorough: export ROWCALL_TEST_HISTORIES ?= 40
 thorough: export ROWCALL_TEST_STORM_JOBS ?= 20000
+thorough: export ROWCALL_TEST_STEP_STORM_JOBS ?= 1000
 thorough: export ROWCALL_TEST_KILL_JOBS ?= 20000
 thorough: export ROWCALL_TEST_PRUNER_KILLS ?= 50
 thorough: export ROWCALL_TEST_GRAPHS ?= 40

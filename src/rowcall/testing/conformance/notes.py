@@ -18,11 +18,13 @@ class Notes:
     def __init__(self, path: str | Path) -> None:
         self._path = path
 
-    def write(self, event: str, job_id: int = 0, attempt: int = 0) -> None:
+    def write(self, event: str, job_id: int = 0, attempt: int = 0, *, durable: bool = False) -> None:
         line = f"{event} {job_id} {attempt} {os.getpid()}\n".encode()
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(fd, line)
+            if durable:
+                os.fsync(fd)
         finally:
             os.close(fd)
 

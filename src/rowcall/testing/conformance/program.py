@@ -12,18 +12,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from rowcall import Backoff, Context, Fail, JobOutcome, Limit, Rowcall
-from rowcall.task import BatchTask, ContextTask
+from rowcall.task import AsyncContextTask, BatchTask, ContextTask
 from rowcall.testing.conformance.graphs import declare_vertices
 from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
 
 LONGEST_HOLD_SECONDS = 60.0
 SHORTEST_STOP_SECONDS = 0.5
+JOURNEY = ("book", "pay", "pack", "go", "arrive")
+"""The steps of the tasks `journey` and `journey_async`; after the fourth, they wait for a signal."""
 
 
 class Declaration(NamedTuple):
     lasting: ContextTask[[float], None]
     many: BatchTask[None]
+    journey: ContextTask[[], list[str]]
+    journey_async: AsyncContextTask[[], list[str]]
 
 
 def declare(jobs: Rowcall, notes: Notes) -> Declaration:
@@ -129,7 +133,38 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         """Runs on past its timeout."""
         noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
 
-    return Declaration(lasting, many)
+    def effect(ctx: Context, name: str) -> str:
+        """What a step does: note a text that no other call returns."""
+        token = os.urandom(4).hex()
+        notes.write(f"ran:{name}:{token}", ctx.job.id, ctx.job.attempt, durable=True)
+        return token
+
+    def saw(ctx: Context, name: str, token: str) -> str:
+        notes.write(f"saw:{name}:{token}", ctx.job.id, ctx.job.attempt)
+        return token
+
+    @jobs.task
+    def journey(ctx: Context) -> list[str]:
+        """Made of steps, with a sleep and a signal between them."""
+        seen = [saw(ctx, name, ctx.step(name, effect, ctx, name)) for name in JOURNEY[:3]]
+        ctx.sleep(0.02)
+        seen.append(saw(ctx, JOURNEY[3], ctx.step(JOURNEY[3], effect, ctx, JOURNEY[3])))
+        seen.append(ctx.wait_for("go"))
+        return [*seen, saw(ctx, JOURNEY[4], ctx.step(JOURNEY[4], effect, ctx, JOURNEY[4]))]
+
+    async def aeffect(ctx: Context, name: str) -> str:
+        return effect(ctx, name)
+
+    @jobs.task
+    async def journey_async(ctx: Context) -> list[str]:
+        first = await ctx.gather(*(ctx.step(name, aeffect, ctx, name) for name in JOURNEY[:3]))
+        seen = [saw(ctx, name, token) for name, token in zip(JOURNEY, first, strict=False)]
+        await ctx.sleep(0.02)
+        seen.append(saw(ctx, JOURNEY[3], await ctx.step(JOURNEY[3], aeffect, ctx, JOURNEY[3])))
+        seen.append(await ctx.wait_for("go"))
+        return [*seen, saw(ctx, JOURNEY[4], await ctx.step(JOURNEY[4], aeffect, ctx, JOURNEY[4]))]
+
+    return Declaration(lasting, many, journey, journey_async)
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

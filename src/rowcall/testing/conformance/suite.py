@@ -86,6 +86,7 @@ from rowcall.testing.conformance.cases.steering import (  # noqa: E402
     TestReschedule,
     TestRetry,
 )
+from rowcall.testing.conformance.cases.step_storm import TestStepStorm  # noqa: E402
 from rowcall.testing.conformance.cases.steps import TestSignals, TestSleeps, TestStepFence, TestSteps  # noqa: E402
 from rowcall.testing.conformance.cases.stopping import TestStopping  # noqa: E402
 from rowcall.testing.conformance.cases.threads import TestThreads  # noqa: E402
@@ -193,6 +194,7 @@ __all__ = [
     "TestStacks",
     "TestStage",
     "TestStepFence",
+    "TestStepStorm",
     "TestSteps",
     "TestStopping",
     "TestStorm",

@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -217,7 +218,6 @@ class TestStorm:
 
     COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "2500"))
     WORKERS = 4
-    EVERY_SECONDS = 0.3
 
     @pytest.mark.parametrize("max_attempts", [50, 5])
     def test_every_job_gets_through_and_every_attempt_is_accounted_for(
@@ -226,7 +226,7 @@ class TestStorm:
         jobs = open_queue()
         declared = declare(jobs, notes)
         written = declared.lasting.using(max_attempts=max_attempts).enqueue_many([{"seconds": 0.01}] * self.COUNT)
-        killed = self._storm(jobs, start_program)
+        killed = kill_until(lambda: _finished(jobs) == self.COUNT, jobs, start_program, self.WORKERS)
         assert killed, "no process was killed"
         accounts: dict[int, list[Tried]] = {job.id: [] for job in written}
         for row in store.execute("select job_id, attempt, status, worker from rowcall_attempts order by job_id, seq"):
@@ -240,23 +240,6 @@ class TestStorm:
         for attempts in accounts.values():
             self._check(attempts, killed, max_attempts)
 
-    def _storm(self, jobs: Rowcall, start_program: StartProgram) -> set[int]:
-        """Return the ids of the processes that were killed."""
-        chance = random.Random(7)
-        workers = [start_program("work", "--concurrency", "10") for _ in range(self.WORKERS)]
-        killed: set[int] = set()
-        pace = threading.Event()
-        while _finished(jobs) < self.COUNT:
-            pace.wait(self.EVERY_SECONDS)
-            registered = {worker.pid for worker in jobs.workers()}
-            ready = [worker for worker in workers if worker.pid in registered]
-            if len(ready) > 1:  # on a slow machine, let one of them get going
-                victim = chance.choice(ready)
-                victim.kill()
-                killed.add(victim.pid)
-                workers[workers.index(victim)] = start_program("work", "--concurrency", "10")
-        return killed
-
     def _check(self, attempts: list[Tried], killed: set[int], max_attempts: int) -> None:
         assert [one.attempt for one in attempts] == list(range(1, len(attempts) + 1))
         *lost, last = attempts
@@ -267,6 +250,26 @@ class TestStorm:
             assert _pid(last) in killed
         else:
             assert last.status == "succeeded"
+
+
+def kill_until(
+    done: Callable[[], bool], jobs: Rowcall, start_program: StartProgram, count: int, every_seconds: float = 0.3
+) -> set[int]:
+    """Run workers, and kill one of them every 300 ms. Return the ids of the processes that were killed."""
+    chance = random.Random(7)
+    workers = [start_program("work", "--concurrency", "10") for _ in range(count)]
+    killed: set[int] = set()
+    pace = threading.Event()
+    while not done():
+        pace.wait(every_seconds)
+        registered = {worker.pid for worker in jobs.workers()}
+        ready = [worker for worker in workers if worker.pid in registered]
+        if len(ready) > 1:  # on a slow machine, let one of them get going
+            victim = chance.choice(ready)
+            victim.kill()
+            killed.add(victim.pid)
+            workers[workers.index(victim)] = start_program("work", "--concurrency", "10")
+    return killed
 
 
 def _finished(jobs: Rowcall) -> int:

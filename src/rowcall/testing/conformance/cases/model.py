@@ -11,6 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
+from rowcall.testing.conformance.model.step_machine import StepMachine
 from rowcall.testing.conformance.store import Store
 
 HISTORIES = os.environ.get("ROWCALL_TEST_HISTORIES")  # another number of walks, at random
@@ -27,6 +28,7 @@ SETTINGS = settings(
 )
 
 FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 3))
+STEP_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 2))
 
 
 @pytest.mark.slow
@@ -45,3 +47,10 @@ class TestModel:
                 super().__init__(new_migrated_store())
 
         run_state_machine_as_test(Machine, settings=FLOW_SETTINGS)
+
+    def test_so_do_they_about_durable_steps_and_signals(self, new_migrated_store: Callable[[], Store]) -> None:
+        class Machine(StepMachine):
+            def __init__(self) -> None:
+                super().__init__(new_migrated_store())
+
+        run_state_machine_as_test(Machine, settings=STEP_SETTINGS)

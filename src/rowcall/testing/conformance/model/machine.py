@@ -113,7 +113,7 @@ class QueueMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int, until_due: bool, pick: int) -> None:
         moments = self.model.moments()
         if until_due and moments:
-            self._pass(_pick(moments, pick) - self.clock.now())
+            self._pass(pick_one(moments, pick) - self.clock.now())
         else:
             self._pass(timedelta(seconds=seconds))
 
@@ -169,7 +169,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(pick=PICK, ways=st.lists(st.sampled_from(sorted(HAND_WAYS)), min_size=1, max_size=3))
     def settle_by_hand(self, pick: int, ways: list[str]) -> None:
         for way in ways[: len(self._owned(self.hand_claims))]:
-            claim = _pick(self._owned(self.hand_claims), pick)
+            claim = pick_one(self._owned(self.hand_claims), pick)
             if way == "heartbeat":
                 self._heartbeat(claim)
                 continue
@@ -189,14 +189,14 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._owned(self.hand_claims))
     @rule(pick=PICK)
     def heartbeat_after_a_while(self, pick: int) -> None:
-        claim = _pick(self._owned(self.hand_claims), pick)
+        claim = pick_one(self._owned(self.hand_claims), pick)
         self._pass(timedelta(seconds=5))
         self._heartbeat(claim)
 
     @precondition(lambda self: self._lost(self.hand_claims))
     @rule(pick=PICK, way=st.sampled_from(sorted(HAND_WAYS)))
     def settle_by_hand_what_is_no_longer_one_s_own(self, pick: int, way: str) -> None:
-        claim = _pick(self._lost(self.hand_claims), pick)
+        claim = pick_one(self._lost(self.hand_claims), pick)
         try:
             HAND_WAYS[way][0](self.jobs, claim.job)
         except LeaseLost:
@@ -216,7 +216,7 @@ class QueueMachine(RuleBasedStateMachine):
     def claim_by_worker(self, pick: int, slots: int, buffer: int, together: bool) -> None:
         while len(self.workers) < 2:
             self.workers.append(StoreWorker(self.jobs, f"worker-{next(self.tokens)}"))
-        worker, queue = _pick(self.workers, pick // 2), self._busy_queue(pick)
+        worker, queue = pick_one(self.workers, pick // 2), self._busy_queue(pick)
         taken = worker.claim(slots=slots, buffer=buffer, queues=[queue], together=together)
         self.model.stage()
         ready = self.model.ready(queue)
@@ -232,7 +232,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(pick=PICK, ends=st.lists(st.sampled_from([*ENDS, None]), min_size=1, max_size=3))
     def settle_by_worker(self, pick: int, ends: list[End | None]) -> None:
         for end in ends[: len(self._owned(self.worker_claims))]:
-            claim = _pick(self._owned(self.worker_claims), pick)
+            claim = pick_one(self._owned(self.worker_claims), pick)
             if end is None:
                 self._release_by_worker(claim)
             else:
@@ -253,7 +253,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._lost(self.worker_claims))
     @rule(pick=PICK, end=st.sampled_from(ENDS))
     def settle_by_worker_what_is_no_longer_its_own(self, pick: int, end: End) -> None:
-        claim = _pick(self._lost(self.worker_claims), pick)
+        claim = pick_one(self._lost(self.worker_claims), pick)
         claim.worker.mark_started(claim.ready)
         assert not claim.worker.settle(claim.ready, outcome_of(end))
         if claim.worker in self.workers:  # one that was declared lost gets no further in its round
@@ -262,7 +262,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._owned(self.worker_claims))
     @rule(pick=PICK)
     def a_worker_crashes(self, pick: int) -> None:
-        victim = _pick(self._owned(self.worker_claims), pick).worker
+        victim = pick_one(self._owned(self.worker_claims), pick).worker
         self.workers.remove(victim)
         assert self.watcher.check() == self.model.recover_expired_leases()
         self.clock.advance_monotonic(LEASE_SECONDS)
@@ -278,14 +278,14 @@ class QueueMachine(RuleBasedStateMachine):
     def steer(self, pick: int, move: str) -> None:
         choices = [job.id for job in self.model.jobs.values() if STEERING[move](job)]
         if choices:
-            job_id = _pick(choices, pick)
+            job_id = pick_one(choices, pick)
             getattr(self.jobs, move)(job_id)
             getattr(self.model, move)(job_id)
 
     @precondition(lambda self: self._refusals())
     @rule(pick=st.integers(0, 50))
     def steer_where_it_makes_no_sense(self, pick: int) -> None:
-        job_id, move, expected = _pick(self._refusals(), pick)
+        job_id, move, expected = pick_one(self._refusals(), pick)
         try:
             getattr(self.jobs, move)(job_id)
         except expected:
@@ -309,7 +309,7 @@ class QueueMachine(RuleBasedStateMachine):
         return [queue for queue in QUEUES if self.model.will_be_ready(queue)]
 
     def _busy_queue(self, pick: int) -> str:
-        return _pick(self._busy_queues(), pick)
+        return pick_one(self._busy_queues(), pick)
 
     def _owned(self, claims: list[C]) -> list[C]:
         return [claim for claim in claims if self.model.owns(claim.job_id, claim.token)]
@@ -378,5 +378,5 @@ def options_of(order: Order) -> EnqueueOptions:
     return options
 
 
-def _pick(choices: list[T], pick: int) -> T:
+def pick_one(choices: list[T], pick: int) -> T:
     return choices[pick % len(choices)]
