@@ -12,6 +12,8 @@ from rowcall.middleware import AsyncCallNext
 from rowcall.operations.flows import Flow
 from rowcall.task import AsyncContextTask, AsyncTask, BaseTask
 
+STEPS = 10
+
 
 class FlowApp(NamedTuple):
     jobs: Rowcall
@@ -20,6 +22,7 @@ class FlowApp(NamedTuple):
     keyed: AsyncTask[[int, str], None]
     limited: AsyncTask[[int, str], None]
     surrounded: BaseTask[..., object]
+    stepped: AsyncContextTask[[int, str], None]
 
 
 async def resources() -> AsyncIterator[dict[str, str]]:
@@ -56,8 +59,17 @@ def open_flow_app(url: str) -> FlowApp:
     ) -> None:
         assert ctx.resources["client"]
 
+    @app.jobs.task
+    async def stepped(ctx: Context, n: int, to: str) -> None:
+        for number in range(STEPS):
+            await ctx.step(f"step-{number}", _step, n)
+
     app.jobs.lifespan(resources)
-    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, surrounded)
+    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, surrounded, stepped)
+
+
+async def _step(n: int) -> int:
+    return n
 
 
 def enqueue_chains(app: FlowApp, count: int) -> range:

@@ -46,6 +46,7 @@ class Sizes:
     bulk_jobs: int = 1_000_000
     pruned_beside_jobs: int = 300_000
     flow_jobs: int = 36_000
+    step_jobs: int = 3_000
     limit_keys: int = 10_000
 
 
@@ -89,5 +90,6 @@ QUICK = Sizes(
     bulk_jobs=5_000,
     pruned_beside_jobs=3_000,
     flow_jobs=3_000,
+    step_jobs=1_000,
     limit_keys=1_000,
 )

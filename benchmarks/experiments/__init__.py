@@ -22,6 +22,7 @@ from benchmarks.experiments import (
     producers,
     prune,
     questions,
+    steps,
 )
 
 _SQLITE = (
@@ -36,6 +37,7 @@ _SQLITE = (
     Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
     Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
@@ -55,6 +57,7 @@ _POSTGRES = (
     Experiment("producers", "the cost of notifications for eight producers", producers.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
     Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),

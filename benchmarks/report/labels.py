@@ -49,6 +49,8 @@ _OBSERVING = {
     "flows.keyed": "`enqueue_many` of 1,000, each with a key, jobs/s",
     "flows.limited": "one at a time for each of 10,000 keys, jobs/s",
     "flows.last_attempts": "plain jobs, every tenth with one attempt, jobs/s",
+    "steps.plain": "plain drain, jobs/s",
+    "steps.steps": "jobs of ten durable steps, 100 at once, steps/s",
 }
 
 
