@@ -18,6 +18,7 @@ from rowcall.operations.steps import Read, Write
 from rowcall.store.counts.queries import SETTINGS
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire
+from rowcall.store.steps.queries import SIGNALS
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually
@@ -342,6 +343,23 @@ def stack(world: World) -> Call:
         assert [name for name, _ in settings if name.startswith("stack:")] == []
 
     return Call(ask(), check)
+
+
+@case("Rowcall.asteps")
+def steps(world: World) -> Call:
+    return Call(world.jobs.asteps(world.enqueued()), lambda: None)
+
+
+@case("Rowcall.asignal")
+def signal(world: World) -> Call:
+    job = world.enqueued()
+
+    def check() -> None:
+        sent = [event.event for event in world.jobs.timeline(job)].count("SIGNALLED")
+        queue = queue_of(world.jobs)
+        assert sent == len(queue.run(Read(queue.dialect.ask(SIGNALS, [job.id])))) <= 1
+
+    return Call(world.jobs.asignal(job, "go", "x" * 1_000_000), check)
 
 
 @case("Rowcall.aclaim")

@@ -165,6 +165,36 @@ async def read_results(ctx: Context, chain: Chain) -> None:
     assert_type(await ctx.ablockers(int), list[int | None])
 
 
+def charge(order_id: int, *, tip: float = 0) -> Path:
+    return Path()
+
+
+async def fetch(url: str, tries: int = 1) -> dict[str, int]:
+    return {}
+
+
+def made_of_steps(ctx: Context) -> None:
+    assert_type(ctx.step("charge", charge, 5, tip=0.5), Path)
+    assert_type(ctx.step("retried", charge, 5, retry=Backoff.linear(5), connection=object()), Path)
+    ctx.sleep(timedelta(days=3))
+    answer = ctx.wait_for("confirmed", timeout=5)
+    answer["by"]
+    assert_type(ctx.gather(ctx.step("a", charge, 1), ctx.step("b", len, "x")), tuple[Path, int])
+
+
+async def made_of_async_steps(ctx: Context) -> None:
+    assert_type(await ctx.step("fetch", fetch, "x", tries=2), dict[str, int])
+    assert_type(await ctx.step("retried", fetch, "x", retry=lambda failures, error: 5.0), dict[str, int])
+    await ctx.sleep(5)
+    answer = await ctx.wait_for("confirmed")
+    answer["by"]
+    assert_type(
+        await ctx.gather(ctx.step("a", fetch, "x"), ctx.step("b", asyncio.sleep, 0, "y")), tuple[dict[str, int], str]
+    )
+    assert_type(await ctx.gather(*(ctx.step(name, fetch, name) for name in "ab")), tuple[dict[str, int], ...])
+    jobs.signal(1, "confirmed", {"by": "ann"})
+
+
 # wrong: an error on each line below
 jobs.error_code(KeyError, 404)  # call-overload
 jobs.error_code(int)  # type-var
@@ -206,6 +236,9 @@ def pass_context(ctx: Context) -> None:
     ctx.continue_with(thumbnail.using(delay=1))  # call-overload
     ctx.continue_with(send_email, "a", cc="b")  # call-arg
     ctx.continue_with("by_name", 1)  # call-overload
+    ctx.step("charge", charge, "5")  # arg-type
+    ctx.step("fetch", fetch, 5)  # arg-type
+    ctx.wait_for("confirmed", 5)  # call-arg
 """
 
 REVEALED = [
@@ -258,7 +291,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 37
+    assert len(findings.errors) == 40
     assert findings.revealed == REVEALED
 
 

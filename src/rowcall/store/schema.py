@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from rowcall.base.times import time_of
 from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
@@ -18,6 +19,7 @@ from rowcall.domain.outcome import (
     LOST_CODE,
 )
 from rowcall.domain.payload import UNFIT_CODES
+from rowcall.domain.step import FOREVER_MS
 from rowcall.store.rendering import literals
 
 
@@ -463,6 +465,7 @@ select 9000000000000000000, id, attempt,
 from <prefix>jobs where claimed_at is not null
 """
 
+_FOREVER = f"{time_of(FOREVER_MS):%Y-%m-%d %H:%M:%S}.000 UTC"
 _ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
 
 # a retry may have come later than the end of the wait: the last of the edges says when that was
@@ -487,7 +490,7 @@ select job_id, finished_at, seq, 4,
        case status when <succeeded> then 'SUCCEEDED' when <lost> then 'RECOVERED' when <released> then 'RELEASED'
                    when <snoozed> then 'SNOOZED' when <cancelled> then 'CANCELLED' else 'FAILED' end,
        case when status = <lost> then null else worker end,
-       case when status = <snoozed> then 'until ' || <shown:next_run_at>
+       case when status = <snoozed> then 'until ' || replace(<shown:next_run_at>, '{_FOREVER}', 'it is signalled')
             else error_code || coalesce(': ' || error_detail, '') end
 from <prefix>attempts where finished_at is not null and status <> <running>
 union all

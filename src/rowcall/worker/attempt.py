@@ -150,6 +150,8 @@ class Attempt:
 
     @property
     def steps(self) -> Steps:
+        if self.completed:
+            raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
             assert self.claim.completion is not None
             store = AttemptSteps(self.claim.completion.steps, self.ready)

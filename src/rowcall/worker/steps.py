@@ -14,8 +14,9 @@ from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.drivers.group_commit import GroupCommit
 from rowcall.durable import StepFacts
 from rowcall.operations import blobs
-from rowcall.operations.steps import OnCallerConnection, Read, open_target, several_statements
+from rowcall.operations.steps import OnCallerConnection, Read, Write, open_target, several_statements
 from rowcall.queue import Operation, Queue
+from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.steps import recorded
 
@@ -45,12 +46,18 @@ class StepWriter:
         return await self._group.asubmit(write)
 
     def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
-        """Write a step in the caller's transaction."""
+        """Write a step in the caller's transaction.
+
+        On a server, its claim is written before: the transaction would lock the job against further steps.
+        """
+        if write.writes_claim and not self.queue.database.one_writer:
+            yield from Write(write_claims_of, self.queue.dialect, [write.job_id])
+            write = msgspec.structs.replace(write, writes_claim=False)
         target, dialect = yield from open_target(self.queue, connection)
         if not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("a step takes")
         result = yield from blobs.store(self.queue, task, write.result)
-        write = msgspec.structs.replace(write, result=result, writes_claim=True)
+        write = msgspec.structs.replace(write, result=result)
         plan = recorded.record_one(dialect, write, self.queue.now_ms())
         return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan)))
 

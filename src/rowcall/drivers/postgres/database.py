@@ -47,7 +47,7 @@ SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
 LONGEST_BLOCK_SILENCE_SECONDS = 60
 """After how long without a statement the server ends a `transaction()` block, with its locks."""
-VACUUMED_TABLES = ("job", "attempt", "event", "job_tag", "tally", "total", "history")
+VACUUMED_TABLES = ("job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
 
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 

@@ -28,6 +28,7 @@ from rowcall.store.jobs.queries import DELETE, IN_USE
 from rowcall.store.jobs.settle import Then, follow, refuse_taken, write_next_step
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
+from rowcall.store.steps.recorded import start_over
 
 _UNFINISHED = (*WAITING, Status.RUNNING)
 
@@ -50,6 +51,7 @@ def rerun(
     fallen = yield from _fallen_with(dialect, jobs)
     revivals = [*jobs, *fallen]
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
+    yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
     yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
     # a job that has run had all its blockers, and a job that was completed from outside needs none

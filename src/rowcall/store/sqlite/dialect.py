@@ -23,7 +23,7 @@ from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Su
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
-from rowcall.store.sqlite import control, counts, fairness, flows, jobs, limits, results, schema
+from rowcall.store.sqlite import control, counts, fairness, flows, jobs, limits, results, schema, steps
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
@@ -39,7 +39,10 @@ _ready = msgspec.json.Decoder(list[Ready])
 @cache
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
-        "sqlite", (control, counts, fairness, flows, jobs, limits, results), partial(render, prefix=prefix), packed=True
+        "sqlite",
+        (control, counts, fairness, flows, jobs, limits, results, steps),
+        partial(render, prefix=prefix),
+        packed=True,
     )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus
-from rowcall.store.statement import Ids, Int, Json, Now, Query, Row, Text, always_notify, row_as
+from rowcall.store.statement import Ids, Int, Json, Now, Packed, Query, Row, Text, always_notify, row_as
 
 
 class Signal(NamedTuple):
@@ -48,6 +48,9 @@ _SHOW_STEPS = """
            error_detail, <text_of:result>
     from <step> where job_id = <bigint:1> order by position"""
 SHOW_STEPS = Query("show_steps", (Int,), recorded_from_row, text=_SHOW_STEPS)
+# of jobs and leases, the jobs whose leases are current. The lock lets other steps of the same attempt pass, and nothing
+# that ends the attempt: on the caller's connection it lasts as long as that transaction
+CURRENT = Packed("current", (Json,), int)
 _FIELDS = (
     "job_id bigint, position int, attempt int, failures int, started_at time, due_at time, finished_at time, kind text,"
     " name text, status text, error_code text, error_detail text, result jsonb"
@@ -59,6 +62,9 @@ _WRITE_STEPS = f"""
     insert into <step> ({", ".join(_NAMES)}) select <fields:{" ".join(_KINDS)}> from <rows:1> where true
     on conflict (job_id, position) do update set {_CHANGED}"""
 WRITE_STEPS = Query("write_steps", (Json,), text=_WRITE_STEPS)
+
+DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
+DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")
 
 _SIGNALS = "select id, job_id, name, <text_of:value> from <signal> where job_id <in_ids:1> order by id"
 SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)

@@ -13,7 +13,6 @@ from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.inspect import get, lock
-from rowcall.store.jobs.queries import LIVE
 from rowcall.store.statement import Plan
 from rowcall.store.steps import queries
 
@@ -38,7 +37,7 @@ def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) ->
     leases: dict[int, int] = {}
     for one in writes:  # leases never fall: of two attempts of one job, the lower one is void
         leases[one.job_id] = max(one.lease, leases.get(one.job_id, 0))
-    live = set((yield from dialect.ask(LIVE, sorted(leases.items()))))
+    live = set((yield from dialect.ask(queries.CURRENT, sorted(leases.items()))))
     ours = [one for one in writes if one.job_id in live and one.lease == leases[one.job_id]]
     if not ours:
         return [LeaseLost(one.job_id) for one in writes]
@@ -96,6 +95,13 @@ def _row(one: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...]
         *(one.job_id, one.position, one.attempt, one.failures, at_ms - one.ran_ms, written.due_at_ms, ended_ms),
         *(one.kind, one.name, written.status, one.error_code, one.error_detail, result),
     )
+
+
+def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
+    """Delete the steps and the signals of jobs that have succeeded and run again."""
+    if job_ids:
+        yield from dialect.ask(queries.DELETE_STEPS, job_ids)
+        yield from dialect.ask(queries.DELETE_SIGNALS_OF, job_ids)
 
 
 def wake(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:

@@ -17,6 +17,7 @@ from rowcall.domain.job import StackFrame
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, SUCCESS, Transition
 from rowcall.domain.payload import payload_from_row
+from rowcall.domain.step import FOREVER_MS
 from rowcall.observe.exceptions import exception_of
 from rowcall.observe.meter import Meter
 from rowcall.overview.formats import moment
@@ -107,6 +108,8 @@ def log_left_open(attempt: Attempt) -> None:
 
 
 def _next_time(transition: Transition) -> str:
+    if transition.run_at_ms == FOREVER_MS:
+        return "when it is signalled"
     if transition.run_at_ms is not None:
         return f"at {moment(time_of(transition.run_at_ms))}Z"
     return f"in {duration(transition.delay_seconds)}" if transition.delay_seconds else "at once"

@@ -18,6 +18,7 @@ from rowcall import (
     SignalTimeout,
     WrongState,
 )
+from rowcall.app import queue_of
 from rowcall.testing.clock import FakeClock
 
 
@@ -149,10 +150,13 @@ class TestSteps:
             try:
                 with jobs.transaction() as transaction:
                     ctx.step("charge", calls.append, len(calls), connection=transaction)
+                    if not queue_of(jobs).dialect.one_writer:
+                        ctx.step("beside", int)  # the transaction does not keep others of the attempt out
                     if len(calls) == 1:
                         raise RuntimeError("rolled back")
             finally:
-                assert len(jobs.steps(ctx.job)) == (0 if len(calls) == 1 else 1)
+                charged = [step for step in jobs.steps(ctx.job) if step.name == "charge"]
+                assert len(charged) == (0 if len(calls) == 1 else 1)
             if len(calls) == 2:
                 calls.append(2)
                 raise RuntimeError("committed")
@@ -163,6 +167,35 @@ class TestSteps:
             clock.advance(1)
         assert calls == [0, 1, 2]
         assert jobs.get(job).status == "succeeded"
+
+    def test_no_step_follows_a_completion(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            with jobs.transaction() as transaction:
+                ctx.complete("done", connection=transaction)
+                with pytest.raises(WrongState, match="it is completed already"):
+                    ctx.step("late", int)
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert (jobs.get(job).result, jobs.steps(job)) == ("done", [])
+
+    def test_a_failed_job_continues_and_a_succeeded_one_starts_over(self, jobs: Rowcall) -> None:
+        calls: list[str] = []
+
+        @jobs.task(max_attempts=1)
+        def handler(ctx: Context) -> None:
+            ctx.step("one", calls.append, "one")
+            if len(calls) == 1:
+                calls.append("fail")
+                raise RuntimeError("no")
+
+        job = handler.enqueue()
+        for _ in range(3):
+            jobs.drain()
+            jobs.retry(job)
+        assert calls == ["one", "fail", "one"]
+        assert jobs.steps(job) == []  # the last retry has deleted them
 
     def test_a_large_result_is_read_back(self, jobs: Rowcall, clock: FakeClock) -> None:
         seen: list[int] = []

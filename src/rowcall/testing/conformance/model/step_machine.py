@@ -49,6 +49,12 @@ class ModelStepQueue(ModelQueue):
         self.steps.pop(job_id, None)
         self.signals.pop(job_id, None)
 
+    def retry(self, job_id: int) -> None:
+        if self.jobs[job_id].status == "succeeded":  # it starts over
+            self.steps.pop(job_id, None)
+            self.signals.pop(job_id, None)
+        super().retry(job_id)
+
     def open_step(self, job_id: int) -> ModelStep | None:
         """Return the last step if the handler cannot go on behind it yet."""
         last = self.steps.get(job_id, [])[-1:]
