@@ -165,7 +165,7 @@ async def read_results(ctx: Context, chain: Chain) -> None:
     assert_type(await ctx.ablockers(int), list[int | None])
 
 
-def charge(order_id: int, *, tip: float = 0) -> Path:
+def tip_and_charge(order_id: int, *, tip: float = 0) -> Path:
     return Path()
 
 
@@ -174,12 +174,12 @@ async def fetch(url: str, tries: int = 1) -> dict[str, int]:
 
 
 def made_of_steps(ctx: Context) -> None:
-    assert_type(ctx.step("charge", charge, 5, tip=0.5), Path)
-    assert_type(ctx.step("retried", charge, 5, retry=Backoff.linear(5), connection=object()), Path)
+    assert_type(ctx.step("charge", tip_and_charge, 5, tip=0.5), Path)
+    assert_type(ctx.step("retried", tip_and_charge, 5, retry=Backoff.linear(5), connection=object()), Path)
     ctx.sleep(timedelta(days=3))
     answer = ctx.wait_for("confirmed", timeout=5)
     answer["by"]
-    assert_type(ctx.gather(ctx.step("a", charge, 1), ctx.step("b", len, "x")), tuple[Path, int])
+    assert_type(ctx.gather(ctx.step("a", tip_and_charge, 1), ctx.step("b", len, "x")), tuple[Path, int])
 
 
 async def made_of_async_steps(ctx: Context) -> None:
@@ -236,7 +236,7 @@ def pass_context(ctx: Context) -> None:
     ctx.continue_with(thumbnail.using(delay=1))  # call-overload
     ctx.continue_with(send_email, "a", cc="b")  # call-arg
     ctx.continue_with("by_name", 1)  # call-overload
-    ctx.step("charge", charge, "5")  # arg-type
+    ctx.step("charge", tip_and_charge, "5")  # arg-type
     ctx.step("fetch", fetch, 5)  # arg-type
     ctx.wait_for("confirmed", 5)  # call-arg
 """

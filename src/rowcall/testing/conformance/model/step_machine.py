@@ -56,7 +56,7 @@ class ModelStepQueue(ModelQueue):
         super().retry(job_id)
 
     def open_step(self, job_id: int) -> ModelStep | None:
-        """Return the last step if the handler cannot go on behind it yet."""
+        """Return the last step if the handler cannot continue after it yet."""
         last = self.steps.get(job_id, [])[-1:]
         return next((step for step in last if step.status == "waiting" and not self._has_slept(step)), None)
 
