@@ -55,6 +55,7 @@ from rowcall.testing.conformance.cases.limits import (  # noqa: E402
 )
 from rowcall.testing.conformance.cases.limits_of_handlers import TestLimitsOfHandlers, TestSlotsOfWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.listing import TestActOnAll, TestListing  # noqa: E402
+from rowcall.testing.conformance.cases.long_handlers import TestLongHandlers  # noqa: E402
 from rowcall.testing.conformance.cases.middleware import TestEnqueueMiddleware, TestMiddleware  # noqa: E402
 from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa: E402
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
@@ -158,6 +159,7 @@ __all__ = [
     "TestLimitsOfThreads",
     "TestListing",
     "TestListingChains",
+    "TestLongHandlers",
     "TestLostWorkers",
     "TestMiddleware",
     "TestMigrations",
