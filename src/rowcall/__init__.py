@@ -12,11 +12,13 @@ from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
 from rowcall.domain.defaults import TaskDefaults
+from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import (
     BlobDamaged,
     BlobMissing,
     BlobUnreadable,
     Cancel,
+    CannotDecrypt,
     ChainNotFound,
     Conflict,
     Control,
@@ -75,6 +77,7 @@ from rowcall.domain.job import (
     Period,
     Pruned,
     Reason,
+    Rekeyed,
     RetentionReport,
     Retries,
     Schedule,
@@ -122,6 +125,7 @@ __all__ = [
     "BlockedBy",
     "Bound",
     "Cancel",
+    "CannotDecrypt",
     "Chain",
     "ChainNotFound",
     "ChainPage",
@@ -136,6 +140,7 @@ __all__ = [
     "Depends",
     "DuplicateJob",
     "DuplicateTask",
+    "Encryption",
     "EnqueueOptions",
     "Enqueuer",
     "ErrorGroup",
@@ -176,6 +181,7 @@ __all__ = [
     "PushedJob",
     "Reason",
     "RecordedStep",
+    "Rekeyed",
     "Retention",
     "RetentionReport",
     "Retries",

@@ -48,6 +48,7 @@ from rowcall.domain.job import (
     Page,
     Paused,
     Pruned,
+    Rekeyed,
     RetentionReport,
     Retries,
     Schedule,
@@ -72,6 +73,7 @@ from rowcall.operations import (
     flows,
     inspect,
     push,
+    rekey,
     results,
     retention,
     schedules,
@@ -168,6 +170,7 @@ class Rowcall:
         pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
         push: a `PushOptions`: how workers deliver jobs to targets, and who may receive them.
         defaults: a `TaskDefaults`: `max_attempts`, `retry`, `timeout` and `on_failure` of tasks that do not give them.
+        encrypt: an `Encryption`: keys for arguments, results and errors, which are then encrypted in the database.
         retention: a `Retention`: how long finished jobs are kept.
         scrub: a function from str to str that removes secrets from errors before they are stored.
         traceback_limit: how many characters of a traceback are stored; 0 stores none.
@@ -1546,6 +1549,17 @@ class Rowcall:
     async def aprune(self, *, dry_run: bool = False) -> Pruned:
         """`prune`, for async code."""
         return await self._queue.arun(retention.prune(self._queue, dry_run=dry_run))
+
+    def rekey(self) -> Rekeyed:
+        """Encrypt with the first key what other keys encrypted, and what was written before there was a key.
+
+        It works in small batches beside workers, and can be stopped and repeated at any time.
+        """
+        return self._queue.run(rekey.rekey(self._queue))
+
+    async def arekey(self) -> Rekeyed:
+        """`rekey`, for async code."""
+        return await self._queue.arun(rekey.rekey(self._queue))
 
     def clear(self) -> None:
         """Delete all jobs in every state, with their history, counts, pauses and schedules: for tests and scripts.

@@ -30,6 +30,7 @@ from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
 from rowcall.drivers.caller.same_database import IdentityQuery
+from rowcall.drivers.cipher import Cipher
 from rowcall.drivers.database import Database
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
@@ -132,6 +133,7 @@ class Queue:
         self.fair_queues: dict[str, FairBy] = {}
         """How the jobs of a queue take turns."""
         self.failures = Failures()
+        self.cipher: Cipher | None = None
         self.outcomes = Outcomes(self.tasks)
         self.app_module: str | None = None
         """The module that `rowcall work` was started with: child processes import it first."""
@@ -180,9 +182,9 @@ class Queue:
                 store = (
                     config.blobs if config.blobs is not None else _blob_store(config, dialect, database, self.now_ms)
                 )
-                self._parts = Parts(
-                    config, dialect, database, Blobs(store, config.blob_threshold, config.payload_limit)
-                )
+                self.cipher = None if config.encrypt is None else Cipher(config.encrypt)
+                blobs = Blobs(store, config.blob_threshold, config.payload_limit, self.cipher)
+                self._parts = Parts(config, dialect, database, blobs)
             return self._parts
 
     def now_ms(self) -> int | None:
@@ -205,7 +207,7 @@ class Queue:
                     step = steps.send(result)
         except StopIteration as stop:
             returned: T = stop.value
-            return returned
+            return returned if self.cipher is None else self.cipher.opened(returned)
 
     async def arun(self, operation: Operation[T] | Step[T]) -> T:
         """`run`, for async code. A cancellation is raised in the operation, which may take further steps."""
@@ -221,7 +223,7 @@ class Queue:
                     step = steps.send(result)
         except StopIteration as stop:
             returned: T = stop.value
-            return returned
+            return returned if self.cipher is None else self.cipher.opened(returned)
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""

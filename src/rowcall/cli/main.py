@@ -35,6 +35,7 @@ COMMANDS = (
         "retention",
         "prune",
         "vacuum",
+        "rekey",
         "migrate",
         "doctor",
     ),

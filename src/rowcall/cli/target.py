@@ -17,6 +17,7 @@ from rowcall.cli.django_project import django_app
 from rowcall.cli.doctor.schema_version import version_of
 from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
+from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable, about_option
 from rowcall.queue import Queue
 
@@ -64,12 +65,21 @@ def find(app: str | None, url: str | None) -> Target:
     if app is not None:
         return Target(load(app), app)
     try:
-        target = Target(Rowcall(url, auto_migrate=False), None, url)
+        target = Target(Rowcall(url, auto_migrate=False, encrypt=_keys()), None, url)
         target.queue.config  # noqa: B018  # read $ROWCALL_URL now
         return target
     except InvalidOption as error:
         given = "--url" if url is not None else "$ROWCALL_URL"
         raise click.UsageError(about_option(given, error.problem.removesuffix(PATH_ADVICE))) from error
+
+
+def _keys() -> Encryption | None:
+    """Return the keys in the environment, for commands that name a database and no app."""
+    keys = [key.strip() for key in os.environ.get("ROWCALL_ENCRYPTION_KEYS", "").split(",") if key.strip()]
+    try:
+        return Encryption(keys=keys) if keys else None
+    except InvalidOption as error:
+        raise click.UsageError(f"$ROWCALL_ENCRYPTION_KEYS: {error.problem}") from error
 
 
 def has_tables(target: Target) -> bool:

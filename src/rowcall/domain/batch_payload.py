@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from rowcall.base.text import did_you_mean
-from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.blobs import RESERVED
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.payload import (
     Arguments,
@@ -22,6 +22,7 @@ from rowcall.domain.payload import (
     encode_custom,
     explain,
     field_of,
+    has_reserved,
     hints_of,
     parameters_of,
     positional,
@@ -62,8 +63,8 @@ class ItemArguments(Arguments):
         self._by_position = False
         self._names = [ITEM] if self._is_alone else []
         self._if_missing = dict.fromkeys(str(field[0]) for field in fields or ())
-        if BLOB_KEY in self._if_missing:
-            raise InvalidOption(f"task {task!r}", f"no field can have the name {BLOB_KEY}, which is reserved")
+        if has_reserved(self._if_missing):
+            raise InvalidOption(f"task {task!r}", f"no field can have a reserved name: {', '.join(RESERVED)}")
         self._defaults = any(len(field) == 3 for field in fields or ())
         self._decoder = decoder_of(task, fields, kind)
         self._positional = positional(self._names)
@@ -71,8 +72,8 @@ class ItemArguments(Arguments):
     def to_json(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
         if args and not self._is_alone:
             args, kwargs = (), self._taken_apart(args, kwargs)
-        if BLOB_KEY in kwargs:
-            raise InvalidArguments(self._task, f"no argument can have the name {BLOB_KEY}, which is reserved")
+        if has_reserved(kwargs):
+            raise InvalidArguments(self._task, f"no argument can have a reserved name: {', '.join(RESERVED)}")
         if _is_pydantic(self._kind):
             self._refuse_unknown(kwargs)
         return super().to_json(args, kwargs)

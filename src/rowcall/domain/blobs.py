@@ -13,7 +13,10 @@ import msgspec
 
 from rowcall.domain.errors import BlobDamaged, BlobMissing
 
-BLOB_KEY = "__rowcall_blob__"
+MARK = "__rowcall_"
+"""The names that begin so are not those of arguments."""
+BLOB_KEY, SEALED_KEY = f"{MARK}blob__", f"{MARK}sealed__"
+RESERVED = (BLOB_KEY, SEALED_KEY)
 TOO_LARGE_CODE = "INVALID_OUTPUT:TOO_LARGE"
 
 _SCHEME = "sha256:"

@@ -19,6 +19,7 @@ from rowcall.base.urls import shown as shown
 from rowcall.domain import checks
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.defaults import TaskDefaults
+from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.domain.push import PushOptions
@@ -71,6 +72,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     mismatch_grace_seconds: float = DEFAULT_MISMATCH_GRACE_SECONDS
     defaults: TaskDefaults | None = None
     push: PushOptions | None = None
+    encrypt: Encryption | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -96,6 +98,7 @@ class QueueOptions(TypedDict, total=False):
     mismatch_grace: float | timedelta
     defaults: TaskDefaults | None
     push: PushOptions | None
+    encrypt: Encryption | None
     clock: Clock | None
     tracing: bool
 
@@ -194,6 +197,12 @@ def _push(option: str, value: object) -> PushOptions | None:
     return value
 
 
+def _encrypt(option: str, value: object) -> Encryption | None:
+    if value is not None and not isinstance(value, Encryption):
+        raise InvalidOption(option, f"must be an Encryption(keys=[…]), got {type(value).__name__}")
+    return value
+
+
 _CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
 _BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
 _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of `Config` if that has another name
@@ -210,6 +219,7 @@ _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of
     "payload_limit": (_BYTES, ""),
     "defaults": (_defaults, ""),
     "push": (_push, ""),
+    "encrypt": (_encrypt, ""),
     "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
 }
 

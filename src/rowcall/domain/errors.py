@@ -28,6 +28,7 @@ RowcallError
 ├── BlobUnreadable                    a large payload or result cannot be read back
 │   ├── BlobMissing                   the blob store does not have it
 │   └── BlobDamaged                   the blob store returned different bytes
+├── CannotDecrypt                     no key of this process decrypts a payload or result
 └── StoreUnavailable                  the database cannot be opened, read or written
     ├── Conflict                      another transaction changed the same rows; nothing was written
     ├── FileReplaced                  the file was deleted or replaced while it was open
@@ -350,6 +351,17 @@ class BlobMissing(BlobUnreadable):
 
 class BlobDamaged(BlobUnreadable):
     """The blob store returned other bytes than the stored ones."""
+
+
+class CannotDecrypt(RowcallError):
+    """No key of this process decrypts a payload or result. `key_id` is what its row calls the key."""
+
+    error_code = "INVALID_INPUT:CANNOT_DECRYPT"
+
+    def __init__(self, key_id: str, problem: str) -> None:
+        super().__init__(f"cannot decrypt: {problem}")
+        self.key_id = key_id
+        self.problem = problem
 
 
 class Control(Exception):

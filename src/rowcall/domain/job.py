@@ -134,6 +134,14 @@ class JobOutcome(Value, frozen=True, kw_only=True):
     error_detail: str | None = None
 
 
+class Rekeyed(Value, frozen=True, kw_only=True):
+    """What `jobs.rekey()` did, as numbers of rows. An `unreadable` row has a key that this process does not have."""
+
+    checked: int = 0
+    rekeyed: int = 0
+    unreadable: int = 0
+
+
 class Page(Value, frozen=True, kw_only=True):
     """A page of jobs: `for job in page`, `len(page)`. `next_cursor` is None on the last page.
 

@@ -6,14 +6,15 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from types import FunctionType
 
 import msgspec
 
 from rowcall.base.text import decoded, did_you_mean
-from rowcall.domain.blobs import BLOB_KEY, reference_of
+from rowcall.domain.blobs import RESERVED
+from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 
 T = typing.TypeVar("T")
@@ -34,7 +35,7 @@ BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"
 RESULT_IS = "the result is"
 HANDLER_RETURNED = "the handler returned"
-_RESERVED = f"an object with the key {BLOB_KEY}, which marks a reference to a large payload; use another name"
+_RESERVED = f"an object with the key {' or '.join(RESERVED)}, which marks what a row does not show; use another name"
 _FILLED_IN = "{!r} is not an argument: it is a dependency, which the worker fills in; leave it out"
 _NOT_FINITE = "NaN or infinity, which is not JSON; use None or a string"
 _WITH_NUL = "a string with a NUL character, which databases refuse; remove it"
@@ -80,8 +81,8 @@ class Arguments:
         hints = hints_of(function)
         fields: list[Field] = []
         for parameter in parameters:
-            if parameter.name == BLOB_KEY:
-                raise InvalidOption(f"task {task!r}", f"no argument can have the name {BLOB_KEY}, which is reserved")
+            if parameter.name in RESERVED:
+                raise InvalidOption(f"task {task!r}", f"no argument can have the reserved name {parameter.name}")
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 problem = f"*{parameter.name} has no fixed names to store; declare a list or dict parameter instead"
                 raise InvalidOption(f"task {task!r}", problem)
@@ -225,11 +226,15 @@ def is_context(hint: object, context: type) -> bool:
     return hint is context or typing.get_origin(hint) is context
 
 
+def has_reserved(names: Container[str]) -> bool:
+    return any(name in names for name in RESERVED)
+
+
 def untyped_to_json(task: str, arguments: object) -> str:
     """Return the payload of a task that is not declared in this process: any JSON object."""
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise InvalidArguments(task, f"the arguments must be a dict of argument names to values, got {arguments!r}")
-    if BLOB_KEY in arguments:
+    if has_reserved(arguments):
         raise InvalidArguments(task, f"the arguments are {_RESERVED}")
     try:
         raw = plain_encoder.encode(arguments)
@@ -258,7 +263,7 @@ def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | No
             result.close()  # the error explains it; no warning that it was never awaited
         raise InvalidArguments(task, f"{said} {_explain_part(result, explain(error))}") from error
     text = raw.decode()
-    if (isinstance(result, Mapping) and BLOB_KEY in result) or reference_of(text) is not None:
+    if (isinstance(result, Mapping) and has_reserved(result)) or is_hidden(text):
         problem = _RESERVED
     if problem is not None:
         raise InvalidArguments(task, f"{said} {_explain_part(result, problem)}")

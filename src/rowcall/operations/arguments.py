@@ -18,6 +18,7 @@ from rowcall.declare.failures import Failures
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, moment_ms, refuse_unknown
 from rowcall.domain.job import Chain, Job, Status
+from rowcall.queue import Queue
 from rowcall.store.dialect import HIGHEST, LOWEST, Filter
 from rowcall.store.jobs import inspect
 
@@ -125,6 +126,11 @@ def checked_filter(given: Mapping[str, object]) -> Filter:
         payload=_payload(given["payload"]) if "payload" in given else None,
         **chosen,  # type: ignore[arg-type]
     )
+
+
+def refuse_payload(queue: Queue, wanted: Filter) -> None:
+    if wanted.payload is not None and queue.options.encrypt is not None:
+        raise InvalidOption("payload", "cannot be searched: arguments are encrypted; use a tag or a key")
 
 
 def _statuses(given: object) -> tuple[Status, ...] | None:

@@ -15,8 +15,8 @@ from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.limits import with_derived
 from rowcall.declare.policy import policy_of
 from rowcall.domain import checks
-from rowcall.domain.blobs import reference_of
-from rowcall.domain.errors import BlobUnreadable, InvalidOption, LeaseLost, RowcallError, seconds_of
+from rowcall.domain.encryption import is_hidden
+from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
@@ -64,7 +64,7 @@ def _claim_all(queue: Queue, jobs: list[Job], demand: Demand) -> Operation[None]
     while True:
         try:
             claim, claimed = yield from Write(_claim_some, queue, demand, demand.slots - len(jobs))
-            if any(reference_of(ready.payload) is not None for ready in claim.started):
+            if any(is_hidden(ready.payload) for ready in claim.started):
                 claimed = yield from Blocking(_with_payloads, queue, claim, claimed)
             jobs.extend(claimed)
         except Exception:
@@ -169,7 +169,7 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
     by_id = {ready.id: ready for ready in claim.started}
     for job in claimed:
         ready = by_id[job.id]
-        if reference_of(ready.payload) is None:
+        if not is_hidden(ready.payload):
             jobs.append(job)
             continue
         try:
@@ -177,6 +177,9 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
         except BlobUnreadable as error:
             with contextlib.suppress(LeaseLost):
                 queue.run(fail(queue, job, error, ""))
+        except CannotDecrypt as error:
+            with contextlib.suppress(LeaseLost):
+                queue.run(_settle(queue, job, queue.failures.unfit(error, error.error_code)))
         except BaseException:  # the store cannot be reached, which is not the fault of any job
             for other in claimed:
                 with contextlib.suppress(LeaseLost):
@@ -193,6 +196,8 @@ def _settle(
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     transition = queue.outcomes.followed(transition, job.type, job.queue)
+    if queue.cipher is not None:
+        transition = queue.cipher.sealed(transition)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

@@ -26,7 +26,14 @@ from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Stat
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
-from rowcall.operations.arguments import JobFilter, checked_actor, checked_filter, checked_id, checked_reason
+from rowcall.operations.arguments import (
+    JobFilter,
+    checked_actor,
+    checked_filter,
+    checked_id,
+    checked_reason,
+    refuse_payload,
+)
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
@@ -73,7 +80,7 @@ def retry(
         _refuse_filter(chosen)
         return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
     rate = _checked_rate(chosen.get("rate"))
-    bulk = _checked_bulk("retry", FINISHED, chosen, (Status.FAILED,))
+    bulk = _checked_bulk(queue, "retry", FINISHED, chosen, (Status.FAILED,))
     (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
     def retry_some(batch: Batch, changed: int) -> Plan[int]:
@@ -94,7 +101,7 @@ def cancel(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    bulk = _checked_bulk("cancel", UNFINISHED, chosen)
+    bulk = _checked_bulk(queue, "cancel", UNFINISHED, chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
 
 
@@ -115,7 +122,7 @@ def reschedule(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
-    bulk = _checked_bulk("reschedule", sources(Move.RESCHEDULE), chosen)
+    bulk = _checked_bulk(queue, "reschedule", sources(Move.RESCHEDULE), chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
     )
@@ -175,7 +182,7 @@ def set_priority(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
-    bulk = _checked_bulk("set_priority", UNFINISHED, chosen)
+    bulk = _checked_bulk(queue, "set_priority", UNFINISHED, chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
     )
@@ -186,7 +193,7 @@ def delete(queue: Queue, job: Job | int | None, connection: object, chosen: Bulk
         _refuse_filter(chosen)
         yield from write(queue, connection, actions.delete, checked_id(job))
         return None
-    bulk = _checked_bulk("delete", sources(Move.DELETE), chosen)
+    bulk = _checked_bulk(queue, "delete", sources(Move.DELETE), chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
 
 
@@ -221,12 +228,17 @@ class Bulk(NamedTuple):
 
 
 def _checked_bulk(
-    verb: str, possible: Sequence[Status], given: Mapping[str, object], usual: Sequence[Status] | None = None
+    queue: Queue,
+    verb: str,
+    possible: Sequence[Status],
+    given: Mapping[str, object],
+    usual: Sequence[Status] | None = None,
 ) -> Bulk:
     """Without a status, `usual` ones are meant, or all that are possible."""
     own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
     refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
     wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
+    refuse_payload(queue, wanted)
     impossible = [status for status in wanted.statuses or () if status not in possible]
     if impossible:
         raise InvalidOption("status", f"must be one of {', '.join(possible)}, got {impossible[0].value!r}")

@@ -14,6 +14,7 @@ from rowcall.declare.fairness import shared
 from rowcall.declare.limits import derived, each_derived, host_limits, limited, with_derived
 from rowcall.declare.option_checks import key_problem
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, check_push, checked, new_job
+from rowcall.domain.blobs import reference_of
 from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
 from rowcall.domain.job import Job, Status
@@ -214,8 +215,8 @@ def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operatio
     if target is not None:
         plan = blobs.on_caller_connection(dialect, [payload], plans.enqueue_referring(dialect, stored))
         return (yield from OnCallerConnection(target, plan))
-    if payload is member.payload:
-        return (yield from WriteShared(member))
+    if reference_of(payload) is None:
+        return (yield from WriteShared(stored))
     return (yield from Write(plans.enqueue_referring, dialect, stored))
 
 

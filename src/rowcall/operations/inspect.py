@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit
+from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit, refuse_payload
 from rowcall.operations.steps import Read, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Order
@@ -41,6 +41,7 @@ def list_jobs(
     queue: Queue, order: str, limit: int, cursor: str | None, connection: object, chosen: Mapping[str, object]
 ) -> Operation[Page]:
     wanted = checked_filter(chosen)
+    refuse_payload(queue, wanted)
     by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
     placed = Order(checks.one_of("newest", "oldest")("order", order) == "newest", by_end)
     after = None if cursor is None else inspect.place_of_cursor(cursor, wanted, placed)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from rowcall.base.times import time_or_none
 from rowcall.context import logger
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
-from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.errors import CannotDecrypt, InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
@@ -33,13 +35,28 @@ def publish_schedules(queue: Queue) -> None:
     """Write the schedules that are declared here, as far as they are not written yet."""
     if queue.declared_schedules:
         entries = list(queue.declared_schedules.values())
-        queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms()))
+        changes = partial(_sealed, queue), partial(_opened, queue)
+        queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
 
 def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
-    return _schedule(queue, (yield from Write(plans.put, queue.dialect, entry, queue.now_ms())))
+    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _sealed(queue, entry), queue.now_ms())))
+
+
+def _sealed(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
+    """Return the schedule as it is written: its jobs get its payload as it is."""
+    if queue.cipher is None:
+        return entry
+    return msgspec.structs.replace(entry, payload=queue.cipher.sealed_json(entry.payload))
+
+
+def _opened(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
+    """Return the schedule as it was declared; one that cannot be decrypted as it is written."""
+    with contextlib.suppress(CannotDecrypt):
+        return msgspec.structs.replace(entry, payload=queue.blobs.opened(entry.payload))
+    return entry
 
 
 def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
+from rowcall.domain.encryption import masked
 from rowcall.domain.payload import RAW_KEY
 
 V = TypeVar("V", bound=msgspec.Struct)
@@ -17,7 +18,8 @@ _OBJECTS = {"payload", "arguments"}
 
 
 def scrubbed(failures: Failures, value: V) -> V:
-    """Return the value with its texts, arguments and result scrubbed."""
+    """Return the value with its texts, arguments and result scrubbed, and a note in place of what is encrypted."""
+    value = _masked(value)
     if not failures.scrubs:
         return value
     changes: dict[str, object] = {}
@@ -33,6 +35,16 @@ def scrubbed(failures: Failures, value: V) -> V:
         elif name == "tags":
             changes[name] = tuple(map(failures.scrub, found))
     return msgspec.structs.replace(value, **changes)
+
+
+def _masked(value: V) -> V:
+    changes: dict[str, object] = {}
+    for name in value.__struct_fields__:
+        if name in _TEXTS or name in _VALUES:
+            found = getattr(value, name)
+            if (said := masked(found)) is not found:
+                changes[name] = said
+    return msgspec.structs.replace(value, **changes) if changes else value
 
 
 def _scrubbed_json(failures: Failures, value: object) -> object:

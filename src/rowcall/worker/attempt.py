@@ -13,8 +13,10 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
-from rowcall.domain.blobs import BLOB_KEY, TOO_LARGE_CODE, reference_of
+from rowcall.domain.blobs import MARK, TOO_LARGE_CODE
+from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import (
+    CannotDecrypt,
     Control,
     DataRefused,
     InvalidArguments,
@@ -191,14 +193,14 @@ class Attempt:
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if self.task.preloads or (BLOB_KEY in self.ready.payload and self.refers):
+        if self.task.preloads or (MARK in self.ready.payload and self.refers):
             return None
         return self.arguments()
 
     @property
     def refers(self) -> bool:
-        """Whether its payload, or an outcome in it, may be in a blob store."""
-        return self.task.takes_outcome or reference_of(self.ready.payload) is not None
+        """Whether its payload, or an outcome in it, may be in a blob store or encrypted."""
+        return self.task.takes_outcome or is_hidden(self.ready.payload)
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
@@ -366,7 +368,8 @@ class Attempt:
             error = Unfit(error.code, detail) if error.final else Raised(error, error.code, detail)
         elif isinstance(error, PayloadUnfit):
             error = self.task.failures.unfit(error, error.code)
-        elif isinstance(error, InvalidArguments | StepError) and error.error_code is not None:  # also from `complete`
+        elif isinstance(error, InvalidArguments | StepError | CannotDecrypt) and error.error_code is not None:
+            # from `complete`; or the payload, or the result of another job, which another attempt could not read either
             error = self.task.failures.unfit(error, error.error_code)
         elif isinstance(error, BaseException):
             if self.task.failures.keeps_tracebacks:

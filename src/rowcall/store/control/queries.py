@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 from rowcall.base.times import time_of
 from rowcall.domain.job import Paused
@@ -14,7 +15,7 @@ from rowcall.domain.outcome import (
     LOST_CODE,
 )
 from rowcall.domain.payload import UNFIT_CODES
-from rowcall.store.columns import job_from_row
+from rowcall.store.columns import job_from_row, text
 from rowcall.store.rendering import literals
 from rowcall.store.statement import (
     Float,
@@ -31,6 +32,32 @@ from rowcall.store.statement import (
     row_as,
     text_from_row,
 )
+
+T = TypeVar("T")
+
+
+class Texts(NamedTuple):
+    """What a job's row holds that can be encrypted."""
+
+    id: int
+    payload: str
+    result: str | None
+    error_detail: str | None
+    traceback: str | None
+    progress_message: str | None
+
+
+class History(NamedTuple):
+    """What the row of an earlier attempt holds that can be encrypted."""
+
+    id: int
+    error_detail: str | None
+    traceback: str | None
+
+
+def texts_from_row(kind: Callable[..., T]) -> Callable[[Row], T]:
+    """Return the maker of a value whose texts may be in columns that are not checked."""
+    return lambda row: kind(row[0], *map(text, row[1:]))
 
 
 class CancelRequest(NamedTuple):
@@ -211,3 +238,25 @@ _CLEARED = (
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")
+
+# encrypt again: each row in turn, and only as it was read
+_TEXTS_OF_JOBS = """
+    select id, <text_of:payload>, <text_of:result>, error_detail, traceback, progress_message from <job>
+    where id > <bigint:1> order by id limit <int:2>"""
+TEXTS_OF_JOBS = Query("texts_of_jobs", (Int, Int), texts_from_row(Texts), text=_TEXTS_OF_JOBS)
+_REKEY_JOB = """
+    update <job> set payload = <json:2>, result = <json:3>, error_detail = <text:4>, traceback = <text:5>,
+      progress_message = <text:6>
+    where id = <bigint:1> and payload = <json:7> and <same:result, <json:8>> and <same:error_detail, <text:9>>
+      and <same:traceback, <text:10>> and <same:progress_message, <text:11>>
+    returning id"""
+REKEY_JOB = Query("rekey_job", (Int, *[Text] * 10), number_from_row, text=_REKEY_JOB)
+_KEEP_BLOB_REFS = "delete from <blob_ref> where job_id = <bigint:1> and not (digest <in_texts:2>)"
+KEEP_BLOB_REFS = Query("keep_blob_refs", (Int, Json), text=_KEEP_BLOB_REFS)
+_TEXTS_OF_ATTEMPTS = """
+    select id, error_detail, traceback from <attempt> where id > <bigint:1> order by id limit <int:2>"""
+TEXTS_OF_ATTEMPTS = Query("texts_of_attempts", (Int, Int), texts_from_row(History), text=_TEXTS_OF_ATTEMPTS)
+_REKEY_ATTEMPT = "update <attempt> set error_detail = <text:2>, traceback = <text:3> where id = <bigint:1>"
+REKEY_ATTEMPT = Query("rekey_attempt", (Int, Text, Text), text=_REKEY_ATTEMPT)
+_REKEY_SCHEDULE = "update <schedule> set payload = <json:2> where name = <text:1> and payload = <json:3>"
+REKEY_SCHEDULE = Query("rekey_schedule", (Text, Text, Text), text=_REKEY_SCHEDULE)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import is_hidden
 from rowcall.domain.fairness import OrderedBy
 from rowcall.domain.limits import HELD_BY_ORDER, JobLimit, Numbers, TaskLimit, held_by, job_limits_from_text
 from rowcall.domain.payload import payload_from_row
@@ -59,7 +59,7 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
 
 
 def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
-    by_value = any(bound.limit.by is not None for bound in bounds) and reference_of(payload) is None
+    by_value = any(bound.limit.by is not None for bound in bounds) and not is_hidden(payload)
     arguments = payload_from_row(payload) if by_value else None
     return [bound.for_job(arguments) for bound in bounds]
 

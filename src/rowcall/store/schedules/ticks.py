@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,8 @@ from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.schedules import queries
 from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan
+
+Change = Callable[[DeclaredSchedule], DeclaredSchedule]
 
 SCHEDULES_AT_ONCE = 100
 TICKS_AT_ONCE = 200
@@ -104,14 +106,23 @@ def schedules(dialect: Dialect) -> Plan[list[ScheduleRow]]:
     return dialect.ask(queries.SCHEDULES)
 
 
-def put_all(dialect: Dialect, declared: Iterable[DeclaredSchedule], now_ms: int | None) -> Plan[None]:
-    """Write the schedules that are new or changed; in one order, so that two writers cannot deadlock."""
+def put_all(
+    dialect: Dialect,
+    declared: Iterable[DeclaredSchedule],
+    now_ms: int | None,
+    sealed: Change = lambda entry: entry,
+    opened: Change = lambda entry: entry,
+) -> Plan[None]:
+    """Write the schedules that are new or changed; in one order, so that two writers cannot deadlock.
+
+    `sealed` returns a schedule as it is written, and `opened` one as it was declared.
+    """
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
     kept = {row.name: row for row in (yield from schedules(dialect))}
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
-        if row is None or not row.declared or row.problem is not None or not alike(row, declaration):
-            yield from _put(dialect, declaration, now_ms, declared=True)
+        if row is None or not row.declared or row.problem is not None or not alike(opened(row), declaration):
+            yield from _put(dialect, sealed(declaration), now_ms, declared=True)
 
 
 def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declared: bool) -> Plan[None]:

@@ -9,7 +9,6 @@ from functools import partial
 
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
-from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import Outcome, Raised, Reported, Succeeded, Unfit
 from rowcall.durable import Steps
@@ -71,7 +70,7 @@ class Batch(Attempt):
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         self.begin()
-        if any(reference_of(attempt.ready.payload) is not None for attempt in self.members):
+        if any(attempt.refers for attempt in self.members):
             return None
         return self.arguments()
 
@@ -83,7 +82,7 @@ class Batch(Attempt):
 
     def fetch(self) -> None:
         for attempt in self.members:
-            if reference_of(attempt.ready.payload) is not None:
+            if attempt.refers:
                 self._do_for(attempt, attempt.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:

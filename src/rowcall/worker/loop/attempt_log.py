@@ -194,10 +194,12 @@ class AttemptLog:
 
     def _observe(self, outcomes: Outcomes, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
-            ready, transition = attempt.ready, attempt.transition
+            ready, transition, completion = attempt.ready, attempt.transition, attempt.claim.completion
             if attempt.completed and (transition is None or attempt.ended_completed):
                 transition = msgspec.structs.replace(SUCCESS, result=attempt.completed_result)
             if transition is not None and (attempt.started_at or transition.move is not Move.RELEASE):
+                if completion is not None and transition.result is not None:
+                    transition = msgspec.structs.replace(transition, result=completion.blobs.opened(transition.result))
                 outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
 
     def _logs_everything(self) -> bool:

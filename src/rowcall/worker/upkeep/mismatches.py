@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.declare.declaration import Lane
-from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import is_hidden
 from rowcall.domain.job import is_paused
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.steps import Read, Write
@@ -103,8 +103,8 @@ class Mismatches:
         task = self._queue.tasks.get(job.type)
         if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
             return False
-        if task.lane is Lane.PROCESS or reference_of(job.payload) is not None:
-            return True  # only an attempt can show it: the child has its own code, or the payload is a blob
+        if task.lane is Lane.PROCESS or is_hidden(job.payload):
+            return True  # only an attempt can show it: the child has its own code, or the row hides the payload
         try:
             task.arguments.from_json(job.payload)
         except PayloadUnfit:

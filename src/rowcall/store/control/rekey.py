@@ -1,0 +1,35 @@
+"""Write rows again whose texts were encrypted again. A row that was changed meanwhile is left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowcall.domain.blobs import reference_of
+from rowcall.store.blobs.references import refer_to
+from rowcall.store.control import queries
+from rowcall.store.control.queries import History, Texts
+from rowcall.store.dialect import Dialect
+from rowcall.store.statement import Plan
+
+
+def rewrite_jobs(dialect: Dialect, changes: Sequence[tuple[Texts, Texts]]) -> Plan[int]:
+    """Write jobs, given before and after; return how many were as they are given."""
+    written = 0
+    for before, after in changes:
+        if (yield from dialect.ask(queries.REKEY_JOB, *after, *before[1:])):
+            written += 1
+            texts = [after.payload, after.result]
+            yield from refer_to(dialect, texts, [after.id] * len(texts))
+            kept = [reference.digest for text in texts if (reference := reference_of(text)) is not None]
+            yield from dialect.ask(queries.KEEP_BLOB_REFS, after.id, kept)
+    return written
+
+
+def rewrite_attempts(dialect: Dialect, changes: Sequence[tuple[History, History]]) -> Plan[int]:
+    for _, after in changes:
+        yield from dialect.ask(queries.REKEY_ATTEMPT, *after)
+    return len(changes)
+
+
+def rewrite_schedule(dialect: Dialect, name: str, before: str, after: str) -> Plan[None]:
+    yield from dialect.ask(queries.REKEY_SCHEDULE, name, after, before)
