@@ -21,7 +21,7 @@ import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.domain.backoff import Backoff, RetryPolicy
-from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.blobs import MARK
 from rowcall.domain.checks import name_problem
 from rowcall.domain.errors import (
     Control,
@@ -362,12 +362,12 @@ class Fetch(Need[str | None]):
         self._text = text
 
     def do(self, steps: Steps) -> str | None:
-        if self._text is None or BLOB_KEY not in self._text:
+        if self._text is None or MARK not in self._text:
             return self._text
         return steps.store.fetched(self._text)
 
     async def ado(self, steps: Steps) -> str | None:
-        if self._text is None or BLOB_KEY not in self._text:
+        if self._text is None or MARK not in self._text:
             return self._text
         return await asyncio.get_running_loop().run_in_executor(None, self.do, steps)
 

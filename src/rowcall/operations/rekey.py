@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeVar
-
-import msgspec
+from typing import Generic, NamedTuple, TypeVar
 
 from rowcall.domain.blobs import MARK
 from rowcall.domain.encryption import TOKEN, token_of
@@ -15,7 +14,17 @@ from rowcall.drivers.cipher import Cipher
 from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import rekey as plans
-from rowcall.store.control.queries import TEXTS_OF_ATTEMPTS, TEXTS_OF_JOBS, History, Texts
+from rowcall.store.control.queries import (
+    DROP_OLD_REFERENCES,
+    TEXTS_OF_ATTEMPTS,
+    TEXTS_OF_JOBS,
+    TEXTS_OF_SIGNALS,
+    TEXTS_OF_STEPS,
+    History,
+    SignalText,
+    StepTexts,
+    Texts,
+)
 from rowcall.store.dialect import Dialect
 from rowcall.store.schedules.ticks import schedules
 from rowcall.store.statement import Plan, Query
@@ -23,49 +32,62 @@ from rowcall.store.statement import Plan, Query
 ROWS_AT_ONCE = 200
 _CANNOT = (CannotDecrypt, BlobUnreadable, TooLarge)
 
-Row = TypeVar("Row", Texts, History)
+Row = TypeVar("Row", Texts, History, StepTexts, SignalText)
 
 
-def rekey(queue: Queue, noted: Callable[[int], None] = lambda rows: None) -> Operation[Rekeyed]:
-    """Encrypt all rows with the first key, in batches; `noted` is called after each, with the number of its rows."""
+class Table(NamedTuple, Generic[Row]):
+    """How the rows of a table are read, changed and written; `place` is where the next read goes on."""
+
+    query: Query[Row]
+    change: Callable[[Row], Row]
+    write: Callable[[Dialect, Sequence[tuple[Row, Row]]], Plan[int]]
+    place: Callable[[Row], tuple[int, ...]] = lambda row: row[:1]
+
+
+def rekey(queue: Queue) -> Operation[Rekeyed]:
+    """Encrypt all rows with the first key, in batches."""
     yield from EnsureSchema()
     queue.blobs  # noqa: B018  # opens the queue, and with it the cipher
     if queue.cipher is None:
         raise InvalidOption("rekey", "needs keys: pass encrypt=Encryption(keys=[…]) to Rowcall")
     again = _Again(queue, queue.cipher)
-    counts = Rekeyed()
-    counts = yield from _rekey_table(queue, TEXTS_OF_JOBS, again.job, plans.rewrite_jobs, noted, counts)
-    counts = yield from _rekey_table(queue, TEXTS_OF_ATTEMPTS, again.attempt, plans.rewrite_attempts, noted, counts)
+    counts: Counter[str] = Counter()
+    yield from _rekey_table(queue, Table(TEXTS_OF_JOBS, again.job, plans.rewrite_jobs), counts)
+    yield from _rekey_table(queue, Table(TEXTS_OF_ATTEMPTS, again.attempt, plans.rewrite_attempts), counts)
+    steps = Table(TEXTS_OF_STEPS, again.step, plans.rewrite_steps, lambda row: (row.job_id, row.position))
+    yield from _rekey_table(queue, steps, counts, (0, 0))
+    yield from _rekey_table(queue, Table(TEXTS_OF_SIGNALS, again.signal, plans.rewrite_signals), counts)
     for row in (yield from Read(schedules(queue.dialect))):
+        counts["checked"] += 1
         try:
             payload = again.in_row(row.payload)
         except _CANNOT:
-            counts = _sum(counts, checked=1, unreadable=1)
+            counts["unreadable"] += 1
             continue
-        counts = _sum(counts, checked=1, rekeyed=int(payload != row.payload))
         if payload != row.payload:
+            counts["rekeyed"] += 1
             yield from Write(plans.rewrite_schedule, queue.dialect, row.name, row.payload, payload)
-    return counts
+    for ids in _groups(sorted(again.jobs_with_blobs)):
+        yield from Write(queue.dialect.ask, DROP_OLD_REFERENCES, ids)
+    return Rekeyed(**counts)
+
+
+def _groups(ids: Sequence[int]) -> list[Sequence[int]]:
+    return [ids[start : start + ROWS_AT_ONCE] for start in range(0, len(ids), ROWS_AT_ONCE)]
 
 
 def _rekey_table(
-    queue: Queue,
-    query: Query[Row],
-    change: Callable[[Row], Row],
-    write: Callable[[Dialect, Sequence[tuple[Row, Row]]], Plan[int]],
-    noted: Callable[[int], None],
-    counts: Rekeyed,
-) -> Operation[Rekeyed]:
-    after = 0
-    while rows := (yield from Read(queue.dialect.ask(query, after, ROWS_AT_ONCE))):
-        changes, unreadable = yield from Blocking(_changes, rows, change)
-        written = (yield from Write(write, queue.dialect, changes)) if changes else 0
-        counts = _sum(counts, checked=len(rows), rekeyed=written, unreadable=unreadable)
-        noted(len(rows))
-        if written < len(changes):  # changed meanwhile: look at these rows again
+    queue: Queue, table: Table[Row], counts: Counter[str], after: tuple[int, ...] = (0,)
+) -> Operation[None]:
+    while rows := (yield from Read(queue.dialect.ask(table.query, *after, ROWS_AT_ONCE))):
+        changes, unreadable = yield from Blocking(_changes, rows, table.change)
+        written = (yield from Write(table.write, queue.dialect, changes)) if changes else 0
+        counts["rekeyed"] += written
+        if written < len(changes):  # some were changed meanwhile: look at these rows again
             continue
-        after = rows[-1].id
-    return counts
+        counts["checked"] += len(rows)
+        counts["unreadable"] += unreadable
+        after = table.place(rows[-1])
 
 
 def _changes(rows: list[Row], change: Callable[[Row], Row]) -> tuple[list[tuple[Row, Row]], int]:
@@ -87,23 +109,37 @@ class _Again:
     def __init__(self, queue: Queue, cipher: Cipher) -> None:
         self._blobs = queue.blobs
         self._cipher = cipher
+        self.jobs_with_blobs: set[int] = set()
+        """Jobs that may have referred to blobs which they do not need any more."""
 
     def job(self, row: Texts) -> Texts:
-        result = row.result if row.result is None else self._stored(row.result)
         texts = self._text(row.error_detail), self._text(row.traceback), self._text(row.progress_message)
-        return Texts(row.id, self._stored(row.payload), result, *texts)
+        return Texts(row.id, self._stored(row.id, row.payload), self._stored_or_none(row.id, row.result), *texts)
 
     def attempt(self, row: History) -> History:
         return History(row.id, self._text(row.error_detail), self._text(row.traceback))
+
+    def step(self, row: StepTexts) -> StepTexts:
+        return StepTexts(
+            row.job_id, row.position, self._stored_or_none(row.job_id, row.result), self._text(row.error_detail)
+        )
+
+    def signal(self, row: SignalText) -> SignalText:
+        return SignalText(row.id, row.job_id, self._stored_or_none(row.job_id, row.value))
 
     def in_row(self, text: str) -> str:
         """Return a payload that is never in a blob store."""
         return text if self._is_current(text) else self._cipher.sealed_json(self._blobs.opened(text))
 
-    def _stored(self, text: str) -> str:
+    def _stored_or_none(self, job_id: int, text: str | None) -> str | None:
+        return None if text is None else self._stored(job_id, text)
+
+    def _stored(self, job_id: int, text: str) -> str:
         if self._is_current(text) or self._is_current(self._blobs.fetched_raw(text)):
             return text
         plain = self._blobs.fetched(text)
+        if MARK in text:
+            self.jobs_with_blobs.add(job_id)
         if MARK in plain:  # the outcome of another job, whose arguments may be encrypted or in a blob
             plain = self._blobs.outcome(plain)
         return self._blobs.stored("rekey", plain)
@@ -123,12 +159,3 @@ class _Again:
     def _is_first(self, text: str) -> bool:
         found = TOKEN.fullmatch(text)
         return found is not None and found["key"] == self._cipher.first
-
-
-def _sum(counts: Rekeyed, checked: int, rekeyed: int = 0, unreadable: int = 0) -> Rekeyed:
-    return msgspec.structs.replace(
-        counts,
-        checked=counts.checked + checked,
-        rekeyed=counts.rekeyed + rekeyed,
-        unreadable=counts.unreadable + unreadable,
-    )

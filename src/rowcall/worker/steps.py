@@ -57,17 +57,22 @@ class StepWriter:
         if not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("a step takes")
         result = yield from blobs.store(self.queue, task, write.result)
-        write = msgspec.structs.replace(write, result=result)
+        detail = self.queue.blobs.sealed_text(write.error_detail)
+        write = msgspec.structs.replace(write, result=result, error_detail=detail)
         plan = recorded.record_one(dialect, write, self.queue.now_ms())
         return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan)))
 
     def _is_large(self, write: StepWrite) -> bool:
-        return write.result is not None and len(write.result) > self.queue.blobs.inline_length
+        """Return whether its result must be stored elsewhere, or something of it encrypted."""
+        blobs = self.queue.blobs
+        return (write.result is not None and len(write.result) > blobs.inline_length) or blobs.cipher is not None
 
     def _stored(self, task: str, write: StepWrite) -> StepWrite:
         if not self._is_large(write):
             return write
-        return msgspec.structs.replace(write, result=self.queue.blobs.stored(task, write.result))
+        blobs = self.queue.blobs
+        result, detail = blobs.stored(task, write.result), blobs.sealed_text(write.error_detail)
+        return msgspec.structs.replace(write, result=result, error_detail=detail)
 
 
 def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[], bool]) -> StepFacts:

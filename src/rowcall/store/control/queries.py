@@ -60,6 +60,23 @@ def texts_from_row(kind: Callable[..., T]) -> Callable[[Row], T]:
     return lambda row: kind(row[0], *map(text, row[1:]))
 
 
+class StepTexts(NamedTuple):
+    """What the row of a step holds that can be encrypted."""
+
+    job_id: int
+    position: int
+    result: str | None
+    error_detail: str | None
+
+
+class SignalText(NamedTuple):
+    """What the row of a signal holds that can be encrypted."""
+
+    id: int
+    job_id: int
+    value: str | None
+
+
 class CancelRequest(NamedTuple):
     """A running attempt with a cancel request."""
 
@@ -251,8 +268,6 @@ _REKEY_JOB = """
       and <same:traceback, <text:10>> and <same:progress_message, <text:11>>
     returning id"""
 REKEY_JOB = Query("rekey_job", (Int, *[Text] * 10), number_from_row, text=_REKEY_JOB)
-_KEEP_BLOB_REFS = "delete from <blob_ref> where job_id = <bigint:1> and not (digest <in_texts:2>)"
-KEEP_BLOB_REFS = Query("keep_blob_refs", (Int, Json), text=_KEEP_BLOB_REFS)
 _TEXTS_OF_ATTEMPTS = """
     select id, error_detail, traceback from <attempt> where id > <bigint:1> order by id limit <int:2>"""
 TEXTS_OF_ATTEMPTS = Query("texts_of_attempts", (Int, Int), texts_from_row(History), text=_TEXTS_OF_ATTEMPTS)
@@ -260,3 +275,27 @@ _REKEY_ATTEMPT = "update <attempt> set error_detail = <text:2>, traceback = <tex
 REKEY_ATTEMPT = Query("rekey_attempt", (Int, Text, Text), text=_REKEY_ATTEMPT)
 _REKEY_SCHEDULE = "update <schedule> set payload = <json:2> where name = <text:1> and payload = <json:3>"
 REKEY_SCHEDULE = Query("rekey_schedule", (Text, Text, Text), text=_REKEY_SCHEDULE)
+_TEXTS_OF_STEPS = """
+    select job_id, position, <text_of:result>, error_detail from <step>
+    where (job_id, position) > (<bigint:1>, <int:2>) order by job_id, position limit <int:3>"""
+TEXTS_OF_STEPS = Query("texts_of_steps", (Int, Int, Int), row_as(StepTexts), text=_TEXTS_OF_STEPS)
+_REKEY_STEP = """
+    update <step> set result = <json:3>, error_detail = <text:4> where job_id = <bigint:1> and position = <int:2>
+      and <same:result, <json:5>> and <same:error_detail, <text:6>>
+    returning job_id"""
+REKEY_STEP = Query("rekey_step", (Int, Int, *[Text] * 4), number_from_row, text=_REKEY_STEP)
+_TEXTS_OF_SIGNALS = """
+    select id, job_id, <text_of:value> from <signal> where id > <bigint:1> order by id limit <int:2>"""
+TEXTS_OF_SIGNALS = Query("texts_of_signals", (Int, Int), row_as(SignalText), text=_TEXTS_OF_SIGNALS)
+REKEY_SIGNAL = Query("rekey_signal", (Int, Text), text="update <signal> set value = <json:2> where id = <bigint:1>")
+# references of jobs to blobs that no row of theirs names any more
+_NAMES_IT = "like '%' || digest || '%'"
+_DROP_OLD_REFERENCES = f"""
+    delete from <blob_ref> where job_id <in_ids:1>
+      and not exists (select 1 from <job> where id = job_id
+                      and (<text_of:payload> {_NAMES_IT} or <text_of:result> {_NAMES_IT}))
+      and not exists (select 1 from <step> as step where step.job_id = <blob_ref>.job_id
+                      and <text_of:step.result> {_NAMES_IT})
+      and not exists (select 1 from <signal> as signal where signal.job_id = <blob_ref>.job_id
+                      and <text_of:signal.value> {_NAMES_IT})"""
+DROP_OLD_REFERENCES = Query("drop_old_references", (Ids,), text=_DROP_OLD_REFERENCES)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowcall.domain.blobs import reference_of
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.control import queries
-from rowcall.store.control.queries import History, Texts
+from rowcall.store.control.queries import History, SignalText, StepTexts, Texts
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -18,16 +17,29 @@ def rewrite_jobs(dialect: Dialect, changes: Sequence[tuple[Texts, Texts]]) -> Pl
     for before, after in changes:
         if (yield from dialect.ask(queries.REKEY_JOB, *after, *before[1:])):
             written += 1
-            texts = [after.payload, after.result]
-            yield from refer_to(dialect, texts, [after.id] * len(texts))
-            kept = [reference.digest for text in texts if (reference := reference_of(text)) is not None]
-            yield from dialect.ask(queries.KEEP_BLOB_REFS, after.id, kept)
+            yield from refer_to(dialect, [after.payload, after.result], [after.id] * 2)
     return written
 
 
 def rewrite_attempts(dialect: Dialect, changes: Sequence[tuple[History, History]]) -> Plan[int]:
     for _, after in changes:
         yield from dialect.ask(queries.REKEY_ATTEMPT, *after)
+    return len(changes)
+
+
+def rewrite_steps(dialect: Dialect, changes: Sequence[tuple[StepTexts, StepTexts]]) -> Plan[int]:
+    written = 0
+    for before, after in changes:
+        if (yield from dialect.ask(queries.REKEY_STEP, *after, *before[2:])):
+            written += 1
+            yield from refer_to(dialect, [after.result], [after.job_id])
+    return written
+
+
+def rewrite_signals(dialect: Dialect, changes: Sequence[tuple[SignalText, SignalText]]) -> Plan[int]:
+    for _, after in changes:
+        yield from dialect.ask(queries.REKEY_SIGNAL, after.id, after.value)
+        yield from refer_to(dialect, [after.value], [after.job_id])
     return len(changes)
 
 

@@ -204,6 +204,9 @@ _OUTCOME = f"""json_object('job', json_object(
         when 'object' then json(new.payload) else json_object('{RAW_KEY}', new.payload) end))"""
 _AT = "case when typeof(new.finished_at) = 'integer' then new.finished_at else <clock> end"
 _DIGEST = f"substr(json_extract(value, '$.{BLOB_KEY}'), 8)"
+# the newest job, if it is the one that follows
+_WRITTEN_NOW = """(select id from <job> where id = (select max(id) from <job>)
+    and case when json_valid(payload) then json_extract(payload, '$.job.id') end = new.id)"""
 _ENDED_TRIGGER = f"""
 create trigger <prefix>job_ended after update of status on <job>
 when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} begin
@@ -212,7 +215,7 @@ when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} be
          json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, new.trace_context, {_OUTCOME}
   from (select {_NEXT} as next) where json_valid(next);
   insert or ignore into <blob_ref> (job_id, digest)
-  select id, {_DIGEST} from (select max(id) as id from <job>) cross join (
+  select id, {_DIGEST} from {_WRITTEN_NOW} cross join (
     select new.payload as value union all select new.result where typeof(new.result) = 'text')
   where json_valid(value) and json_type(value, '$.{BLOB_KEY}') = 'text';
 end

@@ -32,6 +32,7 @@ from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa:
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.dependencies import TestDependencies  # noqa: E402
 from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
+from rowcall.testing.conformance.cases.encryption import TestEncryption  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.events import TestEvents  # noqa: E402
@@ -133,6 +134,7 @@ __all__ = [
     "TestDeletingChains",
     "TestDependencies",
     "TestEdgeRepair",
+    "TestEncryption",
     "TestEndedFromOutside",
     "TestEnqueue",
     "TestEnqueueMiddleware",

@@ -1,0 +1,209 @@
+"""What jobs carry is encrypted in every table, and is read by those who have the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import pytest
+
+from rowcall import (
+    CannotDecrypt,
+    Context,
+    Encryption,
+    InvalidOption,
+    Job,
+    JobFailed,
+    JobOutcome,
+    Rekeyed,
+    Rowcall,
+    Status,
+)
+from rowcall.app import queue_of
+from rowcall.operations.blobs import collect_blobs
+from rowcall.task import ContextTask
+from rowcall.testing.clock import FakeClock
+from rowcall.testing.conformance.store import Store
+
+OLD, NEW = "o" * 43, "n" * 43
+CODE = "INVALID_INPUT:CANNOT_DECRYPT"
+SECRET = "4111-1111"
+LARGE = SECRET * 50_000
+
+
+class App(NamedTuple):
+    jobs: Rowcall
+    charge: ContextTask[[str], str]
+    seen: list[JobOutcome]
+
+
+Open = Callable[..., App]
+
+
+def declare(jobs: Rowcall) -> App:
+    seen: list[JobOutcome] = []
+
+    @jobs.task(max_attempts=1)
+    def charge(ctx: Context, card: str) -> str:
+        ctx.progress(0.5, f"charging {card}")
+        if card.endswith("fails"):
+            raise ValueError(f"{card} was refused")
+        return f"charged {card}"
+
+    @charge.on_failure
+    def refused(job: JobOutcome) -> None:
+        seen.append(job)
+
+    return App(jobs, charge, seen)
+
+
+class TestEncryption:
+    @pytest.fixture
+    def open_app(self, store: Store, clock: FakeClock) -> Iterator[Open]:
+        with ExitStack() as opened:
+
+            def open_one(*keys: str) -> App:
+                encrypt = Encryption(keys=keys) if keys else None
+                return declare(opened.enter_context(Rowcall(store.url, clock=clock, encrypt=encrypt)))
+
+            yield open_one
+
+    def texts_in(self, store: Store) -> str:
+        """All texts of all tables."""
+        tables = ("job", "attempt", "event", "schedule", "step", "signal")
+        return "\n".join(str(store.execute(f"select * from rowcall_{table}")) for table in tables)
+
+    def test_no_row_holds_the_secret_and_every_reader_with_the_key_sees_it(self, open_app: Open, store: Store) -> None:
+        jobs, charge, seen = open_app(NEW)
+
+        @jobs.task
+        def stepwise(ctx: Context, card: str) -> str:
+            return ctx.step("charge", lambda: f"step {card}") + str(ctx.wait_for("confirmed"))
+
+        done, failed = charge.enqueue(SECRET), charge.enqueue(f"{SECRET} fails")
+        many = charge.enqueue_many([{"card": SECRET}] * 2)
+        with jobs.transaction() as transaction:
+            inside = charge.using(connection=transaction).enqueue(SECRET)
+        keyed = charge.using(key="k").enqueue(SECRET)
+        stepped = stepwise.enqueue(SECRET)
+        jobs.signal(stepped, "confirmed", {"card": SECRET})
+        jobs.add_schedule("nightly", "charge", {"card": SECRET}, cron="0 3 * * *")
+        assert SECRET not in self.texts_in(store)
+        assert (done.payload, keyed.payload, jobs.get(many[1]).payload) == ({"card": SECRET},) * 3
+        jobs.drain()
+        jobs.drain()
+        assert SECRET not in self.texts_in(store)
+        assert jobs.result(done) == jobs.get(inside).result == f"charged {SECRET}"
+        assert jobs.get(stepped).result == f"step {SECRET}{{'card': '{SECRET}'}}"
+        assert [step.result for step in jobs.steps(stepped)] == [f"step {SECRET}", {"card": SECRET}]
+        found, detail = jobs.get(failed), f"{SECRET} fails was refused"
+        assert (found.status, found.error_code, found.error_detail) == (Status.FAILED, "INTERNAL:ValueError", detail)
+        assert [job.payload for job in jobs.list(status="failed").jobs] == [{"card": f"{SECRET} fails"}]
+        assert detail in str(jobs.attempts(failed)[0].traceback)
+        assert detail in str([event.detail for event in jobs.timeline(failed)])
+        assert [group.sample for group in jobs.top_errors()] == [detail]
+        assert [schedule.arguments for schedule in jobs.schedules()] == [{"card": SECRET}]
+        with pytest.raises(JobFailed, match=detail):
+            jobs.result(failed)
+        assert [(one.arguments, one.error_detail) for one in seen] == [({"card": f"{SECRET} fails"}, detail)]
+
+    def test_a_large_payload_is_encrypted_in_its_blob(self, open_app: Open) -> None:
+        jobs, charge, _ = open_app(NEW)
+        job = charge.enqueue(LARGE)
+        blobs = queue_of(jobs).blobs.store
+        assert not any(SECRET.encode() in blobs.get(digest) for digest in blobs.digests(-1))
+        assert jobs.drain().succeeded == 1
+        assert not any(SECRET.encode() in blobs.get(digest) for digest in blobs.digests(-1))
+        assert (jobs.get(job).payload, jobs.get(job).result) == ({"card": LARGE}, f"charged {LARGE}")
+
+    def test_jobs_from_before_encryption_run_and_jobs_of_an_older_key_too(self, open_app: Open) -> None:
+        plain, old = open_app().charge.enqueue(SECRET), open_app(OLD).charge.enqueue(SECRET)
+        jobs = open_app(NEW, OLD).jobs
+        assert jobs.drain().succeeded == 2
+        assert [jobs.get(job).result for job in (plain, old)] == [f"charged {SECRET}"] * 2
+
+    @pytest.mark.parametrize("by_hand", [False, True])
+    @pytest.mark.parametrize("keys", [(OLD,), ()], ids=["another key", "no key"])
+    def test_a_worker_without_the_key_fails_the_job_at_once(
+        self, open_app: Open, keys: tuple[str, ...], by_hand: bool
+    ) -> None:
+        job = open_app(NEW).charge.using(max_attempts=5).enqueue(SECRET)
+        jobs = open_app(*keys).jobs
+        if by_hand:
+            assert [one for one in jobs.claim("hand") if one.type == "charge"] == []
+        else:
+            assert jobs.drain(concurrency=1).failed >= 1
+        found = open_app(NEW, OLD).jobs.get(job)
+        assert (found.status, found.attempt, found.error_code) == (Status.FAILED, 1, CODE)
+        assert found.error_detail is not None
+        assert "cannot decrypt: " in found.error_detail
+        jobs = open_app(NEW).jobs
+        assert jobs.retry(error_code=CODE, type="charge") == 1
+        jobs.drain()
+        assert jobs.get(job).status is Status.SUCCEEDED
+
+    def test_a_reader_without_the_key_sees_the_rest_of_the_job(self, open_app: Open) -> None:
+        job = open_app(NEW).charge.enqueue(SECRET)
+        for keys in ((), (OLD,)):
+            found = open_app(*keys).jobs.get(job)
+            assert (found.type, found.status, list(found.payload)) == ("charge", Status.PENDING, ["__rowcall_sealed__"])
+
+    def test_rekey_encrypts_everything_with_the_first_key(self, open_app: Open, store: Store) -> None:
+        plain = open_app().charge.enqueue(f"{SECRET} fails")
+        old = open_app(OLD)
+        jobs: list[Job] = [plain, old.charge.enqueue(SECRET), old.charge.enqueue(LARGE)]
+        old.jobs.add_schedule("nightly", "charge", {"card": SECRET}, cron="0 3 * * *")
+        old.jobs.drain()
+        waiting = open_app().charge.enqueue(SECRET)
+        assert open_app(NEW).jobs.rekey().unreadable > 0
+        both = open_app(NEW, OLD).jobs
+        rekeyed = both.rekey()
+        assert (rekeyed.checked, rekeyed.unreadable) == (6, 0)
+        assert both.rekey() == Rekeyed(checked=6, rekeyed=0, unreadable=0)
+        assert SECRET not in self.texts_in(store)
+        collect_blobs(queue_of(both), grace_seconds=-1)
+        new = open_app(NEW).jobs
+        assert [new.get(job).payload["card"] for job in (*jobs, waiting)] == [f"{SECRET} fails", SECRET, LARGE, SECRET]
+        assert new.get(plain).error_detail == f"{SECRET} fails was refused"
+        assert new.drain().succeeded == 1
+        assert [schedule.arguments for schedule in new.schedules()] == [{"card": SECRET}]
+        blobs = queue_of(new).blobs.store
+        assert len([*blobs.digests(-1)]) == 2  # the payload and the result, with the new key only
+
+    def test_rekey_leaves_a_row_alone_that_changes_meanwhile(self, open_app: Open, store: Store) -> None:
+        old = open_app(OLD)
+        job = old.charge.enqueue(SECRET)
+        both = open_app(NEW, OLD).jobs
+        blobs, edited = queue_of(both).blobs, list[Job]()
+        stored = blobs.stored
+
+        def edit_first(task: str, text: str) -> str:
+            if not edited:
+                edited.append(old.jobs.edit(job, {"card": "another"}))
+            return stored(task, text)
+
+        blobs.stored = edit_first  # type: ignore[assignment, method-assign]
+        assert both.rekey().rekeyed == 1
+        assert open_app(NEW).jobs.get(job).payload == {"card": "another"}
+
+    def test_arguments_cannot_be_searched_and_the_wrong_use_is_refused(self, open_app: Open) -> None:
+        jobs = open_app(NEW).jobs
+        for act in (jobs.list, jobs.cancel):
+            with pytest.raises(InvalidOption, match="payload cannot be searched: arguments are encrypted"):
+                act(payload={"card": SECRET})
+        with pytest.raises(InvalidOption, match="needs keys"):
+            open_app().jobs.rekey()
+
+    def test_what_was_changed_in_the_row_is_not_decrypted(self, open_app: Open, store: Store) -> None:
+        jobs, charge, _ = open_app(NEW)
+        job = charge.enqueue(SECRET)
+        ((payload,),) = store.execute(f"select payload from rowcall_job where id = {job.id}")
+        sealed = payload if isinstance(payload, str) else json.dumps(payload)
+        damaged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
+        store.execute(f"update rowcall_job set payload = '{damaged}' where id = {job.id}")
+        with pytest.raises(CannotDecrypt, match="the text was changed"):
+            queue_of(jobs).blobs.opened(damaged)
+        jobs.drain()
+        assert (jobs.get(job).status, jobs.get(job).error_code) == (Status.FAILED, CODE)
