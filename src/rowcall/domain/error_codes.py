@@ -39,6 +39,7 @@ BY_TYPE = _table(
     DEPENDENCY:PROTOCOL            requests.exceptions.ChunkedEncodingError urllib3.exceptions.ProtocolError
     DEPENDENCY:DB_REFUSED          rowcall.DataRefused
     PAYLOAD:BLOB_MISSING           rowcall.BlobMissing
+    INVALID_INPUT:CANNOT_DECRYPT   rowcall.CannotDecrypt
     PAYLOAD:BLOB_DAMAGED           rowcall.BlobDamaged
     INVALID_INPUT:SCHEMA_MISMATCH  pydantic_core._pydantic_core.ValidationError msgspec.ValidationError
     INVALID_INPUT:SCHEMA_MISMATCH  django.core.exceptions.ValidationError

@@ -50,8 +50,8 @@ class Cipher:
         key = self._keys.get(name)
         if found is None or key is None:
             raise CannotDecrypt(name, f"the key {name} is not among the keys of this process: {', '.join(self._keys)}")
-        data = base64.urlsafe_b64decode(found["data"] + "=" * (-len(found["data"]) % 4))
         try:
+            data = base64.urlsafe_b64decode(found["data"] + "=" * (-len(found["data"]) % 4))
             return key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], CONTEXT).decode()
         except (self._invalid, ValueError):
             raise CannotDecrypt(name, f"the text was changed, or encrypted with another key than {name}") from None

@@ -36,7 +36,7 @@ Row = TypeVar("Row", Texts, History, StepTexts, SignalText)
 
 
 class Table(NamedTuple, Generic[Row]):
-    """How the rows of a table are read, changed and written; `place` is where the next read goes on."""
+    """How rows of a table are read, changed and written. The next read begins behind the `place` of the last row."""
 
     query: Query[Row]
     change: Callable[[Row], Row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.fairness import OrderedBy
 from rowcall.domain.limits import HELD_BY_ORDER
@@ -55,7 +55,7 @@ def adopt(dialect: Dialect, ready: Sequence[Ready], declared: Mapping[str, Order
     adopted = []
     for job in ready:
         order = declared.get(job.type) if job.ordered is None else None
-        if order is None or reference_of(job.payload) is not None:
+        if order is None or is_hidden(job.payload):
             continue
         try:
             job.ordered = order.of(payload_from_row(job.payload))

@@ -1,4 +1,4 @@
-"""What jobs carry is encrypted in every table, and is read by those who have the key."""
+"""What jobs carry is encrypted in every table, and every reader with the key can read it."""
 
 from __future__ import annotations
 
