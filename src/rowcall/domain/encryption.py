@@ -28,7 +28,7 @@ class Encryption:
     A key is 32 bytes, or these bytes in base64, such as `secrets.token_urlsafe(32)` returns.
 
     >>> Encryption(keys=["k" * 43])
-    Encryption(keys: a1b2c3d4)
+    Encryption(keys: 21362b6d)
     """
 
     def __init__(self, keys: Iterable[str | bytes]) -> None:

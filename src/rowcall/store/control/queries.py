@@ -288,7 +288,7 @@ _TEXTS_OF_SIGNALS = """
     select id, job_id, <text_of:value> from <signal> where id > <bigint:1> order by id limit <int:2>"""
 TEXTS_OF_SIGNALS = Query("texts_of_signals", (Int, Int), row_as(SignalText), text=_TEXTS_OF_SIGNALS)
 REKEY_SIGNAL = Query("rekey_signal", (Int, Text), text="update <signal> set value = <json:2> where id = <bigint:1>")
-# references of jobs to blobs that no row of theirs names any more
+# references of jobs to blobs that neither the job nor its steps and signals name any more
 _NAMES_IT = "like '%' || digest || '%'"
 _DROP_OLD_REFERENCES = f"""
     delete from <blob_ref> where job_id <in_ids:1>
