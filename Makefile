@@ -30,12 +30,12 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test thorough dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
+.PHONY: help demo check test test-py313 thorough dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## Install Rowcall and watch it work
 	@$(VENV)/bin/rowcall demo
@@ -65,6 +65,14 @@ thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
 thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000
 thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 	@$(MAKE) --no-print-directory unit
+
+test-py313: ## Run every check with Python 3.13, in a chroot of Debian 13 (needs root and debootstrap)
+	tools/test_in_chroot test
+
+dist: $(INSTALLED_TEST) ## Build the source archive and the wheel, and check them
+	rm -rf dist
+	$(PYTHON) -m build --no-isolation --outdir dist
+	$(PYTHON) -m twine check --strict dist/*
 
 setup: $(INSTALLED_TEST) ## Install Rowcall and the test tools into .venv
 

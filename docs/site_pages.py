@@ -12,7 +12,13 @@ from mkdocs.structure.pages import Page
 import rowcall
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "README.md": "index.md"}
+OUTSIDE = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "RELEASING.md": "releasing.md",
+    "README.md": "index.md",
+}
 API = "api.md"
 EXAMPLES = {
     readme: Path("examples", f"{readme.parent.name}.md") for readme in sorted(ROOT.glob("examples/*/README.md"))
@@ -45,6 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, place in OUTSIDE.items():
         if place != "index.md":
             text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+            text = LINK.sub(lambda link: f"[{link[1]}]({OUTSIDE.get(link[2], link[2])})", text)
             files.append(File.generated(config, place, content=text))
     for readme, place in EXAMPLES.items():
         text = LINK.sub(r"\1", readme.read_text(encoding="utf-8"))  # the code itself is not in the site

@@ -32,7 +32,8 @@ class Ask(NamedTuple):
 class Example:
     """One that is being followed."""
 
-    def __init__(self, name: str, folder: Path, database_url: str | None) -> None:
+    def __init__(self, name: str, folder: Path, database_url: str | None, installed: Path) -> None:
+        """`installed` has the package as users install it; it is found before the sources."""
         shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__", "app.db*"))
         self._folder = folder
         self._lines = [
@@ -43,6 +44,7 @@ class Example:
         outer = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "ROWCALL_URL")}
         given = {} if database_url is None else {"DATABASE_URL": database_url}
         self._environment = {**outer, **given, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"}
+        self._environment["PYTHONPATH"] = str(installed)
         self.database_url = database_url or f"sqlite:///{folder / 'app.db'}"
 
     def asks(self) -> list[Ask]:

@@ -12,6 +12,7 @@ import pytest
 from rowcall import Rowcall
 from tests.examples.site import PATIENCE_SECONDS, Ask, Example, Site
 from tests.support import PythonProcess, eventually
+from tests.wheel import built_wheel, unpacked
 
 pytestmark = [pytest.mark.slow, pytest.mark.concurrency, pytest.mark.no_tables]
 
@@ -21,9 +22,10 @@ Open = Callable[[str], Example]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def example(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+def example(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
     database_url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else None
-    return lambda name: Example(name, tmp_path / name, database_url)
+    installed = unpacked(built_wheel(tmp_path_factory.getbasetemp().parent / "wheel"))
+    return lambda name: Example(name, tmp_path / name, database_url, installed)
 
 
 @pytest.fixture
