@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, expect
 
 from tests.browser.conftest import Shop, window
 
 PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/schedules", "/workers", "/errors", "/storage"]
+
+HIDDEN = """[...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+    .map((one) => one.innerText.slice(0, 80))"""
+"""Tables that are wider than their place: a part of them cannot be seen without scrolling."""
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +97,25 @@ def test_a_queue_is_paused_and_resumed(page: Page, shop: Shop) -> None:
     assert [one.name for one in shop.jobs.paused()] == ["slow"]
 
 
+def test_markup_in_jobs_is_text(page: Page, shop: Shop) -> None:
+    """The browser runs none of it: it would open a dialog, or complain about the policy, which fails the test."""
+    script = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    dialogs: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", note)
+    job = shop.jobs.enqueue(script, {script: script}, queue=script, tags=[script], key=script)
+    shop.jobs.fail(shop.jobs.claim(script, queues=[script])[0], "A:B", script)
+    shop.jobs.pause(script, actor=script)
+    for path in ("/", f"/jobs?tag={quote(script)}", f"/jobs/{job.id}", "/queues", "/errors"):
+        page.goto(path)
+        expect(page.get_by_text("<script>alert(1)").first).to_be_attached()
+    assert dialogs == []
+
+
 def test_keys(page: Page) -> None:
     page.goto("/jobs?status=succeeded")
     page.keyboard.press("j")
@@ -142,6 +166,7 @@ def test_pages_fit_the_screen(browser: Browser, site: str, width: int) -> None:
         for path in PAGES:
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") == width, path
+            assert page.evaluate(HIDDEN) == [], path
             expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
 
 

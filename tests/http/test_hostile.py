@@ -58,6 +58,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rowcall]:
 
         fails.using(tags=[SCRIPT[:100]], key=SCRIPT).enqueue(SCRIPT)
         returns.enqueue(SCRIPT)
+        returns.enqueue(LONG)
+        fails.enqueue(LONG)
         jobs.drain()
         returns.using(delay=60).enqueue(LONG)
         fails.using(delay=60).enqueue(LONG)
@@ -66,6 +68,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rowcall]:
         jobs.fail(job, "CODE:X", LONG)
         running = jobs.enqueue("by-hand", {"a": [SCRIPT] * 3})
         jobs.claim(SCRIPT[:150], queues=["default"])
+        retried = jobs.enqueue("by-hand", {"b": LONG}, queue=SCRIPT[:40], tags=[SCRIPT[:90]])
+        jobs.fail(jobs.claim("w", queues=[SCRIPT[:40]])[0], "CODE:Y", SCRIPT)
+        jobs.reschedule(retried, delay=60, actor=SCRIPT)
         waiting = jobs.enqueue("by-hand", {}, after=[running])
         jobs.cancel(waiting, SCRIPT, actor=SCRIPT)
         jobs.pause(name, actor=SCRIPT)
