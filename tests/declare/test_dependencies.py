@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from fastapi import Depends as FastApiDepends
 
 from rowcall import INJECTED, Context, Depends, InvalidArguments, InvalidOption, Rowcall
 
@@ -62,6 +63,7 @@ hen.__annotations__["egg"] = Annotated[int, EGG]
 def no_default(session: Annotated[Session, Depends]) -> None: ...
 def twice(session: Annotated[Session, Depends(get_session), Depends(aget_session)]) -> None: ...
 def by_default(session: Session = BY_DEFAULT) -> None: ...  # type: ignore[assignment]
+def of_fastapi(session: Annotated[Session, FastApiDepends(get_session)]) -> None: ...
 def positional(session: Annotated[Session, Depends(get_session)], /) -> None: ...
 def sync_needs_async(session: Annotated[Session, Depends(aget_session)]) -> None: ...
 def cycle(hen: Annotated[int, Depends(circular)]) -> None: ...
@@ -76,6 +78,7 @@ def unfilled(number: Annotated[int, Depends(with_argument)]) -> None: ...
         (no_default, r"task 'no_default': the annotation of session must have one Depends\(function\)"),
         (twice, r"the annotation of session must have one Depends\(function\)"),
         (by_default, r"the default of session is a Depends; write session: Annotated\[…, Depends\(.*get_session, sco"),
+        (of_fastapi, r"the Depends of session is from fastapi.params; a worker knows rowcall.Depends only"),
         (positional, "session is filled in by name, so it cannot be positional-only"),
         (
             sync_needs_async,

@@ -21,9 +21,11 @@ def events() -> Iterator[Events]:
     def keep(event: Events, hint: object) -> None:
         found.append(event)  # type: ignore[arg-type]
 
-    sentry_sdk.init("https://key@localhost/1", before_send=keep, default_integrations=False)
+    options = {"default_integrations": False, "auto_session_tracking": False, "send_client_reports": False}
+    sentry_sdk.init("https://key@localhost/1", before_send=keep, **options)
     yield found
-    sentry_sdk.init()
+    sentry_sdk.get_client().close(timeout=0)
+    sentry_sdk.init(**options)
 
 
 def test_exceptions_are_reported_with_their_job(tmp_path: Path, events: Events) -> None:

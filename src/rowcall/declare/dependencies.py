@@ -236,6 +236,7 @@ def _marked(function: Function, what: str) -> list[tuple[inspect.Parameter, Depe
             continue
         markers = [one for one in typing.get_args(hint)[1:] if isinstance(one, Depends) or one is Depends]
         if not markers:
+            _refuse_other_depends(parameter.name, hint, what)
             continue
         if len(markers) > 1 or not isinstance(markers[0], Depends):
             raise InvalidOption(what, f"the annotation of {parameter.name} must have one Depends(function)")
@@ -243,6 +244,13 @@ def _marked(function: Function, what: str) -> list[tuple[inspect.Parameter, Depe
             raise InvalidOption(what, f"{parameter.name} is filled in by name, so it cannot be positional-only")
         found.append((parameter, markers[0]))
     return found
+
+
+def _refuse_other_depends(name: str, hint: object, what: str) -> None:
+    for one in typing.get_args(hint)[1:]:
+        if type(one).__name__ == "Depends":
+            module = type(one).__module__
+            raise InvalidOption(what, f"the Depends of {name} is from {module}; a worker knows rowcall.Depends only")
 
 
 def _hints(function: Function) -> dict[str, object]:

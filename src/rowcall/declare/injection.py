@@ -160,4 +160,6 @@ def _held(node: Node, attempt: Attempted) -> object:
     try:
         return attempt.worker_values[node.function]
     except KeyError:
-        raise RuntimeError(f"the worker has no {node.name}: it was declared after the worker had started") from None
+        raise RuntimeError(
+            f"there is no {node.name} here: it was declared after the worker had started, or the job came by push"
+        ) from None
