@@ -2,16 +2,18 @@
 
 import os
 
-from flask import Blueprint, Flask, request
+from flask import Blueprint, Flask, current_app, request
 from sqlalchemy import create_engine, make_url, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
-from rowcall import Context, Rowcall
+from rowcall import Context
+from rowcall.flask import RowcallFlask
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
 
-jobs = Rowcall(DATABASE_URL)
+rowcall = RowcallFlask()
+jobs = rowcall.jobs
 
 drivers = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 url = make_url(DATABASE_URL)
@@ -33,7 +35,8 @@ class User(Base):
 
 @jobs.task(queue="mail")
 def welcome(ctx: Context, address: str) -> None:
-    print(f"Welcome, {address}", flush=True)  # a real app sends its mail here; this line may run twice
+    sender = current_app.config["SENDER"]  # handlers run in the context of the app
+    print(f"Welcome, {address}, from {sender}", flush=True)  # a real app sends its mail here; this may happen twice
     with Session(engine) as session, session.begin():
         session.execute(update(User).where(User.address == address).values(welcomes=User.welcomes + 1))
         ctx.complete("welcomed", connection=session)  # the count and the end of the job: both or neither
@@ -42,7 +45,8 @@ def welcome(ctx: Context, address: str) -> None:
 @pages.post("/sign-up")
 def sign_up() -> tuple[dict[str, object], int]:
     form = request.get_json()
-    job = welcome.using(connection=db_session).enqueue(form["address"])
+    with jobs.bind(db_session):
+        job = welcome.enqueue(form["address"])
     db_session.add(User(address=form["address"], name=form["name"]))
     try:
         db_session.commit()
@@ -58,9 +62,11 @@ def users() -> dict[str, int]:
 
 
 def create_app() -> Flask:
+    app = Flask(__name__)
+    app.config.update(ROWCALL_URL=DATABASE_URL, SENDER="shop@example.com")
+    rowcall.init_app(app)
     jobs.migrate()
     Base.metadata.create_all(engine)
-    app = Flask(__name__)
     app.register_blueprint(pages)
     app.teardown_appcontext(lambda _: db_session.remove())  # rolls back an open transaction
     return app

@@ -87,11 +87,11 @@ def test_fastapi_with_its_own_worker(example: Open, running: ExitStack) -> None:
 
 def test_flask(example: Open, running: ExitStack) -> None:
     app = example("flask_app")
-    server = running.enter_context(app.start("flask", "--port=0"))
+    server = running.enter_context(app.start("flask --app app run", "--port=0"))
     with Site(server) as site:
-        worker = running.enter_context(app.start("rowcall work"))
+        worker = running.enter_context(app.start("flask --app app rowcall work"))
         sign_up_and_be_welcomed(app, site)
-    assert "Welcome, ann@example.com\n" in worker.output
+    assert "Welcome, ann@example.com, from shop@example.com\n" in worker.output
     stop(worker, "stopped")
 
 
