@@ -21,6 +21,8 @@ class FlowApp(NamedTuple):
     hop: AsyncContextTask[[int, str, int], None]
     keyed: AsyncTask[[int, str], None]
     limited: AsyncTask[[int, str], None]
+    fair: AsyncTask[[int, str], None]
+    ordered: AsyncTask[[int, str], None]
     surrounded: BaseTask[..., object]
     stepped: AsyncContextTask[[int, str], None]
 
@@ -53,6 +55,14 @@ def open_flow_app(url: str) -> FlowApp:
     async def limited(n: int, to: str) -> None:
         pass
 
+    @app.jobs.task(fair_by="n")
+    async def fair(n: int, to: str) -> None:
+        pass
+
+    @app.jobs.task(ordered_by="n")
+    async def ordered(n: int, to: str) -> None:
+        pass
+
     @app.jobs.task(middleware=[passing])
     async def surrounded(
         ctx: Context[dict[str, str]], n: int, to: str, session: Annotated[list[int], Depends(session)] = INJECTED
@@ -65,7 +75,7 @@ def open_flow_app(url: str) -> FlowApp:
             await ctx.step(f"step-{number}", _step, n)
 
     app.jobs.lifespan(resources)
-    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, surrounded, stepped)
+    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, fair, ordered, surrounded, stepped)
 
 
 async def _step(n: int) -> int:
@@ -100,9 +110,23 @@ def enqueue_hops(app: FlowApp, count: int) -> range:
 
 def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
     """Write jobs of many keys, in turn, with one job per key at a time. Return their ids."""
+    return _of_keys(app.limited, count, keys)
+
+
+def enqueue_fair(app: FlowApp, count: int) -> range:
+    """Write jobs of as many values. Return their ids, in the order of their turns."""
+    return _of_keys(app.fair, count, count)
+
+
+def enqueue_ordered(app: FlowApp, count: int, keys: int) -> range:
+    """Write jobs of many values, in turn. Return their ids."""
+    return _of_keys(app.ordered, count, keys)
+
+
+def _of_keys(task: AsyncTask[[int, str], None], count: int, keys: int) -> range:
     written: list[Job] = []
     for start in range(0, count, MANY):
-        written += app.limited.enqueue_many(_numbered(range(start, start + MANY), keys))
+        written += task.enqueue_many(_numbered(range(start, start + MANY), keys))
     return range(written[0].id, written[-1].id + 1)
 
 

@@ -48,6 +48,7 @@ class Sizes:
     flow_jobs: int = 36_000
     step_jobs: int = 3_000
     limit_keys: int = 10_000
+    fair_values: int = 100_000
 
 
 FULL = Sizes()
@@ -92,4 +93,5 @@ QUICK = Sizes(
     flow_jobs=3_000,
     step_jobs=1_000,
     limit_keys=1_000,
+    fair_values=3_000,
 )

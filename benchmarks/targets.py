@@ -133,6 +133,22 @@ def flowing(prefix: str) -> tuple[Target, ...]:
             f"{prefix}flows.plain",
         ),
         ratio(
+            "drain of fair jobs, 100,000 other values wait",
+            plain,
+            0.5,
+            "of",
+            f"{prefix}fairness.fair",
+            f"{prefix}fairness.plain",
+        ),
+        ratio(
+            "drain of jobs in order, for each of 10,000 values",
+            plain,
+            0.3,
+            "of",
+            f"{prefix}fairness.ordered",
+            f"{prefix}fairness.plain",
+        ),
+        ratio(
             "plain drain of jobs that are claimed together",
             "of before",
             1.35,

@@ -51,6 +51,9 @@ _OBSERVING = {
     "flows.last_attempts": "plain jobs, every tenth with one attempt, jobs/s",
     "steps.plain": "plain drain, jobs/s",
     "steps.steps": "jobs of ten durable steps, 100 at once, steps/s",
+    "fairness.plain": "plain drain beside these, jobs/s",
+    "fairness.fair": "fair jobs, 100,000 other values wait, jobs/s",
+    "fairness.ordered": "in order, for each of 10,000 values, jobs/s",
 }
 
 

@@ -185,7 +185,8 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
     while queues:
         queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
     claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
-    special = [job for job in (*claim.started, *claim.buffered, *claim.joining) if not job.is_plain]
+    claimed = (*claim.started, *claim.buffered, *claim.joining)
+    special = [job for job in claimed if not job.is_plain or job.fair is not None]
     if fair := [job for job in special if job.fair is not None]:
         yield from serve(dialect, fair)
     retried = {job.id: job for job in special if job.attempt > 1}

@@ -17,6 +17,7 @@ from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
+from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
@@ -28,6 +29,7 @@ from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 _START = (-(2**63),) * 3
+SHORTEST_RUN = 4
 Asked = tuple[str, int, int, int]
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
@@ -147,6 +149,8 @@ class PostgresDialect:
             found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0])
         else:
             found = yield from self._ready_of_types(queue, asked, limit, now_ms)
+        if any(job.fair is not None for job in found):
+            _claim_scattered_alone(found)
         # A transaction that has locked a job may wait for its ready row, which is locked here: never wait for the job.
         to_lock = [
             job.id for job in found if not job.is_plain or alone is None or job.type in alone or job.queue in alone
@@ -245,6 +249,14 @@ class PostgresDialect:
 
     def has_payload_index(self) -> Plan[bool]:
         return self._pages.has_payload_index()
+
+
+def _claim_scattered_alone(found: Sequence[Ready]) -> None:
+    """Let fair jobs be claimed one by one if their ids have many gaps: a claim row for each job saves nothing."""
+    fair = [job for job in found if job.fair is not None and job.is_plain]
+    if len(runs_of([job.id for job in fair])) * SHORTEST_RUN > len(fair):
+        for job in fair:
+            job.is_plain = False
 
 
 def _asked(queue: str, types: Sequence[str], resume: Resume) -> list[Asked]:

@@ -13,7 +13,8 @@ from rowcall.store.schema import IS_CLAIMED
 # plain SQL may have put the highest number there: such a job harms only itself
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 _IS_PLAIN = (
-    "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1 and job.turn is null"
+    "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1"
+    " and (job.turn is null or job.fair is not null)"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null"
 )
