@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import NamedTuple
 
 from rowcall import PushOptions
@@ -35,8 +37,15 @@ class Reply(NamedTuple):
     write: Callable[[BaseHTTPRequestHandler], None] | None = None
 
 
+CERTIFICATE = Path(__file__).parent / "app.example.pem"
+"""A key and a certificate for the name app.example, which it signs itself."""
+
+
 class TargetServer:
-    def __init__(self) -> None:
+    """With `tls`, it has the certificate, and `names` are those that clients asked for."""
+
+    def __init__(self, *, tls: bool = False) -> None:
+        self.names: list[str | None] = []
         self.received: list[Received] = []
         self.replies: list[Reply] = []
         """What is answered, one after the other; the last one for ever."""
@@ -60,16 +69,25 @@ class TargetServer:
                 else:
                     reply.write(self)
 
+            def handle(self) -> None:
+                with suppress(OSError):  # the worker has closed the connection
+                    super().handle()
+
             def log_message(self, *words: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            context.sni_callback = lambda socket, name, context: self.names.append(name)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
-    def url(self, path: str = "/jobs", host: str = "127.0.0.1") -> str:
-        return f"http://{host}:{self.port}{path}"
+    def url(self, path: str = "/jobs", host: str = "127.0.0.1", scheme: str = "http") -> str:
+        return f"{scheme}://{host}:{self.port}{path}"
 
     def close(self) -> None:
         self.stopping.set()
@@ -79,8 +97,8 @@ class TargetServer:
 
 
 @contextmanager
-def serving() -> Iterator[TargetServer]:
-    server = TargetServer()
+def serving(*, tls: bool = False) -> Iterator[TargetServer]:
+    server = TargetServer(tls=tls)
     try:
         yield server
     finally:

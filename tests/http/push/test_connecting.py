@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import PushFailed, PushOptions, Rowcall
+from rowcall import Backoff, PushFailed, PushOptions, Rowcall, TaskDefaults
 from rowcall.http.push import connecting
 from rowcall.http.push.connecting import CheckedNetwork, default_ssl_context
-from tests.http.push.target import SECRET, TargetServer, options
+from tests.http.push.target import CERTIFICATE, SECRET, TargetServer, options, serving
 
 Dns = Callable[..., list[str]]
 
@@ -85,3 +85,24 @@ def test_certificates_are_checked() -> None:
     assert context is default_ssl_context()
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_the_name_of_the_url_is_in_the_handshake_and_in_the_certificate(tmp_path: Path, dns: Dns) -> None:
+    trusting = options(ssl_context=ssl.create_default_context(cafile=str(CERTIFICATE)))
+    defaults = TaskDefaults(retry=Backoff.constant(3600))
+    with serving(tls=True) as target, Rowcall(tmp_path / "app.db", push=trusting, defaults=defaults) as jobs:
+
+        @jobs.push(target.url(host="app.example", scheme="https"))
+        def send() -> None: ...
+
+        dns(["127.0.0.1"], ["127.0.0.1"])
+        sent = send.enqueue()
+        jobs.drain()
+        other = send.using(target=target.url(host="other.example", scheme="https")).enqueue()
+        jobs.drain()
+        assert target.names == ["app.example", "other.example"]
+        assert [one.headers["host"] for one in target.received] == [f"app.example:{target.port}"]
+        assert jobs.get(sent.id).status == "succeeded"
+        (failed,) = jobs.attempts(other.id)
+        assert failed.error_code == "PUSH:CONNECTION"
+        assert "certificate" in str(failed.error_detail)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from rowcall import Job, Rowcall
+from rowcall import Job, PushFailed, Rowcall
 from rowcall.domain.webhooks import verify_message
-from tests.http.push.target import SECRET, Reply, TargetServer, json_reply
+from tests.http.push.target import SECRET, Reply, TargetServer, json_reply, options
 
 
 def test_a_job_is_posted_and_signed_and_the_answer_is_its_result(jobs: Rowcall, target: TargetServer) -> None:
@@ -78,3 +80,57 @@ def jobs_wall(jobs: Rowcall) -> float:
     from rowcall.app import queue_of
 
     return queue_of(jobs).clock.wall()
+
+
+def test_retry_after_is_respected(jobs: Rowcall, target: TargetServer) -> None:
+    job = failed(jobs, target, Reply(503, headers={"retry-after": "7200"}))
+    (attempt,) = jobs.attempts(job.id)
+    assert attempt.finished_at is not None
+    assert 7199 < (job.run_at - attempt.finished_at).total_seconds() < 7210  # the policy says 3600
+
+
+def test_the_policy_is_respected_too(jobs: Rowcall, target: TargetServer) -> None:
+    job = failed(jobs, target, Reply(503, headers={"retry-after": "1"}))
+    (attempt,) = jobs.attempts(job.id)
+    assert attempt.finished_at is not None
+    assert 3599 < (job.run_at - attempt.finished_at).total_seconds() < 3610
+
+
+def test_a_retry_policy_gets_the_failure(jobs: Rowcall, target: TargetServer) -> None:
+    seen: list[BaseException] = []
+
+    def policy(attempt: int, error: BaseException) -> float:
+        seen.append(error)
+        return 60.0
+
+    @jobs.push(target.url(), retry=policy)
+    def send() -> None: ...
+
+    target.replies = [Reply(503)]
+    send.enqueue()
+    jobs.drain()
+    assert isinstance(seen[0], PushFailed)
+    assert seen[0].code == "PUSH:HTTP_503"
+
+
+def test_a_large_payload_is_delivered_whole(jobs: Rowcall, target: TargetServer) -> None:
+    @jobs.push(target.url())
+    def send(text: str) -> None: ...
+
+    send.enqueue("x" * 500_000)
+    assert jobs.drain().succeeded == 1
+    assert target.received[0].sent["arguments"] == {"text": "x" * 500_000}
+
+
+def test_a_worker_without_secrets_says_so(tmp_path: Path, target: TargetServer) -> None:
+    with Rowcall(tmp_path / "app.db", push=options()) as app:
+        job = app.enqueue("send", target=target.url())
+    with Rowcall(tmp_path / "app.db") as worker:
+
+        @worker.task
+        def send() -> None: ...
+
+        worker.drain()
+        (attempt,) = worker.attempts(job.id)
+        assert attempt.error_code == "PUSH:NOT_CONFIGURED"
+    assert target.received == []
