@@ -32,7 +32,7 @@ from rowcall.declare.option_table import (
 )
 from rowcall.declare.outcomes import ObservedEvent, Observer
 from rowcall.domain.config import Config, QueueOptions, configure
-from rowcall.domain.errors import InvalidOption, UnknownTask, refuse_unknown
+from rowcall.domain.errors import InvalidOption, PushFailed, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
     Activity,
     Attempt,
@@ -314,8 +314,10 @@ class Rowcall:
     async def _deliver(
         self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
     ) -> object:
-        from rowcall.http.push.delivery import deliver
-
+        try:
+            from rowcall.http.push.delivery import deliver
+        except ModuleNotFoundError as error:
+            raise PushFailed("PUSH:NOT_CONFIGURED", f"needs {error.name}: pip install 'rowcall[http]'") from error
         return await deliver(self._queue, ctx, target, arguments, timeout_seconds)
 
     def lifespan(self, function: L, /) -> L:

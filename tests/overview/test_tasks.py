@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Backoff, Context, Limit, Rowcall, Status, TaskDefaults
+from rowcall import Backoff, Context, Limit, PushOptions, Rowcall, Status, TaskDefaults
 from rowcall.app import queue_of
 from rowcall.overview.tasks import TaskOverview, tasks_of
 
@@ -50,3 +50,14 @@ def test_jobs_of_an_alias_count_for_its_task(found: dict[str, TaskOverview]) -> 
     assert (found["send"].jobs["pending"], found["send"].jobs["failed"]) == (3, 4)
     assert found["plain"].jobs == dict.fromkeys(Status, 0)
     assert found["gone"].jobs["running"] == 1
+
+
+def test_a_pushed_task_runs_at_its_target(tmp_path: Path) -> None:
+    push = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
+    with Rowcall(tmp_path / "app.db", push=push) as jobs:
+
+        @jobs.push("https://app.example/jobs/send")
+        def send() -> None: ...
+
+        (found,) = tasks_of(queue_of(jobs), {})
+        assert found.runs_in == "push"

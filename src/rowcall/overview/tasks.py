@@ -14,6 +14,8 @@ from rowcall.domain.job import Status
 from rowcall.domain.payload import parameters_of
 from rowcall.queue import Queue
 
+PUSHED = "push"
+
 
 class TaskOverview(msgspec.Struct, frozen=True, kw_only=True):
     """A declared task, or one that only jobs in the database name: then its options are not known."""
@@ -73,7 +75,7 @@ def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskO
         max_attempts=options.max_attempts or attempts_of(defaults, name),
         timeout=timeout,
         retry=retry.to_dict() if isinstance(retry, Backoff) else getattr(retry, "__qualname__", repr(retry)),
-        runs_in=task.lane.value,
+        runs_in=task.lane.value if options.target is None else PUSHED,
         batch=options.batch,
         tags=list(options.tags or ()),
         limits=[limit.name for limit in options.limits or ()],

@@ -42,7 +42,7 @@ CERTIFICATE = Path(__file__).parent / "app.example.pem"
 
 
 class TargetServer:
-    """With `tls`, it has the certificate, and `names` are those that clients asked for."""
+    """With `tls`, it has the certificate, and `names` has the names that clients asked for."""
 
     def __init__(self, *, tls: bool = False) -> None:
         self.names: list[str | None] = []

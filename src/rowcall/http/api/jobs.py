@@ -69,6 +69,7 @@ class NewJob(Request, frozen=True, kw_only=True):
     run_at: datetime | None = None
     max_attempts: int | None = None
     timeout: float | None = None
+    target: str | None = None
     expires_in: float | None = None
     expires_at: datetime | None = None
     tags: list[str] | None = None
