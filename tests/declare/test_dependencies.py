@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -119,6 +120,29 @@ def test_a_dependency_is_not_an_argument(jobs: Rowcall) -> None:
         jobs.enqueue("charge", {"order_id": 7, "session": None})
     assert jobs.list().jobs == []
     assert jobs.declared_task("charge").arguments.names == ["order_id"]
+
+
+class Numbers:
+    def __call__(self) -> Iterator[int]:
+        yield 3
+
+
+def numbers(number: int) -> Iterator[int]:
+    yield number
+
+
+SEVEN = partial(numbers, 7)
+THREE = Numbers()
+
+
+def test_partial_functions_and_callable_objects(jobs: Rowcall) -> None:
+    @jobs.task
+    def add(one: Annotated[int, Depends(SEVEN)] = INJECTED, other: Annotated[int, Depends(THREE)] = INJECTED) -> int:
+        return one + other
+
+    job = add.enqueue()
+    jobs.drain()
+    assert jobs.get(job).result == 10
 
 
 def test_a_handler_that_is_called_without_its_dependency_fails(jobs: Rowcall) -> None:

@@ -107,3 +107,12 @@ def test_frames_of_the_caller_are_dropped_unless_there_are_no_others() -> None:
         except Exception as error:
             own = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
             assert [frame.function for frame in frames_of(drop_callers(own))] == functions
+
+
+def test_frames_between_middleware_and_handler_are_dropped() -> None:
+    between = {"__package__": "rowcall.declare", "fail": caught_deeply, "error": ValueError("x")}
+    middleware = {"__package__": "app", "go_on": lambda: exec("fail(error, 0)", between)}
+    with pytest.raises(ValueError, match="x") as found:
+        exec("go_on()", middleware)
+    assert [frame.function for frame in frames_of(found.value)][-2:] == ["<module>", "caught_deeply"]
+    assert [frame.function for frame in frames_of(drop_callers(found.value))][-2:] == ["<lambda>", "caught_deeply"]

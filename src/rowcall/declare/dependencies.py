@@ -211,14 +211,14 @@ def _kind_of(function: Function) -> tuple[Kind, Function]:
         if hasattr(function, "__aenter__"):
             return Kind.ASYNC_MANAGER, function
         return Kind.MANAGER if hasattr(function, "__enter__") else Kind.VALUE, function
-    called = function if inspect.isroutine(inspect.unwrap(function)) else getattr(function, "__call__", function)  # noqa: B004
-    if inspect.isasyncgenfunction(called):
-        return Kind.ASYNC_MANAGER, asynccontextmanager(called)
-    if inspect.isgeneratorfunction(called):
-        return Kind.MANAGER, contextmanager(called)
+    called = function, getattr(function, "__call__", None)  # noqa: B004
+    if any(map(inspect.isasyncgenfunction, called)):
+        return Kind.ASYNC_MANAGER, asynccontextmanager(cast("Callable[..., AsyncIterator[object]]", function))
+    if any(map(inspect.isgeneratorfunction, called)):
+        return Kind.MANAGER, contextmanager(cast("Callable[..., Iterator[object]]", function))
     if is_async(function):
         return Kind.COROUTINE, function
-    inner = inspect.unwrap(called)  # of @contextmanager and @asynccontextmanager
+    inner = inspect.unwrap(function)  # of @contextmanager and @asynccontextmanager
     if inspect.isasyncgenfunction(inner):
         return Kind.ASYNC_MANAGER, function
     return Kind.MANAGER if inspect.isgeneratorfunction(inner) else Kind.VALUE, function

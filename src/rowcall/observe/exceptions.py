@@ -20,7 +20,9 @@ from rowcall.domain.job import StackFrame
 from rowcall.observe.stacks import MOST_FRAMES
 
 MOST_CAUSES = 10
-_CALLERS = ("rowcall.worker.", "rowcall.declare.", "asyncio.")
+_BETWEEN = "rowcall.declare."
+"""Calls the next middleware, or the handler."""
+_CALLERS = ("rowcall.worker.", _BETWEEN, "asyncio.")
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -36,11 +38,19 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def drop_callers(error: BaseException) -> BaseException:
-    """Let the traceback start at the handler, without the frames of the worker that called it."""
+    """Let the traceback start at the handler or its middleware, and leave out what is between these."""
     trace = error.__traceback__
     while trace is not None and is_of_caller(trace.tb_frame):
         trace = trace.tb_next
-    return error if trace is None else error.with_traceback(trace)
+    if trace is None:
+        return error
+    last = trace
+    while (following := last.tb_next) is not None:
+        if following.tb_next is not None and _package(following.tb_frame) == _BETWEEN:
+            last.tb_next = following.tb_next
+        else:
+            last = following
+    return error.with_traceback(trace)
 
 
 def without_variables(error: BaseException) -> BaseException:
@@ -59,7 +69,11 @@ def without_variables(error: BaseException) -> BaseException:
 
 def is_of_caller(frame: FrameType) -> bool:
     """Return whether it belongs to the worker, or to the event loop, and not to the handler."""
-    return f"{frame.f_globals.get('__package__')}.".startswith(_CALLERS)
+    return _package(frame).startswith(_CALLERS)
+
+
+def _package(frame: FrameType) -> str:
+    return f"{frame.f_globals.get('__package__')}."
 
 
 def shown(error: BaseException, scrub: Scrub, depth: int = 0) -> Shown:
