@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import InvalidOption, Rowcall
+from rowcall import InvalidOption, Limit, Rowcall
 from rowcall.testing import TravelClock, clean_queue
 from tests.testing import queues
 
@@ -65,3 +65,23 @@ def test_a_wrong_duration_moves_nothing(wrong: str) -> None:
     with pytest.raises(InvalidOption, match="advance"):
         clock.advance(wrong)
     assert clock.now() == before
+
+
+def test_limits_pauses_and_expiries_do_not_stop_it(tmp_path: Path) -> None:
+    jobs, ran = Rowcall(tmp_path / "app.db"), list[tuple[int, datetime]]()
+
+    @jobs.task(limit=Limit("slow", rate=1, per=60))
+    def limited(number: int) -> None:
+        ran.append((number, clock.now()))
+
+    with clean_queue(jobs) as clock:
+        start = clock.now()
+        jobs.pause("paused")
+        held = limited.using(queue="paused", delay=10).enqueue(0)
+        late = limited.using(queue="paused", expires_in=30).enqueue(0)
+        jobs.enqueue("unknown", delay=5)
+        limited.enqueue_many([{"number": number} for number in (1, 2, 3)])
+        clock.advance("10 minutes")
+        minutes = [(number, int((at - start).total_seconds() / 60)) for number, at in ran]
+        assert minutes == [(1, 0), (2, 1), (3, 2)]  # a rate limit opens some moments later
+        assert (jobs.get(held).status, jobs.get(late).status) == ("pending", "cancelled")

@@ -408,12 +408,12 @@ class Transaction(Block):
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         super().__exit__(kind, *error)
-        if self._queue.is_exchanged:  # a test may run the jobs after each operation, and this ends one
+        if kind is None and self._queue.is_exchanged:  # a test may run the jobs after each operation, and this ends one
             self._queue.run(EnsureSchema())
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         await super().__aexit__(kind, *error)
-        if self._queue.is_exchanged:
+        if kind is None and self._queue.is_exchanged:
             await self._queue.arun(EnsureSchema())
 
     async def __aenter__(self: Self) -> Self:

@@ -52,6 +52,8 @@ class TravelClock(FakeClock):
                     self._move_to(due)
                     self._drain(errors)
                 self._move_to(until)
+                if due is not None and due <= until:  # something due cannot be done: it hides what comes later
+                    self._drain(errors)
         else:
             self._move_to(until)
 
