@@ -19,8 +19,41 @@ else:
         "default": {"ENGINE": "django.db.backends.postgresql", "NAME": server.pop("dbname"), "OPTIONS": server}
     }
 
-INSTALLED_APPS = ["users"]
-ROOT_URLCONF = "users.urls"
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "rowcall.django",
+    "shop",
+]
+TASKS = {"default": {"BACKEND": "rowcall.django.RowcallBackend"}}  # for @task of Django
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+ROOT_URLCONF = "shop.urls"
+STATIC_URL = "static/"
 SECRET_KEY = "only for this example"
 DEBUG = True
 USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+MAIL_SECONDS = float(os.environ.get("MAIL_SECONDS", "0"))  # how long the mail server takes

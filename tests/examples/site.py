@@ -56,14 +56,25 @@ class Example:
         with self.start(begins) as process:
             assert process.wait(within=PATIENCE_SECONDS) == 0, process.output
 
-    def start(self, begins: str, *more: str) -> PythonProcess:
-        """Start a command of the README, with more arguments."""
+    def run_with(self, command: str, **variables: str) -> None:
+        """Run another Python program in the folder, to its end."""
+        words = shlex.split(command)[1:]
+        environment = {**self._environment, **variables}
+        with PythonProcess(*words, env=environment, cwd=str(self._folder)) as process:
+            assert process.wait(within=PATIENCE_SECONDS) == 0, process.output
+
+    def start(self, begins: str, *more: str, **variables: str) -> PythonProcess:
+        """Start a command of the README, with more arguments and environment variables."""
         (line,) = {line for line in self._lines if line.startswith(begins)}
         words = shlex.split(line)
         assignments = [word for word in words if _ASSIGNMENT.match(word)]
         program, *arguments = words[len(assignments) :]
         module = [] if program == "python" else ["-m", program]
-        environment: Mapping[str, str] = {**self._environment, **dict(word.split("=", 1) for word in assignments)}
+        environment: Mapping[str, str] = {
+            **self._environment,
+            **variables,
+            **dict(word.split("=", 1) for word in assignments),
+        }
         return PythonProcess(*module, *arguments, *more, env=environment, cwd=str(self._folder))
 
 
@@ -83,6 +94,10 @@ class Site:
         if ask.json is None:
             return self._client.get(ask.path)
         return self._client.post(ask.path, content=ask.json, headers={"content-type": "application/json"})
+
+    @property
+    def client(self) -> httpx.Client:
+        return self._client
 
     def __enter__(self) -> Site:
         return self

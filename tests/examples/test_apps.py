@@ -98,10 +98,43 @@ def test_flask(example: Open, running: ExitStack) -> None:
 def test_django(example: Open, running: ExitStack) -> None:
     app = example("django_app")
     app.run("python manage.py migrate")
-    app.run("rowcall migrate")
+    app.run("python manage.py test")
     server = running.enter_context(app.start("python manage.py runserver", "127.0.0.1:0", "--noreload"))
     with Site(server) as site:
-        worker = running.enter_context(app.start("rowcall work"))
-        sign_up_and_be_welcomed(app, site)
-    assert "Welcome, ann@example.com\n" in worker.output
+        book, orders, sold_out = app.asks()
+        lost = running.enter_context(app.start("python manage.py rowcall work", "--noreload", MAIL_SECONDS="100"))
+        placed = site.ask(book)
+        assert placed.status_code == 201, placed.text
+        assert site.ask(sold_out).status_code == 409  # refused after it had enqueued
+        eventually(lambda: "sending mail about order 1" in lost.output, within=PATIENCE_SECONDS)
+        lost.send(signal.SIGKILL)
+        lost.wait()
+
+        worker = running.enter_context(app.start("python manage.py rowcall work"))  # restarts after changes
+        done = [{"id": 1, "item": "book", "confirmations": 1, "invoiced": True}]
+        eventually(lambda: site.ask(orders).json() == {"orders": done}, within=PATIENCE_SECONDS)
+        page = admin_page(app, site, placed.json()["job"])
+        for event in ("ENQUEUED", "RECOVERED", "SUCCEEDED"):
+            assert f"<td>{event}</td>" in page, page
     stop(worker, "stopped")
+    with Rowcall(app.database_url) as jobs:
+        assert {(job.type, str(job.status), job.attempt) for job in jobs.list().jobs} == {
+            ("confirm", "succeeded", 2),
+            ("shop.tasks.invoice", "succeeded", 1),
+        }
+
+
+def admin_page(app: Example, site: Site, job_id: int) -> str:
+    """Log into the admin, and return the page of a job."""
+    given = {
+        "DJANGO_SUPERUSER_USERNAME": "ann",
+        "DJANGO_SUPERUSER_PASSWORD": "secret",
+        "DJANGO_SUPERUSER_EMAIL": "ann@example.com",
+    }
+    app.run_with("python manage.py createsuperuser --noinput", **given)
+    client = site.client
+    client.get("/admin/login/")
+    form = {"username": "ann", "password": "secret", "csrfmiddlewaretoken": client.cookies["csrftoken"]}
+    assert client.post("/admin/login/?next=/admin/", data=form).status_code == 302
+    assert "Retry selected jobs" in client.get("/admin/rowcall/job/").text
+    return client.get(f"/admin/rowcall/job/{job_id}/change/").text
