@@ -45,3 +45,11 @@ def test_the_tests_of_django(environment: dict[str, str], tmp_path: Path) -> Non
     with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
         assert process.wait(within=100) == 0, process.output
         assert re.search(r"ran [5-9]\d of its tests on .*, 0 failed", process.output), process.output
+
+
+def test_outside_of_tests(environment: dict[str, str], tmp_path: Path) -> None:
+    """Enqueueing joins the blocks around it, and a worker survives that the server cuts its connection."""
+    with PythonProcess("-m", "tests.integrations.django.live_program", env=environment, cwd=str(tmp_path)) as process:
+        assert process.wait(within=100) == 0, process.output
+        assert "transactions are joined" in process.output
+        assert ("another connection" in process.output) == ("DATABASE_URL" in environment)

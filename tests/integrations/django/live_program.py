@@ -1,0 +1,91 @@
+"""A process of the project outside of tests: what joins a transaction, and a worker whose connection is cut."""
+
+from __future__ import annotations
+
+import os
+
+import django
+from asgiref.sync import async_to_sync
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.integrations.django.settings")
+django.setup()
+
+from django.core.management import call_command  # noqa: E402
+from django.db import connection, transaction  # noqa: E402
+
+from rowcall import Backoff, Job  # noqa: E402
+from rowcall.django import jobs  # noqa: E402
+from tests.integrations.django.shop import tasks  # noqa: E402
+from tests.integrations.django.shop.models import Order  # noqa: E402
+
+
+class Undo(Exception):
+    pass
+
+
+def enqueue_in_every_way() -> None:
+    tasks.add.enqueue(1)
+    tasks.confirm.enqueue(1)
+    tasks.confirm.enqueue_many([{"order_id": 2}, {"order_id": 3}])
+    jobs.enqueue("confirm", {"order_id": 4}, key="order-4")
+    jobs.start_chain([tasks.confirm.bind(5), tasks.confirm.bind(6)])
+    async_to_sync(tasks.confirm.aenqueue)(7)
+    async_to_sync(tasks.add.aenqueue)(8)
+
+
+def check_transactions() -> None:
+    try:
+        with transaction.atomic():
+            Order.objects.create(item="book")
+            result = tasks.add.enqueue(0)
+            assert tasks.add.get_result(result.id) == result, "it is not seen where it was written"
+            jobs.cancel(int(result.id))
+            enqueue_in_every_way()
+            assert len(jobs.list()) == 10, jobs.list()
+            raise Undo
+    except Undo:
+        pass
+    assert (len(jobs.list()), Order.objects.count()) == (0, 0), jobs.list()
+    with transaction.atomic():
+        enqueue_in_every_way()
+    assert len(jobs.list()) == 9, jobs.list()
+    enqueue_in_every_way()  # outside of a block; the key exists
+    assert len(jobs.list()) == 17, jobs.list()
+    assert jobs.drain().failed == 0
+    print("transactions are joined", flush=True)
+
+
+@jobs.task(max_attempts=2, retry=Backoff.constant(0))
+def session() -> int:
+    Order.objects.count()
+    with connection.cursor() as cursor:
+        cursor.execute("select pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+def check_cut_connection() -> None:
+    """The connection of the handler's thread is kept, and cut by the server."""
+    connection.settings_dict["CONN_MAX_AGE"] = None
+    with jobs.worker(concurrency=1):
+        first = run()
+        assert jobs.get(run()).result == jobs.get(first).result, "the connection was not kept"
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_terminate_backend(%s)", [jobs.get(first).result])
+        assert jobs.get(run()).attempt == 2
+        assert jobs.get(run()).attempt == 1
+        connection.settings_dict["CONN_HEALTH_CHECKS"] = True
+    print("the worker continues with another connection", flush=True)
+
+
+def run() -> Job[int]:
+    job = session.enqueue()
+    jobs.result(job, timeout=30)
+    return job
+
+
+call_command("migrate", run_syncdb=True, verbosity=0)
+check_transactions()
+if connection.vendor == "postgresql":
+    check_cut_connection()
+connection.close()
+jobs.close()
