@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import inspect
 import json
 import re
@@ -76,6 +77,9 @@ class PageRun:
         if block.file_name is not None:
             (self._folder / block.file_name).write_text(block.text, encoding="utf-8")
             self._files.append(block.file_name)
+        if block.file_name == "tasks.py":  # a task of Django belongs to a module, which a worker imports
+            self._namespace.update(vars(importlib.import_module("tasks")), __name__="__main__")
+            return
         code = compiled(block)
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(cast("Coroutine[object, object, object]", eval(code, self._namespace)))

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.no_tables
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
 MOST_NOT_RUN = 5
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
-FOLLOWED_HERE = [page for page in PAGES if page.stem != "transactions"]  # it has a separate test module
+FOLLOWED_HERE = [page for page in PAGES if page.stem not in ("django", "transactions")]  # these have test modules
 
 Follow = Callable[[Path, PageDatabase], None]
 

@@ -10,7 +10,6 @@ from django.db import connections
 
 from rowcall.django import RowcallBackend, jobs, run_jobs
 from rowcall.integrations.django.connection import in_thread
-from rowcall.integrations.django.tables import empty_tables
 
 
 class DummyBackend(RowcallBackend):
@@ -35,7 +34,7 @@ class DummyBackend(RowcallBackend):
             connections.close_all()
 
     def clear(self) -> None:
-        empty_tables()
+        jobs.clear()
 
 
 class ImmediateBackend(RowcallBackend):

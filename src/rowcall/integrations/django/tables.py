@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.color import no_style
-from django.db import connections
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 from rowcall.drivers.caller.django import Django
@@ -48,16 +46,7 @@ def after_migrate(using: str, **_: Any) -> None:
         return
     jobs.migrate()
     if is_testing():
-        empty_tables()
-
-
-def empty_tables() -> None:
-    """Delete all jobs, and all else in the queue's tables but their version."""
-    connection = connections[alias()]
-    with connection.cursor() as cursor:
-        names = connection.introspection.table_names(cursor)
-    tables = [name for name in names if name.startswith(prefix()) and name != f"{prefix()}migration"]
-    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), tables, allow_cascade=True))
+        jobs.clear()
 
 
 def _dialect(vendor: str) -> Dialect:
