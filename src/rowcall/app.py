@@ -278,12 +278,7 @@ class Rowcall:
             raise InvalidOption("task", f"{function.name!r} is already a task")
         return declare_task(self._queue, declare(function, options))
 
-    @overload
-    def push(self, target: str, /, **options: Unpack[TaskOptions]) -> TaskDecorator: ...
-    @overload
-    def push(self, target: str, /, **options: Unpack[BatchOptions]) -> TaskDecorator: ...
-
-    def push(self, target: str, /, **options: object) -> object:
+    def push(self, target: str, /, **options: Unpack[TaskOptions]) -> TaskDecorator:
         """Declare a task whose jobs a worker delivers to a URL: it POSTs them as signed JSON.
 
             jobs = Rowcall("sqlite:///app.db", push=PushOptions(secrets=[os.environ["PUSH_SECRET"]]))
@@ -294,7 +289,10 @@ class Rowcall:
         The function says which arguments the task has. A worker never calls it; the app that receives the job may, with
         `jobs.push_endpoint()`. The options are those of `task`, except `batch` and `isolation`.
         """
-        return self.task(target=target, **options)  # type: ignore[call-overload]
+        if "target" in options:
+            raise InvalidOption("target", "is given twice; pass it once, as the first argument")
+        options["target"] = target
+        return self.task(**options)
 
     def push_endpoint(self, *, look_up: bool = True) -> AsgiApp:
         """Return an ASGI app that receives pushed jobs, and runs their tasks in place.

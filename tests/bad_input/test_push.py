@@ -66,6 +66,8 @@ def test_what_cannot_be_combined(jobs: Rowcall) -> None:
         jobs.task(batch=3, target="https://app.example/")
     with pytest.raises(InvalidOption, match="target cannot be combined with batch"):
         jobs.push("https://app.example/", isolation="process")
+    with pytest.raises(InvalidOption, match="target is given twice"):
+        jobs.push("https://app.example/", target="https://app.example/")
 
     @jobs.task(batch=3)
     def batched(items: list[int]) -> None: ...

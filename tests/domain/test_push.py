@@ -41,6 +41,7 @@ def test_wrong_options(given: dict[str, object], problem: str) -> None:
 def test_secrets_are_not_shown() -> None:
     assert SECRET not in repr(options())
     assert "secrets" not in options().to_dict()
+    assert '"allow_private":["10.0.0.0/8"]' in options(allow_private=["10.0.0.0/8"]).to_json()
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
             if limit.by is not None:
                 raise InvalidOption("limit", f"{limit.name!r} counts by host; remove by={limit.by!r}")
         if not isinstance(self.allow_private, bool):
-            put("allow_private", tuple(_networks(self.allow_private)))
+            put("allow_private", tuple(str(network) for network in _networks(self.allow_private)))
         if not isinstance(self.allow_http, bool):
             raise InvalidOption("allow_http", f"must be true or false, got {self.allow_http!r}")
         if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
@@ -124,7 +124,7 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
     def refusal(self, address: Address) -> str | None:
         """Return why nothing is delivered to an address, or None."""
         allowed = self.allow_private
-        if is_public(address) or allowed is True or (allowed and is_within(address, allowed)):  # type: ignore[arg-type]
+        if allowed is True or is_public(address) or (allowed and is_within(address, _networks(allowed))):
             return None
         return f"{address} is not an address of the internet; see PushOptions(allow_private=…)"
 

@@ -85,6 +85,22 @@ class TestPushing:
         assert jobs.drain().succeeded == 3
         assert [target for target, _ in pushing.delivered] == [OTHER] * 3
 
+    def test_a_job_of_a_batch_task_is_delivered_alone(self, pushing: Targets, open_queue: OpenQueue) -> None:
+        jobs, called = pushing.jobs, []
+
+        @jobs.task(batch=2)
+        def batched(numbers: list[int]) -> None:
+            called.append(numbers)
+
+        app = open_queue(clock=queue_of(jobs).clock, push=queue_of(jobs).options.push)  # it does not declare the task
+        batched.enqueue(1)
+        for _ in range(3):
+            app.enqueue("batched", {"number": 2}, target=ONE)
+        batched.enqueue(3)
+        assert jobs.drain().succeeded == 5
+        assert [target for target, _ in pushing.delivered] == [ONE] * 3
+        assert sorted(number for numbers in called for number in numbers) == [1, 3]
+
     def test_an_open_job_survives_its_worker_until_its_time_is_over(self, pushing: Targets, clock: FakeClock) -> None:
         jobs, pushing.accepts = pushing.jobs, True
         job = jobs.enqueue("send")
