@@ -70,6 +70,7 @@ def test_wrong_options_are_refused_where_they_are_given(jobs: Rowcall) -> None:
             lambda: ctx.step("", double, 1),
             lambda: ctx.step("x", 5),  # type: ignore[call-overload]
             lambda: ctx.step("y", double, 1, retry=3),  # type: ignore[call-arg]
+            lambda: ctx.step("z", double, 1, retry=Backoff.linear(1), connection=object()),
             lambda: ctx.sleep(-1),
             lambda: ctx.wait_for("go", timeout=-1),
             lambda: ctx.gather(1),
@@ -80,7 +81,7 @@ def test_wrong_options_are_refused_where_they_are_given(jobs: Rowcall) -> None:
 
     job = handler.enqueue()
     jobs.drain()
-    assert refused == ["name", "function", "retry", "delay", "timeout", "gather"]
+    assert refused == ["name", "function", "retry", "retry", "delay", "timeout", "gather"]
     assert jobs.steps(job) == []
 
 

@@ -126,22 +126,23 @@ class Steps:
         retry: object,
         connection: object,
     ) -> object:
-        place = self._enter(StepKind.STEP, name)
         if not callable(function):
             raise InvalidOption("function", f"must be a function, got {function!r}")
         if not (retry is None or isinstance(retry, Backoff) or callable(retry)):
             raise InvalidOption("retry", f"must be a Backoff or a function (failures, error) -> seconds, got {retry!r}")
+        if retry is not None and connection is not None:
+            raise InvalidOption("retry", "cannot be combined with connection: a failure ends your transaction")
+        place = self._enter(StepKind.STEP, name)
         call = Call(place.name, partial(function, *args, **kwargs), function)
         return self._start(self._step(place, call, retry, connection))
 
     def sleep(self, delay: float | timedelta) -> object:
-        place = self._enter(StepKind.SLEEP, "")
-        return self._start(self._sleep(place, round(seconds_of("delay", delay) * 1000)))
+        delay_ms = round(seconds_of("delay", delay) * 1000)
+        return self._start(self._sleep(self._enter(StepKind.SLEEP, ""), delay_ms))
 
     def wait_for(self, name: str, timeout: float | timedelta | None) -> object:
-        place = self._enter(StepKind.WAIT, name)
-        delay_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
-        return self._start(self._wait_for(place, delay_ms))
+        timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
+        return self._start(self._wait_for(self._enter(StepKind.WAIT, name), timeout_ms))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.facts.is_async:

@@ -48,6 +48,16 @@ ROWS: dict[str, dict[str, object]] = {
         "started_at": LONG_AGO_MS,
         "heartbeat_at": LONG_AGO_MS,
     },
+    "step": {
+        "job_id": 1,
+        "position": 1,
+        "attempt": 1,
+        "started_at": LONG_AGO_MS,
+        "kind": "wait",
+        "name": "x",
+        "status": "waiting",
+    },
+    "signal": {"job_id": 1, "name": "x"},
     "job_tag": {"tag": "t", "job_id": 1},
     "tally": {"at": LONG_AGO_MS, "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},
     "total": {"status": "failed", "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},
@@ -72,7 +82,15 @@ ROWS: dict[str, dict[str, object]] = {
 }
 ONLY_ON_A_SERVER = {"blob", "waiter"}
 # no two rows can have the same value there
-NAMES = {"worker": "name", "setting": "name", "schedule": "name", "quota": "name", "start": "number", "pause": "name"}
+NAMES = {
+    "worker": "name",
+    "setting": "name",
+    "schedule": "name",
+    "quota": "name",
+    "start": "number",
+    "pause": "name",
+    "step": "position",
+}
 JSON_COLUMNS = {
     "payload",
     "result",
@@ -212,7 +230,7 @@ class Shell:
         number = next(self._numbers)
         row = dict(ROWS[table])
         if table in NAMES and number:
-            row[NAMES[table]] = number if NAMES[table] == "number" else f"{row[NAMES[table]]}{number}"
+            row[NAMES[table]] = number + 1 if NAMES[table] in ("number", "position") else f"{row[NAMES[table]]}{number}"
         if table == "job":
             status = STATUSES[number % len(STATUSES)]
             ended = {"finished_at": LONG_AGO_MS} if status in ("failed", "succeeded", "cancelled") else {}
@@ -304,6 +322,7 @@ def look_at_everything(jobs: Rowcall) -> None:
         jobs.get(job.id)
         jobs.attempts(job.id)
         jobs.timeline(job.id)
+        jobs.steps(job.id)
         jobs.blockers(job.id)
         jobs.dependents(job.id)
         jobs.why(job.id)

@@ -175,7 +175,8 @@ async def fetch(url: str, tries: int = 1) -> dict[str, int]:
 
 def made_of_steps(ctx: Context) -> None:
     assert_type(ctx.step("charge", tip_and_charge, 5, tip=0.5), Path)
-    assert_type(ctx.step("retried", tip_and_charge, 5, retry=Backoff.linear(5), connection=object()), Path)
+    assert_type(ctx.step("retried", tip_and_charge, 5, retry=Backoff.linear(5)), Path)
+    assert_type(ctx.step("in mine", tip_and_charge, 5, connection=object()), Path)
     ctx.sleep(timedelta(days=3))
     answer = ctx.wait_for("confirmed", timeout=5)
     answer["by"]

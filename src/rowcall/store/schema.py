@@ -142,9 +142,9 @@ TABLES = {
   started_at moment not null
   due_at moment
   finished_at moment
-  kind text not null
+  kind text not null constraint <prefix>step_kind_is_known check (kind in ('step', 'sleep', 'wait'))
   name text not null
-  status text not null
+  status text not null constraint <prefix>step_status_is_known check (status in ('waiting', 'finished', 'timed_out'))
   error_code text
   error_detail text
   result json
@@ -152,7 +152,7 @@ TABLES = {
 """,
     # signals that no wait has received yet
     "signal": """
-  id identity
+  id rowid
   job_id bigint not null
   name text not null
   value json
