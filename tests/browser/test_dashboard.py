@@ -143,14 +143,23 @@ def test_rows_do_not_move_under_the_pointer(page: Page, shop: Shop) -> None:
     rows = page.locator("[data-row]")
     page.keyboard.press("j")
     rows.first.hover()
-    shop.jobs.enqueue("send_email", {"to": "next@example.com"}, delay=60)
     with page.expect_response("**/jobs?status=scheduled"):
-        pass
+        shop.jobs.enqueue("send_email", {"to": "next@example.com"}, delay=60)
     expect(rows).to_have_count(2)
     page.mouse.move(0, 0)
     shop.jobs.enqueue("send_email", {"to": "last@example.com"}, delay=60)
     expect(rows).to_have_count(4, timeout=15_000)
     expect(rows.nth(2)).to_have_class("at")
+
+
+def test_failures_show_in_the_title_and_beside_errors(page: Page, shop: Shop) -> None:
+    page.goto("/queues")
+    expect(page).to_have_title("(5) Queues · Rowcall")
+    shop.charge_card.enqueue(7)
+    shop.jobs.drain(queues=["payments"])
+    expect(page).to_have_title("(6) Queues · Rowcall", timeout=15_000)
+    expect(page.get_by_role("link", name="Errors 6")).to_be_visible()
+    assert page.locator("link[rel=icon]").get_attribute("href") == "/static/favicon-failed.svg"
 
 
 def test_heads_stay_in_view(page: Page) -> None:

@@ -8,7 +8,7 @@ const busy = () => document.hidden || document.querySelector("dialog[open], [nam
 const names = (table) => [...table.querySelectorAll("[data-row]")].map((row) => row.querySelector("a")?.getAttribute("href")).join();
 let reading = false;
 async function refresh() {
-  if (reading || busy() || !document.querySelector("[data-live]")) return;
+  if (reading || busy() || !document.querySelector("main [data-live]")) return;
   reading = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
@@ -34,7 +34,7 @@ async function refresh() {
 }
 // The server says when something has changed; ages and progress change without that.
 const from = document.body.dataset.liveFrom;
-if (from && document.querySelector("[data-live]")) {
+if (from && document.querySelector("main [data-live]")) {
   const stream = new EventSource(from);
   stream.addEventListener("message", refresh);
   addEventListener("pagehide", () => stream.close());
@@ -42,6 +42,8 @@ if (from && document.querySelector("[data-live]")) {
 (function again() {
   setTimeout(() => refresh().finally(again), document.getElementById("progress") || !from ? 2000 : 10000);
 })();
+
+document.addEventListener("visibilitychange", refresh);
 
 // Selecting jobs.
 const bulk = document.getElementById("bulk");
