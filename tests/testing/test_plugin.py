@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
+
+import pytest
+
+import pytest_rowcall
 
 APP = """
 from rowcall import Rowcall
@@ -45,9 +51,16 @@ def test_that_fails():
 """
 
 
-def run(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_rowcall", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60).stdout
+def run(folder: Path) -> str:
+    """Run pytest with this plugin alone: loading all others takes seconds."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_rowcall", "-p", "no:cacheprovider"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_it_is_on_when_rowcall_is_installed() -> None:
+    installed = {entry.name: entry.value for entry in entry_points(group="pytest11")}
+    assert installed["pytest_rowcall"] == "pytest_rowcall"
 
 
 def test_fixtures_for_the_queue_of_an_app(tmp_path: Path) -> None:
@@ -85,8 +98,10 @@ def test_a_run_without_the_fixtures_does_not_import_rowcall(tmp_path: Path) -> N
     assert "no imported module has a variable that is a Rowcall" in said
 
 
-def test_a_name_that_is_wrong_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nrowcall_app = app:job\n")
-    (tmp_path / "app.py").write_text(APP)
-    (tmp_path / "test_app.py").write_text("def test_clean(rowcall_clean): ...\n")
-    assert "rowcall_app: app has no 'job'; did you mean app:jobs?" in run(tmp_path)
+def test_a_name_that_is_wrong_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_of_plugin.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder is added to it
+    with pytest.raises(pytest.UsageError, match=r"has no 'job'; did you mean shop_of_plugin:jobs\?"):
+        pytest_rowcall._load("shop_of_plugin:job")
+    del sys.modules["shop_of_plugin"]
