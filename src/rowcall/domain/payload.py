@@ -13,7 +13,7 @@ from types import FunctionType
 import msgspec
 
 from rowcall.base.text import decoded, did_you_mean
-from rowcall.domain.blobs import RESERVED
+from rowcall.domain.blobs import MARK, RESERVED
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 
@@ -263,7 +263,7 @@ def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | No
             result.close()  # the error explains it; no warning that it was never awaited
         raise InvalidArguments(task, f"{said} {_explain_part(result, explain(error))}") from error
     text = raw.decode()
-    if (isinstance(result, Mapping) and has_reserved(result)) or is_hidden(text):
+    if (isinstance(result, Mapping) and has_reserved(result)) or (MARK in text and is_hidden(text)):
         problem = _RESERVED
     if problem is not None:
         raise InvalidArguments(task, f"{said} {_explain_part(result, problem)}")
