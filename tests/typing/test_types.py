@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, assert_type
 
-from rowcall import INJECTED, Backoff, Chain, Context, Depends, Job, Rowcall
+from rowcall import INJECTED, Backoff, Chain, Context, Depends, Job, JobOutcome, Rowcall
 from rowcall.middleware import AsyncCallNext, CallNext, Middleware, soft_timeout
 
 jobs = Rowcall("sqlite:///app.db")
@@ -82,7 +82,24 @@ async def charge(order_id: int, *, session: Annotated[Path, Depends(session)] = 
 def without_default(order_id: int, session: Annotated[Path, Depends(session)]) -> None: ...
 
 
+@send_email.on_failure
+def email_failed(job: JobOutcome) -> int:
+    assert_type(job.arguments, dict[str, object])
+    return job.attempt
+
+
+@send_email.on_success(queue="reports", max_attempts=3)
+async def email_sent(ctx: Context, job: JobOutcome) -> None: ...
+
+
+@jobs.on("failed")
+def observe(job: JobOutcome) -> None: ...
+
+
 # right: no error below
+jobs.on("recovered", observe)
+flaky.on_failure(cancelled=True)(email_sent)
+assert_type(email_failed(JobOutcome(id=1, type="a", queue="b", event="failed", attempt=1, max_attempts=1)), int)
 jobs.middleware(atimed)
 assert_type(charge.enqueue(7), Job[Path])
 without_default(7, session=Path("a"))
@@ -240,6 +257,9 @@ def pass_context(ctx: Context) -> None:
     ctx.step("charge", tip_and_charge, "5")  # arg-type
     ctx.step("fetch", fetch, 5)  # arg-type
     ctx.wait_for("confirmed", 5)  # call-arg
+    jobs.on("fail", observe)  # call-overload
+    jobs.on("failed", send_email)  # call-overload
+    send_email.on_success(cancelled=True)  # call-overload
 """
 
 REVEALED = [
@@ -292,7 +312,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 40
+    assert len(findings.errors) == 43
     assert findings.revealed == REVEALED
 
 
