@@ -43,8 +43,8 @@ T = TypeVar("T")
 
 MIGRATION_PATIENCE_SECONDS = 60.0
 _OF_DATABASE = (
-    "configure", "clock", "config", "dialect", "database", "blobs", "open_transactions", "for_callers", "end_waiter",
-    "at_close", "surrounding", "open_database", "_schema_ready", "_parts",
+    "configure", "clock", "config", "dialect", "database", "blobs", "cipher", "open_transactions", "for_callers",
+    "end_waiter", "at_close", "surrounding", "open_database", "_schema_ready", "_parts",
 )  # fmt: skip
 
 

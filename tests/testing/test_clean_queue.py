@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import InvalidOption, Rowcall
+from rowcall import Encryption, InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.testing import FakeClock, clean_queue
 from rowcall.testing.clean_queue import queues_in_modules
@@ -80,3 +80,14 @@ def test_a_connection_of_the_app_is_refused_with_both_places(tmp_path: Path) -> 
 
 def test_queues_are_found_in_modules() -> None:
     assert queues.jobs in queues_in_modules()
+
+
+def test_the_keys_belong_to_the_database(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db", encrypt=Encryption(keys=["k" * 43])) as jobs:
+        job = jobs.enqueue("charge", {"card": "4111"})
+        with clean_queue(jobs):
+            inside = jobs.enqueue("charge", {"card": "4112"})
+            (claimed,) = jobs.claim("me")
+            jobs.fail(claimed, "CARD:REFUSED", "4112 is empty")
+            assert (jobs.get(inside).payload, jobs.get(inside).error_detail) == ({"card": "4112"}, "4112 is empty")
+        assert jobs.get(job).payload == {"card": "4111"}
