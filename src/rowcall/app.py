@@ -379,7 +379,7 @@ class Rowcall:
         self._queue.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
     def fair_queue(
-        self, queue: str, *, by: str, weight: Mapping[object, int] | Callable[..., int] | None = None
+        self, queue: str, *, by: str, weight: Mapping[str, int] | Mapping[int, int] | Callable[..., int] | None = None
     ) -> None:
         """Let the jobs of a queue take turns by an argument: `jobs.fair_queue("mail", by="customer_id")`.
 

@@ -59,7 +59,7 @@ class TaskOptions(Common, total=False):
     memory_limit: int | str
     middleware: Iterable[AnyMiddleware]
     fair_by: str
-    weight: Mapping[object, int] | Callable[..., int]
+    weight: Mapping[str, int] | Mapping[int, int] | Callable[..., int]
     ordered_by: str
     on_failure: Literal["skip", "block"]
 

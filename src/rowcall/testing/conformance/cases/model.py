@@ -11,6 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
+from rowcall.testing.conformance.model.sharing_machine import SharingMachine
 from rowcall.testing.conformance.model.step_machine import StepMachine
 from rowcall.testing.conformance.store import Store
 
@@ -28,6 +29,7 @@ SETTINGS = settings(
 )
 
 FLOW_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 3))
+SHARING_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 3))
 STEP_SETTINGS = settings(SETTINGS, max_examples=int(HISTORIES or 2))
 
 
@@ -54,3 +56,10 @@ class TestModel:
                 super().__init__(new_migrated_store())
 
         run_state_machine_as_test(Machine, settings=STEP_SETTINGS)
+
+    def test_so_do_they_about_fair_turns_and_order(self, new_migrated_store: Callable[[], Store]) -> None:
+        class Machine(SharingMachine):
+            def __init__(self) -> None:
+                super().__init__(new_migrated_store())
+
+        run_state_machine_as_test(Machine, settings=SHARING_SETTINGS)
