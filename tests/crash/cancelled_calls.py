@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from rowcall import Context, Flow, Job, NoAnswer, Rowcall
+from rowcall import Context, Flow, Job, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
+from rowcall.domain.webhooks import callback_token
 from rowcall.operations.steps import Read, Write
 from rowcall.store.counts.queries import SETTINGS
 from rowcall.store.jobs.queries import Registration
@@ -24,6 +25,7 @@ from tests.descriptors import open_descriptors
 from tests.support import eventually
 
 POOL_SIZE = 2
+PUSH = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 _numbers = itertools.count(1)
 
 
@@ -34,7 +36,7 @@ class World:
         """`observer` is connected to the same server, where it is one."""
         self.observer = observer
         self.threads = set(threading.enumerate())
-        self.jobs = jobs = Rowcall(url) if observer is None else Rowcall(url, pool_size=POOL_SIZE)
+        self.jobs = jobs = Rowcall(url, push=PUSH) if observer is None else Rowcall(url, push=PUSH, pool_size=POOL_SIZE)
         self.queue = ""
         self.was_cancelled = False
         self.files = open_descriptors()
@@ -397,6 +399,17 @@ settling("acomplete", {"ok": True}, ends="succeeded")
 settling("afail", "TIMEOUT:UPSTREAM", "30 s", ends="scheduled")
 settling("aheartbeat", ends="running")
 settling("arelease", ends="pending")
+
+
+@case("Rowcall.apushed_job")
+def pushed_job(world: World) -> Call:
+    job = world.claimed()
+    token = callback_token(PUSH.secrets, job.id, job.lease)
+
+    def check() -> None:
+        assert world.statuses == ["running"]
+
+    return Call(world.jobs.apushed_job(token), check)
 
 
 # steering
