@@ -1,0 +1,1 @@
+"""Names of other queues, for apps that move over task by task."""

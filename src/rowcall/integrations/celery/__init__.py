@@ -1,0 +1,1 @@
+"""Celery's names on top of Rowcall: `app` (the app and its settings), `task`, `canvas` (chains, groups), `result`."""
