@@ -26,6 +26,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lifespan import Lifespans
+from rowcall.worker.loop.attempt_log import summary_of
 from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep.progress import ProgressWriter
 
@@ -52,27 +53,19 @@ class InlineWorker:
         self._around = around
         self._completion = Completion(queue)
         self._completion.progress = _ProgressAtOnce(queue)
-        self._counts: Counter[Move] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def drain(self, *, raise_errors: bool = False) -> Summary:
         """Run what is due until nothing is left. With `raise_errors`, stop at the first handler that raises.
 
         Its exception is raised here, after its attempt was settled.
         """
-        counts = self._counts
         with self._lifespan():
             while (claim := self._queue.run(Write(self._claim))).started or claim.more:
                 error = self._run(claim) if claim.started else None
                 if error is not None and (raise_errors or isinstance(error, KeyboardInterrupt)):
                     raise error
-        return Summary(
-            succeeded=counts[Move.SUCCEED],
-            failed=counts[Move.FAIL],
-            retried=counts[Move.RETRY],
-            snoozed=counts[Move.SNOOZE],
-            cancelled=counts[Move.CANCEL],
-            released=counts[Move.RELEASE],
-        )
+        return summary_of(self._counts)
 
     @contextlib.contextmanager
     def _lifespan(self) -> Iterator[None]:

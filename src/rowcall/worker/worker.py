@@ -13,7 +13,6 @@ from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.errors import LifespanFailed, RowcallError
 from rowcall.domain.job import Stats, Summary
-from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Released
 from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.endpoint import Endpoint, Probes
@@ -28,6 +27,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
+from rowcall.worker.loop.attempt_log import summary_of
 from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
 from rowcall.worker.raised_errors import RaisedErrors
@@ -173,14 +173,7 @@ class Worker:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
             self._queue.run(Write(fold, self._queue.dialect, everything=False, now_ms=self._queue.now_ms()))
-        return Summary(
-            succeeded=counts[Move.SUCCEED],
-            failed=counts[Move.FAIL],
-            retried=counts[Move.RETRY],
-            snoozed=counts[Move.SNOOZE],
-            cancelled=counts[Move.CANCEL],
-            released=counts[Move.RELEASE],
-        )
+        return summary_of(counts)
 
     async def adrain(self, errors: RaisedErrors | None = None) -> Summary:
         """`drain`, in a thread. If cancelled, it claims nothing more, and returns when its handlers have ended."""

@@ -29,7 +29,8 @@ class TestCommand(SimpleTestCase):
 
     def test_it_restarts_after_changes_in_development(self) -> None:
         self.assertEqual(with_reload(["work"]), ["work"])
-        with override_settings(DEBUG=True):
+        installed = mock.patch.object(importlib.util, "find_spec", return_value=importlib.util)
+        with override_settings(DEBUG=True), installed:
             self.assertEqual(with_reload(["work"]), ["work", "--reload"])
             self.assertEqual(with_reload(["work", "--noreload"]), ["work"])
             self.assertEqual(with_reload(["work", "--reload"]), ["work", "--reload"])

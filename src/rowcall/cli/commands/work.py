@@ -29,7 +29,7 @@ MOST_PROCESSES = 256
 
 
 @click.command("work")
-@click.argument("app", metavar="APP", required=False)
+@click.argument("named", metavar="APP", required=False)
 @click.option(
     "--concurrency", type=int, default=DEFAULT_CONCURRENCY, show_default=True, help="Jobs at a time, per process."
 )
@@ -89,7 +89,7 @@ MOST_PROCESSES = 256
 @click.option("--reload", is_flag=True, help="For development: restart when a Python file below this folder changes.")
 @click.option("--leash", type=int, hidden=True)
 def work_command(
-    app: str | None,
+    named: str | None,
     processes: int,
     log_level: str,
     log_format: str | None,
@@ -111,22 +111,9 @@ def work_command(
     \b
         rowcall work app:jobs --concurrency 20 --queues mail=10,default=5
     """
-    app = app or django_app()
+    app = named or django_app()
     if app is None:
         raise click.UsageError("Missing argument 'APP'.")
-    _work(app, processes, log_level, log_format, imports, reload, leash, **settings)
-
-
-def _work(
-    app: str,
-    processes: int,
-    log_level: str,
-    log_format: str | None,
-    imports: tuple[str, ...],
-    reload: bool,
-    leash: int | None,
-    **settings: Any,
-) -> None:
 
     def supervise(reloads: bool) -> None:
         more = _with_metrics(settings["metrics_host"], settings["metrics_port"], processes)

@@ -75,11 +75,11 @@ def _kept_usable() -> Iterator[None]:
     if not connection.in_atomic_block:
         yield
         return
-    savepoint = transaction.savepoint(using=alias())
+    savepoint = connection.savepoint()
     try:
         yield
     except BaseException as error:
         if connection.needs_rollback or isinstance(error, DatabaseError):
             transaction.set_rollback(False, using=alias())
-            transaction.savepoint_rollback(savepoint, using=alias())
+            connection.savepoint_rollback(savepoint)
         raise

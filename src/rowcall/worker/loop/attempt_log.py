@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -13,7 +13,7 @@ from rowcall.base.text import duration, one_line
 from rowcall.base.times import time_of
 from rowcall.context import logger
 from rowcall.declare.outcomes import Outcomes, outcome_of
-from rowcall.domain.job import StackFrame
+from rowcall.domain.job import StackFrame, Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, SUCCESS, Transition
 from rowcall.domain.payload import payload_from_row
@@ -204,3 +204,15 @@ class AttemptLog:
 
     def _logs_everything(self) -> bool:
         return self._all_jobs and logger.isEnabledFor(logging.INFO)
+
+
+def summary_of(counts: Mapping[str, int]) -> Summary:
+    """Return how many attempts ended how, given their moves."""
+    return Summary(
+        succeeded=counts[Move.SUCCEED],
+        failed=counts[Move.FAIL],
+        retried=counts[Move.RETRY],
+        snoozed=counts[Move.SNOOZE],
+        cancelled=counts[Move.CANCEL],
+        released=counts[Move.RELEASE],
+    )
