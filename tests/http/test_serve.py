@@ -40,11 +40,14 @@ def test_slow_heads_are_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch
 
 def test_a_client_that_does_not_read_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "SEND_SECONDS", 0.2)
-    for _ in range(16):
-        filled.enqueue("greet", {"name": "x" * 1_000_000})
+    monkeypatch.setattr(serve, "IDLE_SECONDS", 3600)  # it is not cut off because it is idle
+    filled.task(name="long")(long).enqueue_many([{"text": "x" * 60_000} for _ in range(200)])
     with served(filled) as (server, address), socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(address)
-        client.sendall(b"GET /api/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.sendall(b"GET /api/jobs?limit=200 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 200")
         eventually(lambda: not server.server_state.connections)
+
+
+def long(text: str) -> None: ...
