@@ -347,6 +347,7 @@ class Binding:
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     """Add a declaration to those of the queue, and return what the user holds of it."""
     queue.handlers.surround(declared)
+    queue.outcomes.declaring(declared)
     aliases = declared.options.aliases
     names = (declared.name, *aliases)
     for name in names:

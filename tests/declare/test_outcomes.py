@@ -76,11 +76,16 @@ def test_the_handler_of_a_task_comes_before_that_of_its_queue_and_of_the_app(tmp
         @jobs.task(aliases=["old"])
         def work() -> None: ...
 
+        with pytest.raises(InvalidOption, match="'dead' must take one argument, job: JobOutcome"):
+            jobs.task(name="dead")(without_an_argument)
+
         def handler_of(task: str, queue: str) -> object:
             return json.loads(outcomes.on_end_of(task, queue) or "{}").get("failed", {}).get("type")
 
         assert [handler_of("work", queue) for queue in ("default", "mail")] == ["dead", "returned"]
         assert [handler_of(name, "mail") for name in ("dead", "returned", "unknown")] == [None, None, "returned"]
+        jobs.task(name="dead", queue="ops")(with_outcome)
+        assert '"queue":"ops"' in (outcomes.on_end_of("work", "default") or "")
         work.on_failure(name="own")(with_outcome)
         assert [handler_of(name, "mail") for name in ("work", "old", "own")] == ["own", "own", None]
 

@@ -36,6 +36,7 @@ EVENTS: dict[Move, ObservedEvent] = {
     Move.CANCEL: "cancelled",
 }
 
+MOST_KEPT = 10_000
 _NOTHING_GIVEN = Options()
 
 
@@ -56,11 +57,7 @@ class Outcomes:
         self._changed()
 
     def check(self, task: Declaration, handler: Declaration, statuses: tuple[Status, ...]) -> None:
-        names = handler.arguments.names
-        if names != [ARGUMENT] or hints_of(handler.function).get(ARGUMENT) is not JobOutcome or handler.options.batch:
-            takes = f"it takes {', '.join(names) or 'none'}"
-            problem = f"must take one argument, {ARGUMENT}: JobOutcome, and no batch; {takes}"
-            raise InvalidOption("handler", f"{handler.name!r} {problem}")
+        _check_argument(handler)
         if self._leads_to(handler.name, task.name):
             raise InvalidOption("handler", f"{handler.name!r} would follow its own end; declare another function")
         declared = self._declared.get(task.name, {})
@@ -74,11 +71,19 @@ class Outcomes:
         task.follows_success = task.follows_success or Status.SUCCEEDED in statuses
         self._changed()
 
+    def declaring(self, task: Declaration) -> None:
+        """Call before a task is declared: one that the defaults name must take an outcome."""
+        if task.name in self._default_handlers():
+            _check_argument(task)
+        self._texts = {}
+
     def on_end_of(self, task: str, queue: str) -> str | None:
         """Return what follows the end of a job of that task in that queue: see `NewJob.on_end`."""
         if not self.any:
             return None
         if (task, queue) not in self._texts:
+            if len(self._texts) >= MOST_KEPT:  # names are generated, perhaps one per job
+                self._texts = {}
             self._texts[task, queue] = self._text(task, queue)
         return self._texts[task, queue]
 
@@ -143,6 +148,14 @@ class Outcomes:
             except Exception:
                 name = getattr(observer, "__qualname__", repr(observer))
                 logger.exception("job %d (%s): the observer %s failed", outcome.id, outcome.type, name)
+
+
+def _check_argument(handler: Declaration) -> None:
+    names = handler.arguments.names
+    if names != [ARGUMENT] or hints_of(handler.function).get(ARGUMENT) is not JobOutcome or handler.options.batch:
+        takes = f"it takes {', '.join(names) or 'none'}"
+        problem = f"must take one argument, {ARGUMENT}: JobOutcome, and no batch; {takes}"
+        raise InvalidOption("handler", f"{handler.name!r} {problem}")
 
 
 def outcome_of(job: Ready | Owned, transition: Transition, arguments: dict[str, object] | None = None) -> JobOutcome:
