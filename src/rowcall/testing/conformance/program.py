@@ -102,6 +102,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
     @jobs.task(ordered_by="account", retry=Backoff.constant(0), max_attempts=50)
     def posted(ctx: Context, account: int, number: int) -> None:
         """Fails at some attempts, and some jobs fail for good."""
+        notes.write("started", ctx.job.id, ctx.job.attempt)
         threading.Event().wait(0.002)
         if number % 7 == 5:
             raise Fail("NOT:LUCKY", "")

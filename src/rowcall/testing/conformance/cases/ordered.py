@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from rowcall import Fail, Job, Limit, Retry, Rowcall, Snooze
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
+from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
 
@@ -238,7 +239,7 @@ class TestOrderedJobs:
 @pytest.mark.crash
 class TestOrderStorm:
     def test_jobs_of_an_account_settle_in_order_through_failures_and_kills(
-        self, open_queue: OpenQueue, start_program: StartProgram
+        self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
     ) -> None:
         jobs = open_queue()
         rows = [{"account": account, "number": number} for number in range(EACH) for account in range(ACCOUNTS)]
@@ -258,11 +259,19 @@ class TestOrderStorm:
             workers.pop(0).kill()
             workers.append(start_program("work", "--concurrency", "8"))
         eventually(lambda: ended() == len(rows), within=600, message="all have ended")
-        by_account: dict[int, list[int]] = {}
-        for job in written:
-            by_account.setdefault(int(str(job.payload["account"])), []).append(job.id)
+        accounts = {job.id: job.payload["account"] for job in written}
+        started: dict[object, list[int]] = {}
+        for note in notes.read("started"):
+            started.setdefault(accounts[note.job_id], []).append(note.job_id)
+        assert all(ids == sorted(ids) for ids in started.values()), "a later job started before an earlier one ended"
+        by_account: dict[object, list[int]] = {}
+        for job_id, account in accounts.items():
+            by_account.setdefault(account, []).append(job_id)
         for ids in by_account.values():
-            attempts = [one for job_id in ids for one in jobs.attempts(job_id)]
-            for earlier, later in pairwise(attempts):
-                assert earlier.finished_at is not None
-                assert earlier.finished_at <= later.claimed_at, (earlier, later)
+            ends = [one.finished_at for job_id in ids for one in jobs.attempts(job_id)]
+            assert all(earlier <= later for earlier, later in pairwise(map(_known, ends)))
+
+
+def _known(at: datetime | None) -> datetime:
+    assert at is not None
+    return at
