@@ -17,7 +17,7 @@ _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_FILE_NAME = re.compile(r"# (\w+\.py)\n")
+_FILE_NAME = re.compile(r"# ((?:\w+/)*\w+\.py)\n")
 _EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
 
 

@@ -65,8 +65,9 @@ class PageRun:
         for queue in self._queues:
             queue.close()
         self._namespace.clear()
-        for name in self._files:
-            sys.modules.pop(name.removesuffix(".py"), None)  # a command may have imported it
+        written = {name.removesuffix(".py").partition("/")[0] for name in self._files}
+        for name in [name for name in sys.modules if name.partition(".")[0] in written]:
+            del sys.modules[name]  # a command may have imported it
 
     def _note_queues(self) -> None:
         """Remember the queues before a block uses their names for others."""
@@ -75,8 +76,12 @@ class PageRun:
     def _run_python(self, block: Block) -> None:
         self._note_queues()
         if block.file_name is not None:
-            (self._folder / block.file_name).write_text(block.text, encoding="utf-8")
+            path = self._folder / block.file_name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
             self._files.append(block.file_name)
+            if path.parent != self._folder:
+                return  # a module of a package, which other blocks import
         if block.file_name == "tasks.py":  # a task of Django belongs to a module, which a worker imports
             self._namespace.update(vars(importlib.import_module("tasks")), __name__="__main__")
             return

@@ -16,7 +16,7 @@ from tests.pgbouncer import PgBouncer, find_pgbouncer
 
 pytestmark = pytest.mark.no_tables
 
-LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml"}
+LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
 MOST_NOT_RUN = 5
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
 FOLLOWED_HERE = [page for page in PAGES if page.stem not in ("django", "transactions")]  # these have test modules
