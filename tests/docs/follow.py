@@ -6,12 +6,24 @@ python -m tests.docs.follow docs/transactions.md postgresql://… psycopg asyncp
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from tests.docs.databases import Drivers, File, OnServer, PageDatabase
-from tests.docs.pages import blocks
+from tests.docs.pages import ROOT, blocks
 from tests.docs.running import PageRun
+from tests.support import PythonProcess
+
+
+def follow_in_a_process(page: Path, folder: Path, *database: str) -> str:
+    """Follow the page in an empty folder. Return what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    environment.pop("ROWCALL_URL", None)
+    arguments = ("-m", "tests.docs.follow", str(page), *database)
+    with PythonProcess(*arguments, env=environment, cwd=str(folder)) as process:
+        assert process.wait(within=60) == 0, process.output
+        return process.output
 
 
 def main(page: str, url: str | None = None, *drivers: str) -> None:

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.no_tables
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
 MOST_NOT_RUN = 5
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
-FOLLOWED_HERE = [page for page in PAGES if page.stem not in ("django", "transactions")]  # these have test modules
+SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
+FOLLOWED_HERE = [page for page in PAGES if page.stem not in SEPARATE]
 
 Follow = Callable[[Path, PageDatabase], None]
 

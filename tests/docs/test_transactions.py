@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +17,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from rowcall import Rowcall
-from tests.docs.pages import DOCS, ROOT
-from tests.support import PythonProcess
+from tests.docs.follow import follow_in_a_process
+from tests.docs.pages import DOCS
 
 pytestmark = pytest.mark.no_tables
 
@@ -30,17 +30,7 @@ Follow = Callable[..., str]
 
 @pytest.fixture
 def follow(tmp_path: Path) -> Follow:
-    """Follow the page in an empty folder. Return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
-    environment.pop("ROWCALL_URL", None)
-
-    def in_a_process(*database: str) -> str:
-        arguments = ("-m", "tests.docs.follow", str(PAGE), *database)
-        with PythonProcess(*arguments, env=environment, cwd=str(tmp_path)) as process:
-            assert process.wait(within=60) == 0, process.output
-            return process.output
-
-    return in_a_process
+    return partial(follow_in_a_process, PAGE, tmp_path)
 
 
 def names(addresses: list[str]) -> list[str]:
