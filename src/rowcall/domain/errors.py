@@ -56,7 +56,7 @@ class RowcallError(Exception):
     """The base class of all errors of this package."""
 
 
-VERBS = ["belongs", "cannot", "does", "goes", "has", "is", "leads", "must", "names", "needs", "uses", "was"]
+VERBS = ["belongs", "cannot", "does", "goes", "has", "is", "leads", "must", "names", "needs", "uses", "was", "works"]
 """A problem that begins with one of these makes a sentence with the option as its subject."""
 
 

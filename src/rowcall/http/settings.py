@@ -108,7 +108,7 @@ def _template(given: object) -> str | None:
         )
     unknown = set(_PLACEHOLDER.findall(given)) - {"{trace_id}", "{job_id}"}
     if unknown:
-        raise InvalidOption("trace_url", f"may have {{trace_id}} and {{job_id}} in it, got {min(unknown)}")
+        raise InvalidOption("trace_url", f"cannot have {min(unknown)} in it, only {{trace_id}} and {{job_id}}")
     return given
 
 

@@ -29,7 +29,7 @@ class TestUrl(SimpleTestCase):
 
     def test_a_file(self) -> None:
         self.assertEqual(url_for(ENGINE="django.db.backends.sqlite3", NAME=Path("shop.db")), Path("shop.db"))
-        with self.assertRaisesMessage(InvalidOption, "must name a file, got ':memory:'"):
+        with self.assertRaisesMessage(InvalidOption, "must name a file, but DATABASES['default'] has ':memory:'"):
             url_for(ENGINE="django.db.backends.sqlite3", NAME=":memory:")
 
     def test_a_server(self) -> None:
@@ -45,7 +45,7 @@ class TestUrl(SimpleTestCase):
         )
 
     def test_another_database(self) -> None:
-        with self.assertRaisesMessage(InvalidOption, "Rowcall needs SQLite or PostgreSQL"):
+        with self.assertRaisesMessage(InvalidOption, "must be SQLite or PostgreSQL"):
             url_for(ENGINE="django.db.backends.dummy", NAME="shop")
 
     @override_settings(ROWCALL={"DATABASES": "default"})

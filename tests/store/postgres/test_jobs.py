@@ -176,7 +176,7 @@ CASES = {
         [BY_ID],
         position=2,
     ),
-    "heartbeat": Case(lambda size: statements_of(DIALECT.ask(HEARTBEAT, None, LAST_ID, 2)), [BY_ID]),
+    "heartbeat": Case(lambda size: statements_of(DIALECT.ask(HEARTBEAT, None, LAST_ID, 2, None)), [BY_ID]),
     "owned by": Case(lambda size: statements_of(DIALECT.ask(OWNED_BY, "worker1", size)), ["rowcall_job_owned(worker)"]),
     "orphans": Case(
         lambda size: statements_of(DIALECT.ask(ORPHANS, size)),

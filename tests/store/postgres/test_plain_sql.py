@@ -78,6 +78,7 @@ COLUMNS = {
     "worker": "text",
     "held": "text",
     "retry": "text",
+    "target": "text",
     "key": "text",
     "trace_context": "text",
     "on_end": "jsonb",

@@ -26,5 +26,5 @@ def set_current(app: App) -> None:
 def current_app() -> App:
     """Return the app that was created last."""
     if not _apps:
-        raise InvalidOption("app", "there is no Celery app yet; create one with Celery(…)")
+        raise InvalidOption("app", "is missing; create one with Celery(…)")
     return _apps[0]

@@ -67,15 +67,13 @@ def queue_url() -> str | Path:
         return _file(connection)
     if connection.vendor == "postgresql":
         return _server_url(connection)
-    raise InvalidOption(
-        "DATABASE", f"DATABASES[{alias()!r}] is {connection.vendor}; Rowcall needs SQLite or PostgreSQL"
-    )
+    raise InvalidOption("DATABASE", f"must be SQLite or PostgreSQL, but DATABASES[{alias()!r}] is {connection.vendor}")
 
 
 def _file(connection: BaseDatabaseWrapper) -> Path:
     name = str(connection.settings_dict["NAME"])
     if not is_testing() and (connection.is_in_memory_db() or name.startswith("file:")):
-        raise InvalidOption("DATABASE", f"DATABASES[{alias()!r}] must name a file, got {name!r}")
+        raise InvalidOption("DATABASE", f"must name a file, but DATABASES[{alias()!r}] has {name!r}")
     return Path(name)
 
 
