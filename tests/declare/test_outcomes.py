@@ -31,6 +31,17 @@ def test_a_handler_takes_one_outcome(jobs: Rowcall, function: Callable[..., None
     assert list(queue_of(jobs).tasks) == ["work"]
 
 
+def test_options_that_jobs_of_handlers_cannot_have_are_refused(jobs: Rowcall) -> None:
+    @jobs.task
+    def work() -> None: ...
+
+    with pytest.raises(InvalidOption, match=r"tags cannot be .* a handler of ends: .*; remove it from 'with_outcome'"):
+        work.on_failure(tags=["alert"])(with_outcome)
+    with pytest.raises(InvalidOption, match="ordered_by cannot be an option of a handler of ends"):
+        work.on_success(ordered_by="job")(with_outcome)
+    assert list(queue_of(jobs).tasks) == ["work"]
+
+
 def test_two_handlers_of_one_end_are_refused_and_nothing_is_declared(jobs: Rowcall) -> None:
     @jobs.task
     def work() -> None: ...

@@ -37,6 +37,9 @@ EVENTS: dict[Move, ObservedEvent] = {
 }
 
 MOST_KEPT = 10_000
+# what the trigger that enqueues the jobs of handlers does not know, by its field of `Options`
+_NOT_OF_HANDLERS = {"delay": "delay_ms", "expires_in": "expires_in_ms"}
+_NOT_OF_HANDLERS |= {name: name for name in ("tags", "key", "fair_by", "ordered_by")}
 _NOTHING_GIVEN = Options()
 
 
@@ -156,6 +159,10 @@ def _check_argument(handler: Declaration) -> None:
         takes = f"it takes {', '.join(names) or 'none'}"
         problem = f"must take one argument, {ARGUMENT}: JobOutcome, and no batch; {takes}"
         raise InvalidOption("handler", f"{handler.name!r} {problem}")
+    for option, field in _NOT_OF_HANDLERS.items():
+        if getattr(handler.options, field) is not None:
+            problem = "cannot be an option of a handler of ends: the database enqueues its jobs"
+            raise InvalidOption(option, f"{problem}; remove it from {handler.name!r}")
 
 
 def outcome_of(job: Ready | Owned, transition: Transition, arguments: dict[str, object] | None = None) -> JobOutcome:

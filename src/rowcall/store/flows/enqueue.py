@@ -30,6 +30,7 @@ from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Awaited, Inserted, NewJob
 from rowcall.store.statement import Plan
+from rowcall.store.steps.queries import DELETE_STEPS
 
 MOST_LINKS = 100  # of one job, to the traces of its blockers
 
@@ -336,9 +337,12 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
 
 
 def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
-    """Replace jobs that are still waiting; return their ids."""
-    replaced = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, given)
+    """Replace jobs that are still waiting; return their ids. Durable steps of the old arguments are deleted."""
+    rows = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, given)
+    replaced = [row.job_id for row in rows]
     yield from retag(dialect, replaced)
+    if claimed := [row.job_id for row in rows if row.lease]:
+        yield from dialect.ask(DELETE_STEPS, claimed)
     return set(replaced)
 
 

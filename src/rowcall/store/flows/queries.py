@@ -127,6 +127,13 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     order_blocks: int | None = None
 
 
+class Replaced(NamedTuple):
+    """A waiting job that has new content; its lease is 0 if it was never claimed."""
+
+    job_id: int
+    lease: int
+
+
 class BlockerResult(NamedTuple):
     position: int
     status: str | None
@@ -308,8 +315,8 @@ REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 # keys
 LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
-# replacements by job id; returns the ids of jobs that were still waiting
-REPLACE_WAITING = Query("replace_waiting", (Now, Json), number_from_row, notifies=any_row)
+# replacements by job id; returns the jobs that were still waiting
+REPLACE_WAITING = Query("replace_waiting", (Now, Json), row_as(Replaced), notifies=any_row)
 GET_ALL = Query(
     "get_all", (Ids,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id <in_ids:1>"
 )

@@ -233,7 +233,7 @@ replace_waiting = f"""
       status = case when job.status = <blocked> then job.status
                     when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end
     from {_MOMENT} where {_IS_GIVEN} and job.status in <waiting>
-    returning job.id"""
+    returning job.id, job.lease"""
 taken_steps = f"""
     select step.chain_id, step.chain_index from {_rows_of("$1")} cross join lateral (
       select chain_id, chain_index from <job>

@@ -123,7 +123,7 @@ replace_waiting = f"""
                else <to:stage> end
     from {given(Replacement, "$2")}
     where <job>.id = given.job_id and <job>.status in <waiting>
-    returning <job>.id"""
+    returning <job>.id, <job>.lease"""
 taken_steps = f"""
     select job.chain_id, job.chain_index from {given(("chain_id", "chain_index"), "$1")}
     cross join <job> as job on job.chain_id = given.chain_id and job.chain_index = given.chain_index"""

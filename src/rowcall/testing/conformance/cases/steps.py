@@ -197,6 +197,22 @@ class TestSteps:
         assert calls == ["one", "fail", "one"]
         assert jobs.steps(job) == []  # the last retry has deleted them
 
+    def test_a_replaced_job_starts_over(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(key="one", on_duplicate="replace")
+        def work(ctx: Context, number: int) -> int:
+            doubled = ctx.step("double", lambda: number * 2)
+            ctx.sleep(1)
+            return doubled
+
+        job = work.enqueue(1)
+        jobs.drain()
+        assert work.enqueue(2).id == job.id
+        assert jobs.steps(job) == []
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert jobs.get(job).result == 4
+
     def test_a_large_result_is_read_back(self, jobs: Rowcall, clock: FakeClock) -> None:
         seen: list[int] = []
 
