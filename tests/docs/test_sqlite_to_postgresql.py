@@ -46,7 +46,7 @@ def test_jobs_that_wait_alone_are_moved_once(move: Move, tmp_path: Path, monkeyp
         assert len(new.list()) == 1
         assert move(old, new) == 2
 
-        assert old.stats().total == 4  # the chain, the blocker, and what waits for it
+        assert old.stats().total == 4  # the chain, the blocker, and the job behind it
         assert old.chain(chain.id).length == 2
         one, other = new.list(order="oldest").jobs
         assert new.get(one).payload == {"text": "x" * 2000}
