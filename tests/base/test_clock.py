@@ -39,6 +39,7 @@ KNOWN_WAITS = {
         "loop.call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)",
     ],
     "drivers/transaction_block.py": ["loop.call_later(LOCK_PATIENCE_SECONDS, self._interrupt, plan)"],
+    "http/serve.py": ["asyncio.get_running_loop().call_later(seconds, transport.abort)"],
     "drivers/uncancellable.py": ["loop.call_later(self._patience_seconds, self._give_up, loop)"],
     # descriptors: the waiters get how long from a clock
     "wake/file_watch.py": ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],

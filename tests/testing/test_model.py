@@ -61,7 +61,7 @@ def a_manual_retry_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recovery_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recover, "Lost", lambda started: Lost(started=False))
+    monkeypatch.setattr(recover, "Lost", lambda started, *more: Lost(False, *more))
 
 
 def silent(query: Query[object], *rows: object) -> Break:

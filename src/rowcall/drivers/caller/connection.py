@@ -86,7 +86,7 @@ class CallerConnection:
     async def arun(self, plan: Plan[T]) -> T:
         adapter = self._adapter
         if isinstance(adapter, SyncAdapter):
-            return await finish(adapter.in_its_thread(partial(self.run, plan)))
+            return await adapter.in_its_thread(partial(self.run, plan))
         assert isinstance(adapter, AsyncAdapter)
         try:
             await adapter.ready()

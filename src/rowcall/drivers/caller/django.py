@@ -15,6 +15,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import SyncAdapter
 from rowcall.drivers.caller.placeholders import counted
 from rowcall.drivers.caller.sqlite3 import as_text
+from rowcall.drivers.uncancellable import finish
 from rowcall.store.statement import Row, Statement
 
 T = TypeVar("T")
@@ -38,12 +39,15 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
     async def in_its_thread(self, function: Callable[[], T]) -> T:
         """Call it in Django's thread for sync code, where the `atomic` blocks around async code are."""
 
+        if self._connection._thread_ident == threading.get_ident():  # of the thread that runs the event loop
+            return await super().in_its_thread(function)
+
         def call() -> T:
             if self._connection._thread_ident != threading.get_ident():
                 raise InvalidOption("connection", "is of another thread: enqueue in a function for sync_to_async")
             return function()
 
-        result: T = await sync_to_async(call, thread_sensitive=True)()
+        result: T = await finish(sync_to_async(call, thread_sensitive=True)())
         return result
 
     def execute(self, statement: Statement[object]) -> list[Row]:
