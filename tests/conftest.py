@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -70,6 +71,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if SHARED in config.stash:
         config.stash[SHARED].close()
         shutil.rmtree(config.stash[TEMPORARY], ignore_errors=True)
+
+
+@pytest.fixture
+def same_logging() -> Iterator[None]:
+    """For tests of apps and frameworks that set up logging for the whole process: undo that."""
+    root, ours = logging.getLogger(), logging.getLogger("rowcall")
+    before = [(logger, logger.level, list(logger.handlers), logger.propagate) for logger in (root, ours)]
+    yield
+    for logger, level, handlers, propagate in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+        logger.propagate = propagate
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,11 @@ import pytest
 USERS = ("shop_app", "shop_web")
 
 
+@pytest.fixture(autouse=True)
+def undo_logging(same_logging: None) -> None:
+    """Some pages create apps of frameworks that set up logging."""
+
+
 @pytest.fixture
 def users(postgres_server_url: str) -> Iterator[dict[str, str]]:
     """A name on the server for each user that pages create; dropped with the database."""

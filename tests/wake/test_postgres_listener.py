@@ -268,6 +268,7 @@ def test_starting_and_stopping_twice_does_nothing_more(postgres_url: str, waker:
     assert open_descriptors() == before
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_nothing_is_left_where_a_handler_has_forked(postgres_url: str, waker: Waker) -> None:
     """The child has a copy of all that was open, and lives on."""
     before = open_descriptors()
@@ -305,6 +306,7 @@ def test_stopping_while_it_connects_does_not_wait_for_that(
     assert not listener.listens
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_what_still_connects_when_it_is_stopped_is_closed_at_last(postgres_url: str, waker: Waker) -> None:
     """Descriptors may belong to other files by then."""
     connections, before = Connections(postgres_url), open_descriptors()
@@ -335,6 +337,7 @@ def database_at(url: str, listen_url: str | None = None) -> PostgresDatabase:
         return database
 
 
+@pytest.mark.usefixtures("nothing_of_earlier_tests")
 def test_behind_a_pooler_it_cannot_listen(postgres_url: str, pgbouncer: PgBouncer, waker: Waker) -> None:
     before = open_descriptors()
     listener = Listener(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from litestar import Litestar, get, post
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import ClientException
@@ -14,6 +15,7 @@ from rowcall import Rowcall, RowcallError
 from rowcall.litestar import Tasks, problem_details, rowcall_tasks
 
 
+@pytest.mark.usefixtures("same_logging")
 def test_an_app(tmp_path: Path) -> None:
     jobs = Rowcall(tmp_path / "app.db")
 
