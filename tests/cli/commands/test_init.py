@@ -47,6 +47,24 @@ def test_a_django_project_is_found_and_keeps_its_files(run: Run, folder: Path) -
     assert "-m manage rowcall work\n" in (folder / "shop-worker.service").read_text()
 
 
+def test_a_django_project_gets_a_server_that_its_settings_can_name(run: Run, folder: Path) -> None:
+    (folder / "manage.py").touch()
+    (folder / "requirements.txt").touch()
+    run("init")
+    text = (folder / "compose.yaml").read_text()
+    assert "django.db.backends.postgresql" in text
+    worker = yaml.safe_load(text)["services"]["worker"]
+    assert worker["environment"] == {"PGHOST": "db", "PGUSER": "postgres", "PGPASSWORD": "postgres"}
+    assert "COPY requirements.txt .\n" in (folder / "Dockerfile").read_text()
+
+
+def test_a_flask_app_is_worked_on_with_its_own_command(run: Run, folder: Path) -> None:
+    result = run("init", "--framework", "flask")
+    assert "flask rowcall work" in result.stdout
+    assert "-m flask --app app rowcall work\n" in (folder / "shop-worker.service").read_text()
+    assert "RowcallFlask(app)" in (folder / "app.py").read_text()
+
+
 def test_what_exists_is_named(run: Run, folder: Path) -> None:
     run("init", "--framework", "plain")
     again = run("init", "--framework", "plain")

@@ -10,6 +10,15 @@ from string import Template
 
 FRAMEWORKS = ("django", "fastapi", "flask", "plain")
 _FILES = Path(__file__).parent
+_WORK = {"django": "manage rowcall work", "flask": "flask --app app rowcall work"}
+_URL = "ROWCALL_URL: postgresql://postgres:postgres@db/postgres"
+# Django has no setting for a URL; libpq reads these where DATABASES names no host
+_LIBPQ = ("PGHOST: db", "PGUSER: postgres", "PGPASSWORD: postgres")
+_DATABASE = (
+    "It needs DATABASES in settings.py:\n"
+    '# {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres"}}'
+)
+_REQUIREMENTS = "requirements.txt"
 _PACKAGES = {
     "django": "'rowcall[postgres,django]'",
     "fastapi": "'rowcall[postgres,fastapi]' uvicorn",
@@ -28,13 +37,18 @@ def framework_of(folder: Path) -> str:
 def starter(framework: str, folder: Path) -> dict[str, str]:
     """Return the texts of the files, by name."""
     app = "app:jobs"
-    work = "manage rowcall work" if framework == "django" else f"rowcall work {app}"
+    work = _WORK.get(framework, f"rowcall work {app}")
+    is_django = framework == "django"
+    has_requirements = (folder / _REQUIREMENTS).exists()
     words = {
         "app": app,
+        "database": _DATABASE if is_django else "Rowcall() opens $ROWCALL_URL.",
         "folder": str(folder),
         "name": folder.name or "app",
-        "packages": _PACKAGES[framework],
+        "packages": _PACKAGES[framework] + (f" -r {_REQUIREMENTS}" if has_requirements else ""),
         "python": sys.executable,
+        "requirements": f"COPY {_REQUIREMENTS} .\n" if has_requirements else "",
+        "variables": "\n".join(f"      {line}" for line in (_LIBPQ if is_django else (_URL,))),
         "work": work,
         "words": ", ".join(map(json.dumps, work.split())),
     }
@@ -43,7 +57,7 @@ def starter(framework: str, folder: Path) -> dict[str, str]:
         "compose.yaml": "compose.yaml",
         f"{words['name']}-worker.service": "worker.service",
     }
-    if framework != "django":
+    if not is_django:
         sources = {"app.py": f"{framework}.py", **sources}
     return {
         name: Template((_FILES / f"{source}.txt").read_text(encoding="utf-8")).substitute(words)
