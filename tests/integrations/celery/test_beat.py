@@ -20,3 +20,5 @@ def test_wrong_entries() -> None:
         beat_entries({"x": {"schedule": crontab()}})
     with pytest.raises(InvalidOption, match="args must be a list"):
         beat_entries({"x": {"task": "x", "schedule": 5, "args": 3}})
+    with pytest.raises(InvalidOption, match="options may have priority and queue"):
+        beat_entries({"x": {"task": "x", "schedule": 5, "options": {"expires": 15}}})

@@ -48,3 +48,31 @@ def test_only_what_asks_for_it_is_retried(shop: Any) -> None:
         charged.get(timeout=1)
     assert isinstance(charged.result, JobFailed)
     assert flaky.get(timeout=10) == 3
+
+
+def test_a_call_with_its_arguments_in_a_tuple(shop: Any) -> None:
+    later = shop.add.signature((1, 2), countdown=60).delay()
+    assert (later.job.payload["args"], later.job.status) == ([1, 2], "scheduled")
+    assert shop.add.subtask((1,), {"y": 2}).delay().job.payload["kwargs"] == {"y": 2}
+
+
+def test_a_call_that_runs_here(shop: Any) -> None:
+    assert shop.add.apply((1, 2)).get() == shop.add.run(1, 2) == 3
+    failed = shop.wrong.apply()
+    assert (failed.state, failed.failed(), type(failed.result)) == ("FAILURE", True, ValueError)
+    with pytest.raises(ValueError, match="never retried"):
+        failed.get()
+    assert shop.app.jobs.list().jobs == []
+
+
+def test_what_is_retried_by_itself(shop: Any) -> None:
+    options = {"autoretry_for": (OSError,), "dont_autoretry_for": (FileNotFoundError,)}
+
+    def reads(missing: bool) -> None:
+        raise FileNotFoundError if missing else ConnectionError
+
+    task = shop.app.task(**options, retry_kwargs={"max_retries": 1, "countdown": 0})(reads)
+    missing, cut = task.delay(True), task.delay(False)
+    shop.app.jobs.drain()
+    shop.app.jobs.drain()
+    assert (missing.job.attempt, cut.job.attempt, cut.state) == (1, 2, "FAILURE")

@@ -15,8 +15,7 @@ _URL = "ROWCALL_URL: postgresql://postgres:postgres@db/postgres"
 # Django has no setting for a URL; libpq reads these where DATABASES names no host
 _LIBPQ = ("PGHOST: db", "PGUSER: postgres", "PGPASSWORD: postgres")
 _DATABASE = (
-    "It needs DATABASES in settings.py:\n"
-    '# {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres"}}'
+    'It needs DATABASES in settings.py:\n# {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": "postgres"}}'
 )
 _REQUIREMENTS = "requirements.txt"
 _PACKAGES = {

@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.domain.errors import InvalidOption
 
-CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+OPTIONS = {"priority", "queue"}
 
 
 def crontab(
@@ -35,6 +35,7 @@ class BeatEntry(msgspec.Struct, frozen=True):
     cron: str | None
     every: float | timedelta | None
     arguments: dict[str, object]
+    options: dict[str, object]
 
 
 def beat_entries(schedule: Mapping[str, Mapping[str, object]]) -> list[BeatEntry]:
@@ -57,4 +58,9 @@ def _entry(name: str, given: Mapping[str, object]) -> BeatEntry:
         raise InvalidOption("beat_schedule", f"{name}: task must be the name of a task, got {task!r}")
     if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
         raise InvalidOption("beat_schedule", f"{name}: args must be a list, and kwargs a dict")
-    return BeatEntry(name, task, *times, {"args": list(args), "kwargs": kwargs})
+    options = given.get("options", {})
+    if not isinstance(options, dict) or not options.keys() <= OPTIONS:
+        raise InvalidOption(
+            "beat_schedule", f"{name}: options may have {' and '.join(sorted(OPTIONS))}, got {options!r}"
+        )
+    return BeatEntry(name, task, *times, {"args": list(args), "kwargs": kwargs}, options)

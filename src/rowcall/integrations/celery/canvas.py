@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple
 
 from rowcall.app import Rowcall
-from rowcall.domain.errors import InvalidOption
-from rowcall.integrations.celery.current import current_app
+from rowcall.domain.errors import InvalidOption, UnknownTask
+from rowcall.integrations.celery.current import Callee, Takes, current_app
 from rowcall.integrations.celery.result import AsyncResult, GroupResult
-from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import Flow, Node
-
-Takes = Literal["one", "all"]
-"""Whether a call gets the result of the call before it as its first argument, or all results of a group."""
-
-
-class Callee(Protocol):
-    """A task, as far as a call of it needs it."""
-
-    name: str
-
-    @property
-    def jobs(self) -> Rowcall: ...
-    def bound(
-        self,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        options: Mapping[str, object],
-        takes: Takes | None = None,
-    ) -> Bound: ...
-    def __call__(self, *args: object, **kwargs: object) -> object: ...
 
 
 class Added(NamedTuple):
@@ -187,10 +166,21 @@ class chord(Part):  # noqa: N801 (Celery's name)
 
 
 def signature(
-    task: Callee | Signature, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+    task: Callee | Signature | str,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    immutable: bool = False,
+    **options: object,
 ) -> Signature:
-    """Return a call as a value."""
-    return task.clone(args, kwargs) if isinstance(task, Signature) else Signature(task, args, kwargs)
+    """Return a call of a task, or of the task with a name, as a value."""
+    if isinstance(task, Signature):
+        return task.clone(args, kwargs).set(**options)
+    if isinstance(task, str):
+        tasks = current_app().tasks
+        if task not in tasks:
+            raise UnknownTask(task, list(tasks))
+        task = tasks[task]
+    return Signature(task, args or (), kwargs, options, immutable)
 
 
 def _flat(parts: Iterable[Part | Iterable[Part]]) -> list[Part]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from rowcall.app import Rowcall
-from rowcall.domain.errors import JobCancelled, JobFailed
+from rowcall.domain.errors import InvalidOption, JobCancelled, JobFailed
 from rowcall.domain.job import FINISHED, Job, Status
-from rowcall.integrations.celery.current import current_app
+from rowcall.integrations.celery.current import App, current_app
 
 _STATES = {
     Status.RUNNING: "STARTED",
@@ -25,9 +25,13 @@ class AsyncResult:
     result.get(timeout=10)  # 3, or JobFailed
     """
 
-    def __init__(self, id: str | int, jobs: Rowcall | None = None) -> None:
+    def __init__(self, id: str | int, jobs: Rowcall | None = None, *, app: App | None = None) -> None:
         self.id = str(id)
-        self._jobs = jobs if jobs is not None else current_app().jobs
+        if not (self.id.isascii() and self.id.isdecimal()):
+            raise InvalidOption(
+                "id", f"must be the number of a job, got {id!r}; results of Celery stay in its own store"
+            )
+        self._jobs = jobs if jobs is not None else (app or current_app()).jobs
 
     def __repr__(self) -> str:
         return f"<AsyncResult: {self.id}>"
@@ -99,6 +103,37 @@ class AsyncResult:
     def forget(self) -> None:
         """Delete the job."""
         self._jobs.delete(int(self.id))
+
+
+class EagerResult:
+    """What `apply` returns: the value or the error of a call that has already ended."""
+
+    id = None
+
+    def __init__(self, value: object, failed: bool = False) -> None:
+        self.result = self.info = value
+        self.state = self.status = "FAILURE" if failed else "SUCCESS"
+
+    def __repr__(self) -> str:
+        return f"<EagerResult: {self.state}>"
+
+    def ready(self) -> bool:
+        return True
+
+    def successful(self) -> bool:
+        return self.state == "SUCCESS"
+
+    def failed(self) -> bool:
+        return self.state == "FAILURE"
+
+    def get(self, timeout: float | timedelta | None = None, propagate: bool = True) -> object:
+        """Return the value, or raise the error."""
+        if propagate and self.failed():
+            assert isinstance(self.result, BaseException)
+            raise self.result
+        return self.result
+
+    wait = get
 
 
 class GroupResult:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
 from rowcall.app import Rowcall
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.context import Context, current
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.errors import InvalidOption, Retry
-from rowcall.integrations.celery.canvas import Signature, Takes, chain
-from rowcall.integrations.celery.current import App
-from rowcall.integrations.celery.result import AsyncResult
+from rowcall.integrations.celery.canvas import Signature, chain
+from rowcall.integrations.celery.current import App, Takes
+from rowcall.integrations.celery.result import AsyncResult, EagerResult
 from rowcall.operations.enqueue import Bound
 from rowcall.task import ContextTask
 
@@ -52,12 +53,17 @@ class TaskSettings(msgspec.Struct, kw_only=True):
     max_retries: int | None = DEFAULT_MAX_RETRIES
     default_retry_delay: float = DEFAULT_RETRY_SECONDS
     autoretry_for: tuple[type[BaseException], ...] = ()
+    dont_autoretry_for: tuple[type[BaseException], ...] = ()
+    retry_kwargs: Mapping[str, Any] = {}
     retry_backoff: bool | float = False
     retry_backoff_max: float = LONGEST_BACKOFF_SECONDS
+    retry_jitter: bool = True
     time_limit: float | None = None
 
 
 MOST_ATTEMPTS = 1_000_000  # max_retries=None has no limit
+# nothing to do for these: payloads are JSON, results are kept, and an enqueue that fails raises
+NEEDLESS_OF_CALLS = frozenset({"compression", "ignore_result", "retry", "retry_policy", "serializer"})
 
 
 class Task:
@@ -68,7 +74,7 @@ class Task:
         self.settings = settings
         self.function = function
         self.name = settings.name or f"{function.__module__}.{function.__name__}"
-        self.max_retries = settings.max_retries
+        self.max_retries: int | None = settings.retry_kwargs.get("max_retries", settings.max_retries)
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.task = self._declared()
@@ -82,7 +88,7 @@ class Task:
             return self._run(args, kwargs)
 
         settings = self.settings
-        attempts = MOST_ATTEMPTS if settings.max_retries is None else settings.max_retries + 1
+        attempts = MOST_ATTEMPTS if self.max_retries is None else self.max_retries + 1
         options = {"queue": settings.queue, "priority": settings.priority, "timeout": settings.time_limit}
         given = {name: value for name, value in options.items() if value is not None}
         # Celery retries only what is asked for: an exception that leaves the function fails the job
@@ -94,18 +100,24 @@ class Task:
     def _run(self, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         try:
             return self(*args, **kwargs)
+        except self.settings.dont_autoretry_for:
+            raise
         except self.settings.autoretry_for as error:
             self.retry(exc=error, countdown=self._pause())
 
     def _pause(self) -> float:
         settings = self.settings
         if not settings.retry_backoff:
-            return settings.default_retry_delay
+            seconds: float = settings.retry_kwargs.get("countdown", settings.default_retry_delay)
+            return seconds
         first = 1.0 if settings.retry_backoff is True else float(settings.retry_backoff)
-        return min(settings.retry_backoff_max, first * 2.0**self.request.retries)
+        longest = min(settings.retry_backoff_max, first * 2.0**self.request.retries)
+        return SYSTEM_CLOCK.chance() * longest if settings.retry_jitter else longest
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         return self.function(self, *args, **kwargs) if self.settings.bind else self.function(*args, **kwargs)
+
+    run = __call__
 
     def __repr__(self) -> str:
         return f"<@task: {self.name}>"
@@ -173,34 +185,15 @@ class Task:
         takes: Takes | None = None,
     ) -> Bound:
         """Return the job of a call, not enqueued yet."""
-        return self.task.using(**self.options(options)).bind(list(args), dict(kwargs), takes)
+        ours = our_options({**self.app.route(self.name), **options})
+        return self.task.using(**ours).bind(list(args), dict(kwargs), takes)
 
-    def options(self, given: Mapping[str, object]) -> EnqueueOptions:
-        """Return the options of Rowcall for those of `apply_async`. `InvalidOption` for one that has no equivalent."""
-        found: dict[str, object] = dict(self.app.route(self.name))
-        for name, value in given.items():
-            match name, value:
-                case _, None:
-                    continue
-                case "countdown", _:
-                    found["delay"] = value
-                case "eta", datetime():
-                    found["run_at"] = _aware(value)
-                case "expires", datetime():
-                    found["expires_at"] = _aware(value)
-                case "expires", _:
-                    found["expires_in"] = value
-                case "time_limit", _:
-                    found["timeout"] = value
-                case "queue" | "priority", _:
-                    found[name] = value
-                case _:
-                    raise InvalidOption(name, "has no equivalent in Rowcall; see docs/from-celery.md")
-        return found  # type: ignore[return-value]
-
-    def apply(self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None) -> object:
-        """Call the function here and now, and return its result."""
-        return self(*args, **(kwargs or {}))
+    def apply(self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None) -> EagerResult:
+        """Call the function here and now. What it raises is raised by `get()` of the result."""
+        try:
+            return EagerResult(self(*args, **(kwargs or {})))
+        except Exception as error:
+            return EagerResult(error, failed=True)
 
     def s(self, *args: object, **kwargs: object) -> Signature:
         """Return the call as a value, for chains and groups: its first argument may be the result of the one before."""
@@ -210,11 +203,44 @@ class Task:
         """`s`, without the result of the call before."""
         return Signature(self, args, kwargs, immutable=True)
 
-    signature = s
-    subtask = s
+    def signature(
+        self,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        immutable: bool = False,
+        **options: object,
+    ) -> Signature:
+        """`s`, with the arguments as a tuple and a dict, and with options: `add.signature((1, 2), countdown=10)`."""
+        return Signature(self, args or (), kwargs, options, immutable)
+
+    subtask = signature
 
     def AsyncResult(self, id: str | int) -> AsyncResult:  # noqa: N802 (Celery's name)
         return AsyncResult(id, self.app.jobs)
+
+
+def our_options(given: Mapping[str, object]) -> EnqueueOptions:
+    """Return the options of Rowcall for those of `apply_async`. `InvalidOption` for one that has no equivalent."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        match name, value:
+            case _, None:
+                continue
+            case "countdown", _:
+                found["delay"] = value
+            case "eta", datetime():
+                found["run_at"] = _aware(value)
+            case "expires", datetime():
+                found["expires_at"] = _aware(value)
+            case "expires", _:
+                found["expires_in"] = value
+            case "time_limit", _:
+                found["timeout"] = value
+            case "connection" | "queue" | "priority", _:
+                found[name] = value
+            case _ if name not in NEEDLESS_OF_CALLS:
+                raise InvalidOption(name, "has no equivalent in Rowcall; see docs/from-celery.md")
+    return found  # type: ignore[return-value]
 
 
 def _aware(moment: datetime) -> datetime:
