@@ -79,7 +79,9 @@ def test_the_files_that_run_a_worker(run: Run, folder: Path) -> None:
     assert services["db"]["healthcheck"]["test"][0] == "CMD"
     command = (folder / "Dockerfile").read_text().rpartition("CMD ")[2]
     assert json.loads(command) == ["python", "-m", "rowcall", "work", "app:jobs"]
-    assert f"WorkingDirectory={folder}\n" in (folder / "shop-worker.service").read_text()
+    unit = (folder / "shop-worker.service").read_text()
+    assert f"User={folder.owner()}\nWorkingDirectory={folder}\n" in unit
+    assert "KillMode=mixed\n" in unit
 
 
 def test_a_framework_is_found(folder: Path) -> None:

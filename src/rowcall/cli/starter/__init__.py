@@ -48,6 +48,7 @@ def starter(framework: str, folder: Path) -> dict[str, str]:
         "python": sys.executable,
         "requirements": f"COPY {_REQUIREMENTS} .\n" if has_requirements else "",
         "variables": "\n".join(f"      {line}" for line in (_LIBPQ if is_django else (_URL,))),
+        "user": _owner(folder),
         "work": work,
         "words": ", ".join(map(json.dumps, work.split())),
     }
@@ -62,3 +63,10 @@ def starter(framework: str, folder: Path) -> dict[str, str]:
         name: Template((_FILES / f"{source}.txt").read_text(encoding="utf-8")).substitute(words)
         for name, source in sources.items()
     }
+
+
+def _owner(folder: Path) -> str:
+    try:
+        return folder.owner()
+    except KeyError:  # a container may run as a user without a name; systemd takes numbers, too
+        return str(folder.stat().st_uid)
