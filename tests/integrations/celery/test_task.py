@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import InvalidOption, JobFailed
+from rowcall import InvalidArguments, InvalidOption, JobFailed
 
 
 def test_options_of_a_call(shop: Any) -> None:
@@ -76,3 +76,10 @@ def test_what_is_retried_by_itself(shop: Any) -> None:
     shop.app.jobs.drain()
     shop.app.jobs.drain()
     assert (missing.job.attempt, cut.job.attempt, cut.state) == (1, 2, "FAILURE")
+
+
+def test_wrong_arguments_are_refused_where_they_are_given(shop: Any) -> None:
+    for signature in (shop.add.s(1), shop.charge.s(), shop.add.s(1, 2) | shop.double.s(3)):
+        with pytest.raises(InvalidArguments, match="argument"):
+            signature.delay()
+    assert shop.app.jobs.list().jobs == []

@@ -26,8 +26,14 @@ class Settings:
     def __setattr__(self, name: str, value: object) -> None:
         if name not in EFFECTIVE and name not in self.__dict__:
             logger.warning("the setting %s of Celery has no effect in Rowcall", name)
+        before = dict(self.__dict__)
         self.__dict__[name] = value
-        self.__dict__["_changed"]()
+        try:
+            self.__dict__["_changed"]()
+        except Exception:  # a wrong value must not stay
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def update(self, given: Mapping[str, object] | None = None, **more: object) -> None:
         for name, value in {**(given or {}), **more}.items():

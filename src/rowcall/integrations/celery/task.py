@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.context import Context, current
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.backoff import Backoff
-from rowcall.domain.errors import InvalidOption, Retry
+from rowcall.domain.errors import InvalidArguments, InvalidOption, Retry
 from rowcall.integrations.celery.canvas import Signature, chain
 from rowcall.integrations.celery.current import App, Takes
 from rowcall.integrations.celery.result import AsyncResult, EagerResult
@@ -184,7 +185,12 @@ class Task:
         options: Mapping[str, object],
         takes: Takes | None = None,
     ) -> Bound:
-        """Return the job of a call, not enqueued yet."""
+        """Return the job of a call, not enqueued yet. `InvalidArguments` if the function does not accept them."""
+        try:
+            given = [self, *args] if self.settings.bind else args
+            inspect.signature(self.function).bind(*([None] if takes else []), *given, **kwargs)
+        except TypeError as error:
+            raise InvalidArguments(self.name, str(error)) from error
         ours = our_options({**self.app.route(self.name), **options})
         return self.task.using(**ours).bind(list(args), dict(kwargs), takes)
 
