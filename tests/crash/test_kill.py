@@ -18,7 +18,7 @@ from tests.worker.support import FINISHED, Site, plain_rows
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-JOBS = int(os.environ.get("ROWCALL_TEST_KILL_JOBS", "10000"))
+JOBS = int(os.environ.get("ROWCALL_TEST_KILL_JOBS", "5000"))
 WORKERS = 4
 KILL_EVERY_SECONDS = 0.3
 PATIENCE_SECONDS = 90

@@ -18,7 +18,7 @@ from tests.crash.storm.storm import Storm
 
 SEED = int(os.environ.get("ROWCALL_TEST_STORM_SEED", "1"))
 STORMS = int(os.environ.get("ROWCALL_TEST_STORMS", "1"))
-FAULTS = int(os.environ.get("ROWCALL_TEST_STORM_FAULTS", "20"))
+FAULTS = int(os.environ.get("ROWCALL_TEST_STORM_FAULTS", "14"))
 MOST_SHOWN = 10
 
 pytestmark = [

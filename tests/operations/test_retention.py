@@ -19,7 +19,7 @@ from tests.support import ForkedProcess, eventually
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 PRUNERS = 2
-KILLS_OF_EACH = int(os.environ.get("ROWCALL_TEST_PRUNER_KILLS", "10"))
+KILLS_OF_EACH = int(os.environ.get("ROWCALL_TEST_PRUNER_KILLS", "6"))
 OLD, YOUNG = 8_000, 500
 DAY_MS = 86_400_000
 

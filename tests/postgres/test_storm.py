@@ -20,7 +20,7 @@ from tests.worker.support import FINISHED
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
-JOBS = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "2500"))
+JOBS = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "1500"))
 WORKERS = 4
 CUT_EVERY_SECONDS = 0.1
 MOST_CUT = 3

@@ -25,7 +25,7 @@ from tests.schedules.lines import LINES, ZONES
 YEAR = datetime(2028, 1, 1, tzinfo=UTC), datetime(2029, 1, 1, tzinfo=UTC)
 SPRING = datetime(2028, 3, 1, tzinfo=UTC), datetime(2028, 5, 1, tzinfo=UTC)
 Span = tuple[datetime, datetime]
-ZONES_PER_LINE = int(os.environ.get("ROWCALL_TEST_ZONES_PER_LINE", "2"))
+ZONES_PER_LINE = int(os.environ.get("ROWCALL_TEST_ZONES_PER_LINE", "1"))
 
 
 def steps(span: Span, hours: tuple[int, ...]) -> Iterator[datetime]:

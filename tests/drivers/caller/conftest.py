@@ -18,7 +18,7 @@ from tests.drivers.caller.queue_site import Case, Site, site
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run each test on the core kinds of connections and on a share of the others, another share for each test."""
-    share = int(os.environ.get("ROWCALL_TEST_KIND_SHARE", "16"))
+    share = int(os.environ.get("ROWCALL_TEST_KIND_SHARE", "32"))
     config.hook.pytest_deselected(items=[item for item in items if _is_left_out(item, share)])
     items[:] = [item for item in items if not _is_left_out(item, share)]
 

@@ -216,7 +216,7 @@ class Tried(NamedTuple):
 class TestStorm:
     """Four workers, one of them killed every 300 ms at random, until all jobs are through."""
 
-    COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "2500"))
+    COUNT = int(os.environ.get("ROWCALL_TEST_STORM_JOBS", "1500"))
     WORKERS = 4
 
     @pytest.mark.parametrize("max_attempts", [50, 5])

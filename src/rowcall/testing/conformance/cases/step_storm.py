@@ -17,7 +17,7 @@ from rowcall.testing.conformance.program import JOURNEY, declare
 @pytest.mark.crash
 @pytest.mark.slow
 class TestStepStorm:
-    COUNT = int(os.environ.get("ROWCALL_TEST_STEP_STORM_JOBS", "60"))
+    COUNT = int(os.environ.get("ROWCALL_TEST_STEP_STORM_JOBS", "40"))
 
     def test_a_finished_step_is_never_run_again(
         self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
