@@ -38,6 +38,7 @@ def running(**changes: object) -> InProgress:
         (a_job(Status.SUCCEEDED, finished_at=NOON), "ended 40 s ago"),
         (a_job(Status.RUNNING, claimed_at=NOON), "running for 40 s"),
         (a_job(Status.SCHEDULED, run_at=NOON + timedelta(seconds=50)), "due in 10 s"),
+        (a_job(Status.SCHEDULED, run_at=datetime(9999, 12, 31, tzinfo=UTC)), "due when signalled"),
         (a_job(Status.SCHEDULED, run_at=NOON), "waiting for 40 s"),
         (a_job(Status.PENDING, run_at=NOON - timedelta(hours=1)), "waiting for 40 s"),
     ],
