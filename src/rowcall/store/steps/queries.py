@@ -71,10 +71,11 @@ SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
 DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
 _SEND_SIGNAL = "insert into <signal> (job_id, name, value) values (<bigint:1>, <text:2>, <json:3>) returning id"
 SEND_SIGNAL = Query("send_signal", (Int, Text, Text), text=_SEND_SIGNAL)
-# jobs that wait for a signal which is there run now
+# jobs that wait for a signal which is there run now; not those that wait for a retry, after another step has failed
 _WAKE = """
     update <job> as job set run_at = <least:job.run_at, moment.now> from (select <now> as now) as moment
-    where id <in_ids:2> and <by_id:job.status> = <scheduled> and exists (
+    where id <in_ids:2> and <by_id:job.status> = <scheduled>
+      and (select status from <attempt> where job_id = job.id order by id desc limit 1) = <snoozed> and exists (
       select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
       where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting')"""
 WAKE = Query("wake", (Now, Ids), notifies=always_notify, text=_WAKE)

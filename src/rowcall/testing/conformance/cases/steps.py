@@ -465,6 +465,27 @@ class TestSignals:
         jobs.drain()
         assert jobs.get(job).result == "now"
 
+    def test_a_signal_does_not_shorten_the_wait_for_a_retry(self, jobs: Rowcall, clock: FakeClock) -> None:
+        calls: list[int] = []
+
+        async def fail() -> None:
+            calls.append(1)
+            raise ConnectionError("refused")
+
+        @jobs.task(retry=Backoff.constant(60))
+        async def work(ctx: Context) -> None:
+            await ctx.gather(ctx.wait_for("go"), ctx.step("call", fail))
+
+        job = work.enqueue()
+        jobs.drain()
+        jobs.signal(job, "go")
+        jobs.drain()
+        assert len(calls) == 1
+        clock.advance(60)
+        jobs.drain()
+        assert len(calls) == 2
+        assert jobs.steps(job)[0].status == "finished"
+
     def test_wrong_signals_are_refused(self, jobs: Rowcall) -> None:
         @jobs.task
         def handler(ctx: Context) -> None: ...
