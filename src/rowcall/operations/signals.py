@@ -29,7 +29,7 @@ def signal(
 
 def step_rows(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
     """Return the steps as their rows have them: a large result is a reference."""
-    return (yield from Read(recorded.show(queue.dialect, checked_id(job))))
+    return (yield from Read(recorded.show(queue.dialect, checked_id(job), queue.now_ms())))
 
 
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from rowcall.base.text import decoded, duration
-from rowcall.base.times import time_of, time_or_none
+from rowcall.base.times import milliseconds_of, time_of, time_or_none
 from rowcall.domain.job import (
     FINISHED,
     BlockedBy,
@@ -95,7 +95,8 @@ class Surroundings:
         if job.status is Status.BLOCKED:
             return self._blocked(job, (yield from inspect.blockers(self._dialect, job.id)))
         if job.status is Status.SCHEDULED and job.run_at > self._now:
-            steps = [] if job.error_code is not None else (yield from self._dialect.ask(SHOW_STEPS, job.id))
+            now_ms = milliseconds_of(self._now)
+            steps = [] if job.error_code is not None else (yield from self._dialect.ask(SHOW_STEPS, now_ms, job.id))
             waiting = [step for step in steps if step.status is StepStatus.WAITING]
             return self._suspended(job, waiting) if waiting else self._scheduled(job)
         if pause := paused_by(job.queue, job.type, self._paused):

@@ -43,11 +43,14 @@ _STEPS = """
     select position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>
     from <step> where job_id = <bigint:2> order by position"""
 STEPS = Query("steps", (Now, Int), row_as(StepRow), text=_STEPS)
-_SHOW_STEPS = """
-    select position, kind, name, status, attempt, failures, <ms:started_at>, <ms:due_at>, <ms:finished_at>, error_code,
-           error_detail, <text_of:result>
-    from <step> where job_id = <bigint:1> order by position"""
-SHOW_STEPS = Query("show_steps", (Int,), recorded_from_row, text=_SHOW_STEPS)
+# a sleep ends when its time has come: no attempt writes that
+_SLEPT = "kind = 'sleep' and due_at <= (select <now>)"
+_SHOW_STEPS = f"""
+    select position, kind, name, case when {_SLEPT} then 'finished' else status end, attempt, failures, <ms:started_at>,
+           <ms:due_at>, case when {_SLEPT} then <ms:due_at> else <ms:finished_at> end, error_code, error_detail,
+           <text_of:result>
+    from <step> where job_id = <bigint:2> order by position"""
+SHOW_STEPS = Query("show_steps", (Now, Int), recorded_from_row, text=_SHOW_STEPS)
 # of jobs and leases, the jobs whose leases are current. The lock lets other steps of the same attempt pass, and nothing
 # that ends the attempt: on the caller's connection it lasts as long as that transaction
 CURRENT = Packed("current", (Json,), int)
@@ -71,11 +74,12 @@ SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
 DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
 _SEND_SIGNAL = "insert into <signal> (job_id, name, value) values (<bigint:1>, <text:2>, <json:3>) returning id"
 SEND_SIGNAL = Query("send_signal", (Int, Text, Text), text=_SEND_SIGNAL)
-# jobs that wait for a signal which is there run now; not those that wait for a retry, after another step has failed
+# jobs that wait for a signal which is there run now. Jobs that wait for a retry do not: another step has failed
 _WAKE = """
     update <job> as job set run_at = <least:job.run_at, moment.now> from (select <now> as now) as moment
     where id <in_ids:2> and <by_id:job.status> = <scheduled>
-      and (select status from <attempt> where job_id = job.id order by id desc limit 1) = <snoozed> and exists (
-      select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
-      where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting')"""
+      and coalesce((select status from <attempt> where job_id = job.id order by id desc limit 1), '') <> <failed>
+      and exists (
+        select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
+        where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting')"""
 WAKE = Query("wake", (Now, Ids), notifies=always_notify, text=_WAKE)

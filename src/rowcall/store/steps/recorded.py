@@ -23,9 +23,9 @@ def read(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[StepRow
     return (yield from dialect.ask(queries.STEPS, now_ms, job_id))
 
 
-def show(dialect: Dialect, job_id: int) -> Plan[list[RecordedStep]]:
+def show(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[RecordedStep]]:
     yield from get(dialect, job_id)
-    return (yield from dialect.ask(queries.SHOW_STEPS, job_id))
+    return (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id))
 
 
 def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) -> Plan[list[Answer]]:

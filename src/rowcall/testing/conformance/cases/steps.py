@@ -361,6 +361,7 @@ class TestSleeps:
         jobs.drain()
         assert (jobs.get(job).result, jobs.get(job).attempt) == ("awake", 1)
         assert calls == ["asleep"] * 3
+        assert [(one.status, one.finished_at == one.due_at) for one in jobs.steps(job)[2:]] == [("finished", True)]
         events = [(event.event, event.detail) for event in jobs.timeline(job) if event.event == "SLEEPING"]
         assert len(events) == 2
 

@@ -58,9 +58,9 @@ class ModelStepQueue(ModelQueue):
     def open_step(self, job_id: int) -> ModelStep | None:
         """Return the last step if the handler cannot continue after it yet."""
         last = self.steps.get(job_id, [])[-1:]
-        return next((step for step in last if step.status == "waiting" and not self._has_slept(step)), None)
+        return next((step for step in last if step.status == "waiting" and not self.has_slept(step)), None)
 
-    def _has_slept(self, step: ModelStep) -> bool:
+    def has_slept(self, step: ModelStep) -> bool:
         return step.kind == "sleep" and step.due_at is not None and step.due_at <= self._now()
 
     def receive(self, job_id: int, step: ModelStep) -> None:
@@ -84,7 +84,8 @@ class ModelStepQueue(ModelQueue):
             step.kind == "wait" and step.status == "waiting" and step.name == name
             for step in self.steps.get(job_id, [])
         )
-        if job.status == "scheduled" and is_awaited:
+        waits_for_retry = bool(job.past) and job.past[-1].status == "failed"
+        if job.status == "scheduled" and is_awaited and not waits_for_retry:
             job.run_at = min(job.run_at, self._now())
 
 
@@ -186,10 +187,14 @@ class StepMachine(QueueMachine):
         with_steps = [job_id for job_id, steps in self.model.steps.items() if steps]
         compare(
             {job_id: [_stored(step) for step in self.jobs.steps(job_id)] for job_id in with_steps},
-            {job_id: [_modelled(step) for step in self.model.steps[job_id]] for job_id in with_steps},
+            {job_id: [self._modelled(step) for step in self.model.steps[job_id]] for job_id in with_steps},
         )
         assert self._count("rowcall_step") == sum(map(len, self.model.steps.values()))
         assert self._count("rowcall_signal") == sum(map(len, self.model.signals.values()))
+
+    def _modelled(self, step: ModelStep) -> tuple[object, ...]:
+        status = "finished" if self.model.has_slept(step) else step.status
+        return step.kind, step.name, status, step.due_at, step.result
 
 
 def _ms(at: datetime | None) -> int | None:
@@ -198,8 +203,4 @@ def _ms(at: datetime | None) -> int | None:
 
 def _stored(step: RecordedStep) -> tuple[object, ...]:
     assert (step.status is StepStatus.WAITING) == (step.finished_at is None)
-    return step.kind, step.name, step.status, step.due_at, step.result
-
-
-def _modelled(step: ModelStep) -> tuple[object, ...]:
     return step.kind, step.name, step.status, step.due_at, step.result
