@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,11 +20,12 @@ class Added(NamedTuple):
     is_group: bool
 
 
-class Part:
+class Part(ABC):
     """A call, a chain, a group or a chord. `a | b` is a chain."""
 
+    @abstractmethod
     def add_to(self, flow: Flow, before: Added | None) -> Added:
-        raise NotImplementedError  # each kind of part has its own
+        """Add its jobs to a flow, after those of the part before."""
 
     def jobs(self) -> Rowcall:
         return current_app().jobs
