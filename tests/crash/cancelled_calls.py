@@ -188,7 +188,7 @@ for _name in (
         "atop_errors",
     ),
     "afailing",
-    *("aworkers", "amigrate", "arecount", "avacuum", "aprune", "arekey", "__aenter__"),
+    *("aworkers", "amigrate", "arecount", "avacuum", "aprune", "__aenter__"),
 ):
     reading(_name)
 reading("achain", chain_id)
