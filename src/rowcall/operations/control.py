@@ -52,6 +52,7 @@ from rowcall.store.statement import Plan
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600
+WORKERS_SECONDS = 1.0
 UNFINISHED = (*WAITING, Status.RUNNING)
 _EDITED_AS_GIVEN = (
     *("queue", "priority", "max_attempts", "timeout_seconds"),
@@ -206,11 +207,13 @@ def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Bat
 
     changed, place = 0, None
     pause = PAUSE_BESIDE_OTHERS if queue.dialect.one_writer else PAUSE_ON_A_SERVER
-    pauses = connection is None and bool((yield from Read(queue.dialect.ask(WORKERS))))
+    pauses, checked_at = False, -WORKERS_SECONDS
     while True:
+        began = queue.clock.timer()
+        if connection is None and began - checked_at >= WORKERS_SECONDS:  # a worker may start meanwhile
+            pauses, checked_at = bool((yield from Read(queue.dialect.ask(WORKERS)))), began
         found = yield from read(queue, connection, find, bulk.wanted, bulk.order, place, AT_ONCE)
         if found.jobs:
-            began = queue.clock.timer()
             changed += yield from write(queue, connection, act_on_some, found.jobs, changed)
             if pauses:
                 yield from Sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * pause)
