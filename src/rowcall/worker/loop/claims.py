@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rowcall.context import logger
@@ -112,10 +112,16 @@ class Claims:
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
         facts = self._facts(claim.work.now_ms)
         self.dispatcher.accept(
-            [Attempt(ready, self._task_of(ready), facts) for ready in claim.started],
-            [Attempt(ready, self._task_of(ready), facts, True) for ready in claim.buffered],
-            [Attempt(ready, self._task_of(ready), facts, ready.bufferable) for ready in claim.joining],
+            [Attempt(ready, task, facts) for ready, task in self._with_tasks(claim.started)],
+            [Attempt(ready, task, facts, True) for ready, task in self._with_tasks(claim.buffered)],
+            [Attempt(ready, task, facts, ready.bufferable) for ready, task in self._with_tasks(claim.joining)],
         )
+
+    def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:
+        tasks = self.queue.tasks
+        if any(task.options.target is not None for task in tasks.values()) or not all(job.is_plain for job in jobs):
+            return zip(jobs, map(self._task_of, jobs), strict=True)
+        return zip(jobs, [tasks[job.type] for job in jobs], strict=True)  # a call for each job is slow
 
     def _task_of(self, ready: Ready) -> Declaration:
         task = self.queue.tasks[ready.type]
