@@ -82,11 +82,11 @@ from rowcall.operations import (
 )
 from rowcall.operations.arguments import JobFilter
 from rowcall.operations.control import BulkFilter, RetryFilter
+from rowcall.operations.effects import Blocking
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
 from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SECONDS
-from rowcall.operations.steps import Blocking
 from rowcall.overview import stacks, waiting
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue

@@ -1,7 +1,6 @@
 """Durable steps of one attempt: which step comes next, whether it is recorded, and what is written about it.
 
-Each step is a generator that yields what it needs done. `Steps` does it at once in a sync handler, and without blocking
-the event loop in an async one.
+Each step is a generator of effects, which run at once in a sync handler, and when they are awaited in an async one.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ import asyncio
 import contextlib
 import inspect
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, cast
 
 import msgspec
 
+from rowcall.base import effects
 from rowcall.base.clock import Clock
+from rowcall.base.effects import Effect, Effects
 from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.blobs import MARK
 from rowcall.domain.checks import name_problem
@@ -78,10 +78,10 @@ class StepStore(Protocol):
     """Reads and writes the steps of one attempt."""
 
     def read(self) -> list[StepRow]: ...
-    def write(self, write: StepWrite) -> StepWritten: ...
-    async def awrite(self, write: StepWrite) -> StepWritten: ...
-    def write_on(self, connection: object, write: StepWrite) -> StepWritten: ...
-    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten: ...
+    def write(self, write: StepWrite, connection: object) -> StepWritten:
+        """Write a step in a commit that other attempts share, or on the caller's connection."""
+
+    async def awrite(self, write: StepWrite, connection: object) -> StepWritten: ...
     def fetched(self, text: str) -> str:
         """Return a result that a row holds or refers to."""
 
@@ -270,38 +270,8 @@ class Steps:
         self.suspended = Suspend(run_at_ms, waits=waits)
         raise self.suspended
 
-    # in a sync handler at once; in an async one when it is awaited
-
     def _start(self, flow: Flow[T]) -> T | Pending[T]:
-        return Pending(self._arun(flow)) if self.facts.is_async else self._run(flow)
-
-    def _run(self, flow: Flow[T]) -> T:
-        try:
-            need = next(flow)
-            while True:
-                try:
-                    result = need.do(self)
-                except BaseException as error:
-                    need = flow.throw(error)
-                else:
-                    need = flow.send(result)
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned
-
-    async def _arun(self, flow: Flow[T]) -> T:
-        try:
-            need = next(flow)
-            while True:
-                try:
-                    result = await need.ado(self)
-                except BaseException as error:
-                    need = flow.throw(error)
-                else:
-                    need = flow.send(result)
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned
+        return Pending(effects.arun(flow, self)) if self.facts.is_async else effects.run(flow, self)
 
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
@@ -328,76 +298,59 @@ class Pending(Awaitable[T]):
         return result
 
 
-# what a step needs done
+# the effects of steps
+
+Flow = Effects[Steps, T]
 
 
-class Need(ABC, Generic[T]):
-    def __iter__(self) -> Generator[Need[T], Any, T]:
-        result: T = yield self
-        return result
-
-    @abstractmethod
-    def do(self, steps: Steps) -> T: ...
-
-    @abstractmethod
-    async def ado(self, steps: Steps) -> T: ...
-
-
-Flow = Generator[Need[Any], Any, T]
-
-
-class Read(Need[list[StepRow]]):
+class Read(Effect[Steps, list[StepRow]]):
     """Read what earlier attempts have recorded."""
 
-    def do(self, steps: Steps) -> list[StepRow]:
+    def run(self, steps: Steps) -> list[StepRow]:
         return steps.store.read()
 
-    async def ado(self, steps: Steps) -> list[StepRow]:
+    async def arun(self, steps: Steps) -> list[StepRow]:
         return await asyncio.get_running_loop().run_in_executor(None, steps.store.read)
 
 
-class Fetch(Need[str | None]):
+class Fetch(Effect[Steps, str | None]):
     """Read a result that may be stored outside of its row."""
 
     def __init__(self, text: str | None) -> None:
         self._text = text
 
-    def do(self, steps: Steps) -> str | None:
+    def run(self, steps: Steps) -> str | None:
         if self._text is None or MARK not in self._text:
             return self._text
         return steps.store.fetched(self._text)
 
-    async def ado(self, steps: Steps) -> str | None:
+    async def arun(self, steps: Steps) -> str | None:
         if self._text is None or MARK not in self._text:
             return self._text
-        return await asyncio.get_running_loop().run_in_executor(None, self.do, steps)
+        return await asyncio.get_running_loop().run_in_executor(None, self.run, steps)
 
 
-class Write(Need[StepWritten]):
-    """Write a step, in a commit that other attempts of this process share, or on the caller's connection."""
-
+class Write(Effect[Steps, StepWritten]):
     def __init__(self, write: StepWrite, connection: object = None) -> None:
         self._write = write
         self._connection = connection
 
-    def do(self, steps: Steps) -> StepWritten:
+    def run(self, steps: Steps) -> StepWritten:
         steps.facts.check_running(self._write.kind)
-        if self._connection is not None:
-            return steps.store.write_on(self._connection, self._write)
-        written = steps.store.write(self._write)
-        steps.note_written()
+        written = steps.store.write(self._write, self._connection)
+        if self._connection is None:
+            steps.note_written()
         return written
 
-    async def ado(self, steps: Steps) -> StepWritten:
+    async def arun(self, steps: Steps) -> StepWritten:
         steps.facts.check_running(self._write.kind)
-        if self._connection is not None:
-            return await steps.store.awrite_on(self._connection, self._write)
-        written = await steps.store.awrite(self._write)
-        steps.note_written()
+        written = await steps.store.awrite(self._write, self._connection)
+        if self._connection is None:
+            steps.note_written()
         return written
 
 
-class Call(Need[object]):
+class Call(Effect[Steps, object]):
     """Call the function of a step. In an async handler, one that is not async runs in a thread."""
 
     def __init__(self, name: str, call: Callable[[], object], function: Callable[..., object]) -> None:
@@ -415,7 +368,7 @@ class Call(Need[object]):
                 pass  # recorded by another version of the function
         return result_as(self.returns, value_from_row(text))
 
-    def do(self, steps: Steps) -> object:
+    def run(self, steps: Steps) -> object:
         token = _inside.set(self._name)
         try:
             result = self._call()
@@ -430,7 +383,7 @@ class Call(Need[object]):
             )
         return result
 
-    async def ado(self, steps: Steps) -> object:
+    async def arun(self, steps: Steps) -> object:
         token = _inside.set(self._name)
         try:
             if inspect.iscoroutinefunction(self._function):

@@ -6,12 +6,13 @@ import asyncio
 import itertools
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from rowcall.base import effects
 from rowcall.base.clock import Clock, SystemClock
+from rowcall.base.effects import Effect, Effects
 from rowcall.base.times import milliseconds_of
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
@@ -46,26 +47,6 @@ _OF_DATABASE = (
     "configure", "clock", "config", "dialect", "database", "blobs", "cipher", "open_transactions", "for_callers",
     "end_waiter", "at_close", "surrounding", "open_database", "_schema_ready", "_parts",
 )  # fmt: skip
-
-
-class Step(ABC, Generic[T]):
-    """Something that an operation needs done: `found = yield from step`."""
-
-    __slots__ = ()
-
-    def __iter__(self) -> Generator[Step[T], Any, T]:
-        result: T = yield self
-        return result
-
-    @abstractmethod
-    def run(self, queue: Queue) -> T: ...
-
-    @abstractmethod
-    async def arun(self, queue: Queue) -> T: ...
-
-
-Operation = Generator[Step[Any], Any, T]
-"""Something that a user can do, written once for sync and async code. A step that fails raises in the operation."""
 
 
 class ForCallers(NamedTuple):
@@ -194,36 +175,14 @@ class Queue:
 
     # operations
 
-    def run(self, operation: Operation[T] | Step[T]) -> T:
-        steps = iter(operation)
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = step.run(self)
-                except BaseException as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned if self.cipher is None else self.cipher.opened(returned)
+    def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
+        returned = effects.run(iter(operation), self)
+        return returned if self.cipher is None else self.cipher.opened(returned)
 
-    async def arun(self, operation: Operation[T] | Step[T]) -> T:
-        """`run`, for async code. A cancellation is raised in the operation, which may take further steps."""
-        steps = iter(operation)
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = await step.arun(self)
-                except BaseException as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            returned: T = stop.value
-            return returned if self.cipher is None else self.cipher.opened(returned)
+    async def arun(self, operation: Operation[T] | Effect[Queue, T]) -> T:
+        """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
+        returned = await effects.arun(iter(operation), self)
+        return returned if self.cipher is None else self.cipher.opened(returned)
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""
@@ -304,6 +263,10 @@ class Queue:
                         "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
                     ) from error
             self.clock.sleep(0.5 + 0.5 * self.clock.chance())
+
+
+Operation = Effects[Queue, T]
+"""Something that a user can do, written once for sync and async code."""
 
 
 def open_database(config: Config) -> tuple[Dialect, Database]:

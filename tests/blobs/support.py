@@ -11,7 +11,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.store.statement import Row, Statement, as_is, fetch
 from tests.connected import connected
 

@@ -20,7 +20,7 @@ PROGRAM = f"""
 import os, signal, sys
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import open_target
+from rowcall.operations.effects import open_target
 
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)

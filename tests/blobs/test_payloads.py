@@ -10,7 +10,7 @@ import pytest
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, current
 from rowcall.app import queue_of
 from rowcall.domain.blobs import BLOB_KEY
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.statement import Statement, as_is, execute
 from tests.blobs.conftest import LARGE, TOO_LARGE, Open
 from tests.blobs.support import TEXT, Shelves, digest_in_row, referred

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from rowcall import Context, Flow, Job, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.webhooks import callback_token
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.store.counts.queries import SETTINGS
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire

@@ -202,7 +202,7 @@ assert jobs.stats().by_status["pending"] == 3 + 20 * forks
 
 BESIDE_LONG_READS = """
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.store.statement import Statement, fetch
 
 def summed(most):

@@ -16,8 +16,8 @@ from rowcall.base.times import milliseconds_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
+from rowcall.operations.effects import Write
 from rowcall.operations.events import stream
-from rowcall.operations.steps import Write
 from rowcall.store.counts import folding
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import StoreWorker

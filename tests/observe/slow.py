@@ -12,7 +12,7 @@ from rowcall import Job, Pace, Percentiles, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.overview.matching import count_matching
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.plain_sql import AttemptRow, JobRow

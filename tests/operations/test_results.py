@@ -23,9 +23,9 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import SUCCESS, Succeeded
 from rowcall.drivers.plan_runner import run
 from rowcall.operations import results as waiting
+from rowcall.operations.effects import Read, Write
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
-from rowcall.operations.steps import Read, Write
 from rowcall.store.jobs.claim import Demand, round_of_work
 from rowcall.store.jobs.settle import Ended
 from rowcall.store.results.queries import REGISTER_WAITER

@@ -12,7 +12,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan, Row
 from rowcall.testing.clock import FakeClock

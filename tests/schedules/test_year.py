@@ -16,7 +16,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of, time_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.schedules.ticks import tick
 from rowcall.testing.clock import FakeClock
 from tests.schedules.brute_force import ticks

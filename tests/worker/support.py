@@ -15,7 +15,7 @@ from pathlib import Path
 from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually

@@ -14,8 +14,8 @@ from rowcall.domain.value import Value
 from rowcall.http.access import Access
 from rowcall.http.counts import SharedCounts
 from rowcall.http.problems import Problem
+from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import stats
-from rowcall.operations.steps import reading_within
 from rowcall.overview.scrub import V, scrubbed
 from rowcall.queue import Operation, Queue
 

@@ -12,8 +12,8 @@ from rowcall.domain.errors import RowcallError
 from rowcall.http.endpoint import READ_SECONDS
 from rowcall.http.problems import Problem
 from rowcall.observe.meter import Latest
+from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import stats
-from rowcall.operations.steps import reading_within
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
 

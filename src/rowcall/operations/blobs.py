@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.job import Job
 from rowcall.drivers.blobs import refers
-from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
+from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.blobs.queries import BLOB_PINS, JOBS_REFERRING, UNREFERRED_BLOBS
 from rowcall.store.blobs.references import pinned, unpin

@@ -22,9 +22,9 @@ from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, S
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
+from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, write
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
-from rowcall.operations.steps import Blocking, Sleep, Uninterrupted, Write, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold

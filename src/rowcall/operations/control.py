@@ -34,10 +34,10 @@ from rowcall.operations.arguments import (
     checked_reason,
     refuse_payload,
 )
+from rowcall.operations.effects import Read, Sleep, Write, read, write
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
-from rowcall.operations.steps import Read, Sleep, Write, read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, Batch

@@ -8,6 +8,7 @@ from typing import TypeVar, Unpack
 
 import msgspec
 
+from rowcall.base.effects import Effect
 from rowcall.base.times import time_of
 from rowcall.declare.enqueue_call import changed
 from rowcall.declare.fairness import shared
@@ -22,7 +23,7 @@ from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
 from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.operations import blobs
-from rowcall.operations.steps import (
+from rowcall.operations.effects import (
     Blocking,
     EnsureSchema,
     FindSurrounding,
@@ -32,7 +33,7 @@ from rowcall.operations.steps import (
     open_target,
     several_statements,
 )
-from rowcall.queue import Operation, Queue, Step
+from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import Committed, RelatedJob, lock_keys, read_committed, write_related
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
@@ -60,7 +61,7 @@ class Bound:
         return f"<{self.job.type!r} bound to {reprlib.repr(self.payload)}>"
 
 
-class WriteShared(Step[Inserted]):
+class WriteShared(Effect[Queue, Inserted]):
     """Write one job, in a commit that other threads and tasks of this process may share."""
 
     __slots__ = ("_member",)

@@ -17,6 +17,7 @@ from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.domain.job import Job, JobEvent
 from rowcall.operations.arguments import checked_id
+from rowcall.operations.effects import Read, Sleep, Uninterrupted, Write
 from rowcall.operations.results import (
     ANNOUNCE_AGAIN_SECONDS,
     CHECK_GROWTH,
@@ -26,7 +27,6 @@ from rowcall.operations.results import (
     WaitFor,
     end_waiter,
 )
-from rowcall.operations.steps import Read, Sleep, Uninterrupted, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.results.queries import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
 from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed

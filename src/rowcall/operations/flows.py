@@ -24,8 +24,8 @@ from rowcall.operations.arguments import (
     checked_status,
     id_before,
 )
+from rowcall.operations.effects import Blocking, Read, Write, read, write
 from rowcall.operations.enqueue import Bound, enqueue_related
-from rowcall.operations.steps import Blocking, Read, Write, read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
 from rowcall.store.flows.enqueue import RelatedJob

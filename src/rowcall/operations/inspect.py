@@ -9,7 +9,7 @@ from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit, refuse_payload
-from rowcall.operations.steps import Read, read
+from rowcall.operations.effects import Read, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect

@@ -7,7 +7,7 @@ from rowcall.domain.job import Job, Status
 from rowcall.domain.push import PushOptions
 from rowcall.domain.webhooks import attempt_of_token
 from rowcall.operations import inspect
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs import settle
 from rowcall.store.jobs.claim_rows import write_claims_of

@@ -11,7 +11,7 @@ from rowcall.domain.encryption import TOKEN, token_of
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, TooLarge
 from rowcall.domain.job import Rekeyed
 from rowcall.drivers.cipher import Cipher
-from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
+from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import rekey as plans
 from rowcall.store.control.queries import (

@@ -15,6 +15,7 @@ from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 
 from rowcall.base.clock import Clock
+from rowcall.base.effects import Effect
 from rowcall.context import logger
 from rowcall.domain.errors import JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
@@ -22,8 +23,8 @@ from rowcall.domain.payload import result_as
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_id
-from rowcall.operations.steps import Read
-from rowcall.queue import Operation, Queue, Step
+from rowcall.operations.effects import Read
+from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.results.queries import REGISTER_WAITER, REMOVE_WAITER
@@ -57,7 +58,7 @@ def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | No
     return value if declared is None else result_as(declared.returns, value)
 
 
-class WaitFor(Step[bool]):
+class WaitFor(Effect[Queue, bool]):
     """Wait for a future, at most so long; return whether it is done."""
 
     def __init__(self, future: Future[None], seconds: float | None) -> None:

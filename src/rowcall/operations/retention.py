@@ -10,7 +10,7 @@ from rowcall.domain.job import Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.drivers.database import Connection, MakePlan
 from rowcall.operations.blobs import collect_blobs
-from rowcall.operations.steps import Blocking, EnsureSchema, Read, Write
+from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import CLEAR, RESTART_IDS
 from rowcall.store.counts import folding

@@ -20,8 +20,8 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
+from rowcall.operations.effects import Read, Write
 from rowcall.operations.enqueue import plain_call, with_key
-from rowcall.operations.steps import Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect

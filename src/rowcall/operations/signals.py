@@ -11,7 +11,7 @@ from rowcall.domain.payload import result_to_json
 from rowcall.domain.step import RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id
-from rowcall.operations.steps import Blocking, Read, write
+from rowcall.operations.effects import Blocking, Read, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.steps import recorded
 

@@ -9,8 +9,8 @@ from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Activity, ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, Status
 from rowcall.operations.arguments import checked_error_code, checked_limit
+from rowcall.operations.effects import Read
 from rowcall.operations.retention import rules_of
-from rowcall.operations.steps import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
 from rowcall.store.counts.queries import TOTALS

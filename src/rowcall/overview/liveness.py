@@ -9,7 +9,7 @@ from rowcall.base.text import duration
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.queries import NOW
 

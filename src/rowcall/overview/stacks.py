@@ -12,8 +12,8 @@ from rowcall.base.times import time_of
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import NoAnswer, WrongState, seconds_of
 from rowcall.domain.job import Job, Stack, StackFrame, Status, WorkerInfo
+from rowcall.operations.effects import Read, Sleep, Uninterrupted, Write
 from rowcall.operations.inspect import get_row
-from rowcall.operations.steps import Read, Sleep, Uninterrupted, Write
 from rowcall.overview.liveness import Liveness, described, liveness_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import STACK_REQUEST

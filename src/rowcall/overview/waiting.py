@@ -26,7 +26,7 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_BY_ORDER, HELD_PREFIX, Numbers
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.overview.formats import ago, counted, moment
 from rowcall.overview.liveness import Liveness, liveness_of
 from rowcall.queue import Operation, Queue

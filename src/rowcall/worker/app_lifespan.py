@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from rowcall.domain.errors import InvalidOption
-from rowcall.operations.steps import EnsureSchema
+from rowcall.operations.effects import EnsureSchema
 from rowcall.queue import Queue
 from rowcall.worker.worker import Worker
 

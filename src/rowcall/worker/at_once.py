@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from rowcall.base.effects import Effect
 from rowcall.domain.job import Job
 from rowcall.drivers.transaction_block import innermost_block
+from rowcall.operations.effects import Read
 from rowcall.operations.inspect import get
-from rowcall.operations.steps import Read
-from rowcall.queue import Operation, Queue, Step
+from rowcall.queue import Operation, Queue
 from rowcall.store.jobs.queries import FIND_WORK
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class AtOnce:
                 else:
                     vars(self._queue)[name] = function
 
-    def run(self, operation: Operation[T] | Step[T]) -> T:
+    def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
         result = Queue.run(self._queue, operation)
         has_run = False
         while self._may_run() and Queue.run(self._queue, self._any_ready()) and self._running.acquire(blocking=False):
@@ -51,7 +52,7 @@ class AtOnce:
             has_run = True
         return Queue.run(self._queue, self._read_again(result)) if has_run else result
 
-    async def arun(self, operation: Operation[T] | Step[T]) -> T:
+    async def arun(self, operation: Operation[T] | Effect[Queue, T]) -> T:
         result = await Queue.arun(self._queue, operation)
         has_run = False
         while (

@@ -11,9 +11,9 @@ from rowcall.declare.limits import with_derived
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
+from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
 from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
-from rowcall.operations.steps import OnCallerConnection, Read, open_target, several_statements
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect

@@ -15,7 +15,7 @@ from rowcall.domain.errors import Cancel, LeaseLost, LifespanFailed, Retry, Snoo
 from rowcall.domain.job import Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
 from rowcall.store.jobs.queries import Ready

@@ -18,7 +18,7 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
 from rowcall.drivers.side_files import make_folder
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import Registration
 from rowcall.store.jobs.recover import register, retire

@@ -14,7 +14,7 @@ from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.drivers.group_commit import GroupCommit
 from rowcall.durable import StepFacts
 from rowcall.operations import blobs
-from rowcall.operations.steps import OnCallerConnection, Read, Write, open_target, several_statements
+from rowcall.operations.effects import OnCallerConnection, Read, Write, open_target, several_statements
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.queries import Ready
@@ -94,16 +94,14 @@ class AttemptSteps:
     def read(self) -> list[StepRow]:
         return self._writer.read(self._job_id)
 
-    def write(self, write: StepWrite) -> StepWritten:
-        return self._writer.write(self._task, write)
-
-    async def awrite(self, write: StepWrite) -> StepWritten:
-        return await self._writer.awrite(self._task, write)
-
-    def write_on(self, connection: object, write: StepWrite) -> StepWritten:
+    def write(self, write: StepWrite, connection: object) -> StepWritten:
+        if connection is None:
+            return self._writer.write(self._task, write)
         return self._writer.queue.run(self._writer.write_on(connection, self._task, write))
 
-    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten:
+    async def awrite(self, write: StepWrite, connection: object) -> StepWritten:
+        if connection is None:
+            return await self._writer.awrite(self._task, write)
         return await self._writer.queue.arun(self._writer.write_on(connection, self._task, write))
 
     def fetched(self, text: str) -> str:

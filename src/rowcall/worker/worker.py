@@ -16,8 +16,8 @@ from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.endpoint import Endpoint, Probes
+from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
-from rowcall.operations.steps import Read, Write
 from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold

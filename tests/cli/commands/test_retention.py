@@ -9,8 +9,8 @@ import pytest
 from rowcall import Retention, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.retention import retention_to_text
+from rowcall.operations.effects import Write
 from rowcall.operations.retention import prune_now
-from rowcall.operations.steps import Write
 from rowcall.store.counts.queries import PUT_SETTING
 from tests.cli.answers import answer_of, rows_of
 from tests.cli.conftest import Run

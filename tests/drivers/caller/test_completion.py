@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Job, LeaseLost
 from rowcall.app import queue_of
-from rowcall.operations.steps import open_target
+from rowcall.operations.effects import open_target
 from tests.drivers.caller.callers.base import Caller, Undo
 from tests.drivers.caller.handlers import codes_of, handled
 from tests.drivers.caller.queue_site import Case

@@ -17,7 +17,7 @@ from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.database import MOST_TRIES
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.statement import Plan, Row, Statement, as_is, execute, fetch
 from rowcall.testing.postgres_database import database_of, terminate_connections
 from rowcall.testing.process import ForkedProcess, PythonProcess

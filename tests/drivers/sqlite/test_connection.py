@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.statement import Plan, Statement, as_is, execute
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.store.control.queries import TEXTS_OF_JOBS
 from rowcall.store.control.rekey import rewrite_jobs
 

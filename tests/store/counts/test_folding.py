@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.statement import Statement, as_is
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.counts import folding, questions
 from rowcall.store.statement import Plan, Statement, as_is
 from rowcall.testing import FakeClock

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.fairness.order import heads, make_ready, orders_of
 from tests.store.databases import migrated as sqlite_file
 from tests.store.databases import query_plan

@@ -14,8 +14,8 @@ from rowcall import Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Transition
+from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
-from rowcall.operations.steps import Write
 from rowcall.store.control.actions import cancel, delete
 from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.flows.enqueue import RelatedJob, write_related

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rowcall import Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.limits.queries import HOLD
 from rowcall.testing.conformance.worker_parts import StoreWorker

@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.counts import folding
 from rowcall.store.counts.queries import REMOVE_TALLIES
 from rowcall.testing.clock import FakeClock

@@ -15,7 +15,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.drivers.postgres.connection import _PLANNER
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.store.control.actions import rerun_locked
 from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
 from rowcall.store.jobs.marks import mark_started

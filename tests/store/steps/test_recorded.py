@@ -7,7 +7,7 @@ from pathlib import Path
 from rowcall import LeaseLost, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.step import StepKind, StepStatus, StepWrite, StepWritten
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.steps import recorded
 
 

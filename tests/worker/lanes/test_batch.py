@@ -9,7 +9,7 @@ import pytest
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.outcome import CancelRequested, Released
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt

@@ -15,7 +15,7 @@ from rowcall import Context, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CancelRequested, Lost
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Operation
 from rowcall.store.control.queries import INTERRUPTED
 from rowcall.store.jobs.claim import Demand, claim_by_hand

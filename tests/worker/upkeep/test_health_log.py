@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs import recover
 from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Registration
 from rowcall.testing import FakeClock

@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.statement import Statement, as_is, execute
 from rowcall.testing import eventually
 from rowcall.worker.loop.rounds import Loop

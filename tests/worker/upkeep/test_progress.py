@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Context, Rowcall
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.statement import Plan

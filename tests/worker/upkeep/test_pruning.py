@@ -11,8 +11,8 @@ from rowcall import Retention, Rowcall, Status, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
+from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import rules_of
-from rowcall.operations.steps import Read, Write
 from rowcall.store.counts.queries import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock

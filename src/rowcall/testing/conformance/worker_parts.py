@@ -9,7 +9,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.declare.policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.store.jobs.marks import mark_started

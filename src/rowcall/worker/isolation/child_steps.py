@@ -22,19 +22,17 @@ class ChildSteps:
     def read(self) -> list[StepRow]:
         return self._ask(Asked("steps")).steps
 
-    def write(self, write: StepWrite) -> StepWritten:
-        written = self._ask(Asked("step", step=write)).written
-        assert written is not None
-        return written
-
-    async def awrite(self, write: StepWrite) -> StepWritten:
-        return await asyncio.get_running_loop().run_in_executor(None, self.write, write)
-
-    def write_on(self, connection: object, write: StepWrite) -> StepWritten:
+    def write(self, write: StepWrite, connection: object) -> StepWritten:
+        if connection is None:
+            written = self._ask(Asked("step", step=write)).written
+            assert written is not None
+            return written
         queue = self._own_queue("step with a connection")
         return queue.run(StepWriter(queue).write_on(connection, self._task, write))
 
-    async def awrite_on(self, connection: object, write: StepWrite) -> StepWritten:
+    async def awrite(self, write: StepWrite, connection: object) -> StepWritten:
+        if connection is None:
+            return await asyncio.get_running_loop().run_in_executor(None, self.write, write, None)
         queue = self._own_queue("step with a connection")
         return await queue.arun(StepWriter(queue).write_on(connection, self._task, write))
 

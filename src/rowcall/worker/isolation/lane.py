@@ -366,7 +366,7 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
             case Asked(what="result of a step", payload=text):
                 return Answered(attempt.steps.store.fetched(text))
             case Asked(step=StepWrite() as step):
-                return Answered(written=attempt.steps.store.write(step))
+                return Answered(written=attempt.steps.store.write(step, None))
             case Asked(what="complete"):
                 attempt.completed = True
                 return Answered()

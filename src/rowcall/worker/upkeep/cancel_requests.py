@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.outcome import CancelRequested, Lost
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.queue import Queue
 from rowcall.store.control.queries import INTERRUPTED
 from rowcall.worker.lanes.dispatcher import Dispatcher

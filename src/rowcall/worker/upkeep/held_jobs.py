@@ -6,7 +6,7 @@ Frees jobs that plain SQL holds for an unknown reason, too: no other part would 
 from __future__ import annotations
 
 from rowcall.context import logger
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.fairness.order import make_ready
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room

@@ -10,7 +10,7 @@ from rowcall.declare.declaration import Lane
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.job import is_paused
 from rowcall.domain.payload import PayloadUnfit
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
 from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.jobs.queries import Ready

@@ -10,8 +10,8 @@ from rowcall.base.clock import jittered
 from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.operations.blobs import collect_blobs
+from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import Pruner, clean_up, publish_rules
-from rowcall.operations.steps import Read, Write
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
 from rowcall.store.counts import folding

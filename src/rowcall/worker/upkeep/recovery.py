@@ -10,7 +10,7 @@ from rowcall.context import logger
 from rowcall.declare.outcomes import outcome_of
 from rowcall.drivers import liveness_file
 from rowcall.observe.meter import Meter
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.queries import SURVEY, Peer
 from rowcall.store.jobs.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker

@@ -9,7 +9,7 @@ import msgspec
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import StackFrame
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.counts.queries import ANSWER_SETTING
 from rowcall.worker.attempt import Attempt

@@ -7,7 +7,7 @@ import pytest
 from rowcall import Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released, Reported, Succeeded
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.queries import CLAIMS_OF, Ready, Success
 from rowcall.store.jobs.settle import Written, write_ended
 from rowcall.store.statement import Plan

@@ -6,8 +6,8 @@ import pytest
 
 from rowcall import Rowcall, Status, StillNeeded
 from rowcall.app import queue_of
+from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
-from rowcall.operations.steps import Write
 from rowcall.store.flows.blockers import repair_edges
 from rowcall.testing.conformance.store import Store
 

@@ -10,8 +10,8 @@ import pytest
 
 from rowcall import Context, Job, Rowcall
 from rowcall.app import queue_of
+from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import Bound
-from rowcall.operations.steps import Write
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue

@@ -22,7 +22,7 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.flows.blockers import block_again, end_blocked, unblock
 from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
 from rowcall.store.jobs.queries import STAGE

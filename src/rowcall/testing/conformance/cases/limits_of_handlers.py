@@ -12,7 +12,7 @@ import pytest
 from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.recover import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read, Write
+from rowcall.operations.effects import Read, Write
 from rowcall.store.jobs import settle
 from rowcall.store.jobs.queries import FIND_WORK
 from rowcall.store.jobs.settle import fail_unknown

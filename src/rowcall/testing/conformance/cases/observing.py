@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.counts import folding, questions
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock

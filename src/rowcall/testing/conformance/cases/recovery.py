@@ -7,7 +7,7 @@ from datetime import timedelta
 from rowcall import Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.jobs.queries import REMOVE_WORKER
 from rowcall.store.jobs.recover import recover_worker
 from rowcall.testing.clock import FakeClock

@@ -9,8 +9,8 @@ import pytest
 
 from rowcall import LeaseLost, Retention, Rowcall, Status
 from rowcall.app import queue_of
+from rowcall.operations.effects import Write
 from rowcall.operations.retention import clear, publish_rules
-from rowcall.operations.steps import Write
 from rowcall.store.counts.queries import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue

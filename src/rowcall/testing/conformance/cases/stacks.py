@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Job, NoAnswer, Rowcall, Stack, WrongState
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.store.counts.queries import SETTINGS
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue

@@ -14,8 +14,8 @@ from rowcall.app import queue_of
 from rowcall.domain.errors import StepTaken
 from rowcall.domain.job import FINISHED, Chain, Status
 from rowcall.domain.outcome import Succeeded
+from rowcall.operations.effects import Read
 from rowcall.operations.enqueue import Bound
-from rowcall.operations.steps import Read
 from rowcall.store.jobs.settle import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch

@@ -17,7 +17,7 @@ from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall,
 from rowcall.app import queue_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.outcome import Released
-from rowcall.operations.steps import Read
+from rowcall.operations.effects import Read
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.model.ends import ENDS, C, End, HandClaim, WorkerClaim, outcome_of

@@ -14,7 +14,7 @@ from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.outcome import Raised
 from rowcall.domain.step import FOREVER_MS, StepWrite, StepWritten
-from rowcall.operations.steps import Write
+from rowcall.operations.effects import Write
 from rowcall.store.steps.recorded import record_one
 from rowcall.testing.conformance.model.ends import WorkerClaim
 from rowcall.testing.conformance.model.machine import PICK, QueueMachine, pick_one

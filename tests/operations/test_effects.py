@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.operations.steps import Read, reading_within
+from rowcall.operations.effects import Read, reading_within
 from rowcall.queue import Operation
 from rowcall.store.statement import Plan, Statement, as_is, fetch
 
@@ -43,7 +43,7 @@ def test_a_read_that_takes_too_long_is_stopped(jobs: Rowcall, snapshot: bool) ->
     assert jobs.list().jobs == []
 
 
-def test_an_operation_sees_the_errors_of_its_steps(jobs: Rowcall) -> None:
+def test_an_operation_sees_the_errors_of_its_effects(jobs: Rowcall) -> None:
     def forgiving() -> Operation[str]:
         try:
             yield from Read(endless())

@@ -1,4 +1,4 @@
-"""What operations yield to be done: `Queue.run` does it at once, `Queue.arun` without blocking the event loop."""
+"""The effects of operations: `Queue.run` runs them at once, `Queue.arun` without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from rowcall.base.effects import Effect
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.drivers.transaction_block import Block
 from rowcall.drivers.uncancellable import finish
-from rowcall.queue import ForCallers, Operation, Queue, Step
+from rowcall.queue import ForCallers, Operation, Queue
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import NOTIFY
 from rowcall.store.statement import Plan
@@ -19,7 +20,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class EnsureSchema(Step[None]):
+class EnsureSchema(Effect[Queue, None]):
     """Make or check the tables, once per process."""
 
     def run(self, queue: Queue) -> None:
@@ -29,7 +30,7 @@ class EnsureSchema(Step[None]):
         await queue.aensure_schema()
 
 
-class Read(Step[T]):
+class Read(Effect[Queue, T]):
     """Run a plan that only reads. With `snapshot`, all its statements see the same moment."""
 
     __slots__ = ("_plan", "_snapshot", "seconds")
@@ -51,22 +52,22 @@ class Read(Step[T]):
 def reading_within(operation: Operation[T], seconds: float) -> Operation[T]:
     """Run an operation of which no read may take longer."""
     try:
-        step = next(operation)
+        effect = next(operation)
         while True:
-            if isinstance(step, Read):
-                step.seconds = seconds
+            if isinstance(effect, Read):
+                effect.seconds = seconds
             try:
-                result = yield step
+                result = yield effect
             except BaseException as error:
-                step = operation.throw(error)
+                effect = operation.throw(error)
             else:
-                step = operation.send(result)
+                effect = operation.send(result)
     except StopIteration as stop:
         returned: T = stop.value
         return returned
 
 
-class Write(Step[T]):
+class Write(Effect[Queue, T]):
     """Run a plan in a transaction. The plan is made by a function: after a conflict, another one is made."""
 
     __slots__ = ("_make_plan",)
@@ -85,7 +86,7 @@ class Write(Step[T]):
         return await queue.database.awrite(self._make_plan)
 
 
-class Blocking(Step[T]):
+class Blocking(Effect[Queue, T]):
     """Call a function that may block; in async code, in a thread."""
 
     def __init__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -98,7 +99,7 @@ class Blocking(Step[T]):
         return await asyncio.get_running_loop().run_in_executor(None, self._function)
 
 
-class Sleep(Step[None]):
+class Sleep(Effect[Queue, None]):
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
@@ -109,7 +110,7 @@ class Sleep(Step[None]):
         await queue.clock.asleep(self._seconds)
 
 
-class Uninterrupted(Step[T]):
+class Uninterrupted(Effect[Queue, T]):
     """Run an operation to its end, even if the task is cancelled meanwhile; then raise the cancellation."""
 
     def __init__(self, operation: Operation[T]) -> None:
@@ -122,7 +123,7 @@ class Uninterrupted(Step[T]):
         return await finish(queue.arun(self._operation))
 
 
-class FindSurrounding(Step[object]):
+class FindSurrounding(Effect[Queue, object]):
     """Return the connection of the transaction that the app's framework has open here, or None."""
 
     def run(self, queue: Queue) -> object:
@@ -141,7 +142,7 @@ class Target(Protocol):
     async def arun(self, plan: Plan[T]) -> T: ...
 
 
-class OnCallerConnection(Step[T]):
+class OnCallerConnection(Effect[Queue, T]):
     """Run a plan in the open transaction."""
 
     __slots__ = ("_plan", "_target")
