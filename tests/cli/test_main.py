@@ -70,8 +70,9 @@ def test_wrong_use_is_reported_under_the_usage_with_exit_code_2(
 
 
 def test_an_error_of_rowcall_is_one_line_and_exit_code_1(run: Run, queue: Rowcall) -> None:
-    result = run("show", "app:jobs", "99")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "error: job 99 does not exist\n")
+    for missing in ("99", "0", str(10**23)):
+        result = run("show", "app:jobs", missing)
+        assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: job {missing} does not exist\n")
 
 
 def test_a_reader_that_leaves_is_no_error(queue: Rowcall) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import InvalidOption, JobNotFound, Page, Rowcall, Status
+from rowcall import ChainNotFound, InvalidOption, JobNotFound, Page, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.enqueue import bind
 
@@ -110,7 +110,27 @@ def readers(jobs: Rowcall) -> list[Callable[[Any], object]]:
     ]
 
 
-@pytest.mark.parametrize("job_id", [0, -1, 2**63, 1.5, "1", None, True])
+@pytest.mark.parametrize("job_id", [0, -1, 2**63, 10**23])
+def test_a_number_that_cannot_be_an_id_is_not_found(jobs: Rowcall, job_id: int) -> None:
+    calls: list[Callable[[Any], object]] = [
+        *readers(jobs),
+        *(jobs.blockers, jobs.steps, jobs.stack, jobs.cancel, jobs.retry, jobs.delete, jobs.complete),
+        lambda id: jobs.reschedule(id, delay=1),
+        lambda id: jobs.set_priority(id, 1),
+        lambda id: jobs.edit(id, {}),
+        lambda id: jobs.result(id, timeout=0),
+        lambda id: jobs.signal(id, "x"),
+    ]
+    for call in calls:
+        with pytest.raises(JobNotFound, match=f"job {job_id} does not exist"):
+            call(job_id)
+    calls = [jobs.chain, jobs.cancel_chain, jobs.delete_chain, lambda id: jobs.list(chain=id)]
+    for call in calls:
+        with pytest.raises(ChainNotFound, match=f"chain {job_id} does not exist"):
+            call(job_id)
+
+
+@pytest.mark.parametrize("job_id", [pytest.param(10**5000, id="huge"), 1.5, "1", None, True])
 def test_what_is_no_id_is_refused(jobs: Rowcall, job_id: Any) -> None:
     for read in readers(jobs):
         with pytest.raises(InvalidOption, match="job must be a Job or its id"):

@@ -28,6 +28,7 @@ _NAMED_UNITS = {
 }
 _TYPED_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
 _MANY = 10  # of a unit: the next one no longer matters
+_MOST_DIGITS = 100  # Python refuses to read more than 4,300
 NOTHING = "-"
 # terminal controls, line ends and changes of text direction
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -63,6 +64,15 @@ def one_line(text: str) -> str:
     'first\\\\nsecond'
     """
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that a text of digits means, or None. An id has at most 19 digits.
+
+    >>> whole_number("42"), whole_number("4²"), whole_number("9" * 5000)
+    (42, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from rowcall.base.text import one_line, seconds_from_text
+from rowcall.base.text import one_line, seconds_from_text, whole_number
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
 from rowcall.operations.arguments import JobFilter
@@ -105,11 +105,14 @@ def job_ids(words: tuple[str, ...]) -> list[int]:
 
 
 def optional_job_ids(words: tuple[str, ...]) -> list[int]:
-    for word in words:
-        if not (word.isascii() and word.isdecimal() and 0 < int(word) < 2**63):
-            advice = "; APP comes first, and not together with --url" if ":" in word else ""
-            raise click.UsageError(f"{word!r} is not a job id{advice}")
-    return list(dict.fromkeys(map(int, words)))
+    return list(dict.fromkeys(map(_job_id, words)))
+
+
+def _job_id(word: str) -> int:
+    if (found := whole_number(word)) is None:
+        advice = "; APP comes first, and not together with --url" if ":" in word else ""
+        raise click.UsageError(f"{word!r} is not a job id{advice}")
+    return found
 
 
 def typed_seconds(typed: str) -> float:

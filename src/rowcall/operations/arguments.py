@@ -16,13 +16,14 @@ from rowcall.base.text import CODE_LENGTH, storable
 from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
 from rowcall.domain import checks
-from rowcall.domain.errors import InvalidOption, moment_ms, refuse_unknown
+from rowcall.domain.errors import ChainNotFound, InvalidOption, JobNotFound, moment_ms, refuse_unknown
 from rowcall.domain.job import Chain, Job, Status
 from rowcall.queue import Queue
 from rowcall.store.dialect import HIGHEST, LOWEST, Filter
 from rowcall.store.jobs import inspect
 
 KEY_LENGTH = 512
+NOT_PRINTABLE = 10**4300  # Python refuses to print numbers with more digits
 
 
 def checked_id(job: object) -> int:
@@ -31,7 +32,7 @@ def checked_id(job: object) -> int:
         return job.id
     if isinstance(job, Chain):
         raise InvalidOption("job", f"must be a Job or its id, got a Chain: pass one of its steps (chain {job.id})")
-    return _checked("job", "a Job or its id", job)
+    return _in_range(_whole("job", "a Job or its id", job), JobNotFound)
 
 
 def checked_chain_id(chain: object) -> int:
@@ -40,13 +41,22 @@ def checked_chain_id(chain: object) -> int:
         return chain.id
     if isinstance(chain, Job):
         return chain.id if chain.chain_id is None else chain.chain_id
-    return _checked("chain", "a Chain or its id", chain)
+    return _in_range(_whole("chain", "a Chain or its id", chain), ChainNotFound)
 
 
-def _checked(option: str, expected: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
+def _whole(option: str, expected: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidOption(option, f"must be {expected}, got {reprlib.repr(value)}")
+    if abs(value) >= NOT_PRINTABLE:
+        raise InvalidOption(option, f"must be {expected}, got a number of {value.bit_length()} bits")
     return value
+
+
+def _in_range(number: int, not_found: type[JobNotFound]) -> int:
+    """Return the id; no job has one that a database cannot hold."""
+    if not 0 < number <= HIGHEST:
+        raise not_found(number)
+    return number
 
 
 def checked_actor(actor: str | None) -> str:

@@ -25,7 +25,8 @@ def test_everything_about_a_job_is_shown(client: Client) -> None:
     ):
         assert text in page, text
     assert "it is due at" in client.page("/jobs/3")
-    assert client.get("/jobs/99").status_code == 404
+    for missing in ("99", "0", str(10**23)):
+        assert client.get(f"/jobs/{missing}").status_code == 404
 
 
 def test_a_chain_and_its_blockers_are_shown(client: Client, filled: Rowcall) -> None:

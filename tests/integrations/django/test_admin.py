@@ -48,7 +48,9 @@ class TestAdmin(TestCase):
         self.assertContains(page, "&lt;b&gt;no stock&lt;/b&gt;")
         self.assertContains(page, "Traceback (most recent call last)")
         self.assertNotContains(page, 'type="submit" value="Retry"')
-        self.assertEqual(self.client.get(f"{LIST}999/change/").status_code, 302)  # Django: it does not exist
+        for missing in (999, 10**23, "9" * 5000):
+            answer = self.client.get(f"{LIST}{missing}/change/")
+            self.assertEqual(answer.status_code, 302)  # Django: it does not exist
 
     def test_actions_need_the_permission_to_change(self) -> None:
         self.log_in("view_job")

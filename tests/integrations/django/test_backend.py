@@ -113,7 +113,7 @@ class TestBackend(TestCase):
         self.assertEqual((await jobs.aget(job.id)).payload, {"order_id": 7})
 
     def test_wrong_use(self) -> None:
-        for missing in ("1000000", "no number", "-1", ""):
+        for missing in ("1000000", "no number", "-1", "", str(10**23), "9" * 5000):
             with self.assertRaises(TaskResultDoesNotExist):
                 default_task_backend.get_result(missing)
         with self.assertRaisesMessage(InvalidArguments, "missing a required argument: 'message'"):

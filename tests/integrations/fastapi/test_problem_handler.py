@@ -27,6 +27,7 @@ def test_problem_details(tmp_path: Path) -> None:
 
         with serving(app) as client:
             answer = client.get("/7")
+            assert client.get(f"/{10**23}").json()["detail"] == f"job {10**23} does not exist"
             with pytest.raises(InvalidOption):
                 client.post("/")
         assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

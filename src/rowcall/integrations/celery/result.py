@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from rowcall.app import Rowcall
+from rowcall.base.text import whole_number
 from rowcall.domain.errors import InvalidOption, JobCancelled, JobFailed
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.integrations.celery.current import App, current_app
@@ -27,7 +28,7 @@ class AsyncResult:
 
     def __init__(self, id: str | int, jobs: Rowcall | None = None, *, app: App | None = None) -> None:
         self.id = str(id)
-        if not (self.id.isascii() and self.id.isdecimal()):
+        if whole_number(self.id) is None:
             raise InvalidOption(
                 "id", f"must be the number of a job, got {id!r}; results of Celery stay in its own store"
             )

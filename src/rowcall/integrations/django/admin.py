@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from rowcall.app import queue_of
+from rowcall.base.text import whole_number
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import FINISHED, Status
 from rowcall.integrations.django.models import Job
@@ -101,7 +102,8 @@ class JobAdmin(admin.ModelAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        shown = _shown(int(object_id)) if request.method == "GET" and object_id.isdecimal() else {}
+        job_id = whole_number(object_id)
+        shown = _shown(job_id) if request.method == "GET" and job_id is not None else {}
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
     def _act(self, request: HttpRequest, action: str, ids: Iterable[int]) -> None:

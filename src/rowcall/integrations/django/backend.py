@@ -10,6 +10,7 @@ from django.apps import apps
 from django.core import checks
 
 from rowcall.app import queue_of
+from rowcall.base.text import whole_number
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.backoff import DEFAULT_BACKOFF, Backoff
 from rowcall.domain.errors import InvalidArguments, JobNotFound
@@ -120,9 +121,9 @@ class RowcallBackend(BaseTaskBackend):
 
 
 def _job_id(result_id: str) -> int:
-    if not (str(result_id).isascii() and str(result_id).isdecimal()):
+    if (found := whole_number(str(result_id))) is None:
         raise TaskResultDoesNotExist(result_id)
-    return int(result_id)
+    return found
 
 
 def _check_call(task: Task, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
