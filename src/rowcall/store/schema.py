@@ -72,12 +72,12 @@ TABLES = {
   type name not null
   worker key?
   held text
+  fair value
   retry text
   key text
   limits text
-  target text
-  fair value
   ordered value
+  target text
   trace_context text
   on_end json
   progress_message text?
@@ -345,9 +345,9 @@ INDEXES = (
     "create index <prefix>job_key on <job> (type, key, id) where key is not null",
     f"create index <prefix>job_ordered on <job> (ordered, id) where {HOLDS_ORDER}",
     "create index <prefix>job_fair on <job> (fair, queue, priority, turn)"
-    " where status = <pending> and fair is not null",
+    " where fair is not null and status = <pending>",
     "create index <prefix>job_turn on <job> (queue, type, priority, turn)"
-    " where status = <pending> and fair is not null",
+    " where fair is not null and status = <pending>",
     "create unique index <prefix>job_chain on <job> (chain_id, chain_index) where chain_id is not null",
     "create index <prefix>job_chain_head on <job> (id) where chain_index = 0",
     "create index <prefix>attempt_job on <attempt> (job_id, id)",
