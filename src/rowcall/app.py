@@ -522,18 +522,20 @@ class Rowcall:
         return await self._queue.arun(enqueue.publish(self._queue, event, arguments, options))
 
     def transaction(self) -> Transaction:
-        """Return a block whose jobs are all written at its end, or none of them; `async with` works too.
+        """Return a block whose writes all happen at its end, or none of them; `async with` works too.
 
             with jobs.transaction():
                 for order in orders:
                     charge.enqueue(order.id)
+                jobs.cancel(tag="reminder")
 
-        A block inside a block is a savepoint: an exception that leaves the inner one undoes only that.
+        Calls of this thread and task that take `connection=` join it. A block inside a block is a savepoint: an
+        exception that leaves the inner one undoes only that.
         """
         return Transaction(self._queue)
 
     def bind(self, connection: object) -> Binding:
-        """Return what enqueues in your own transaction: of a SQLAlchemy session, or any other `connection=`.
+        """Return a block whose calls join your transaction: that of a SQLAlchemy session, or any other `connection=`.
 
             with Session(engine) as session, session.begin(), jobs.bind(session):
                 session.add(order)
@@ -658,16 +660,16 @@ class Rowcall:
         """`cancel_chain`, for async code."""
         return await self._queue.arun(flows.cancel_chain(self._queue, chain, reason, actor, connection))
 
-    def delete_chain(self, chain: Chain | Job | int, *, cascade: bool = False) -> int:
+    def delete_chain(self, chain: Chain | Job | int, *, cascade: bool = False, connection: object = None) -> int:
         """Delete a chain of which no step runs; return how many jobs were deleted.
 
         `StillNeeded` while other jobs wait for one of its steps; with `cascade` those are deleted too.
         """
-        return self._queue.run(flows.delete_chain(self._queue, chain, cascade=cascade))
+        return self._queue.run(flows.delete_chain(self._queue, chain, cascade=cascade, connection=connection))
 
-    async def adelete_chain(self, chain: Chain | Job | int, *, cascade: bool = False) -> int:
+    async def adelete_chain(self, chain: Chain | Job | int, *, cascade: bool = False, connection: object = None) -> int:
         """`delete_chain`, for async code."""
-        return await self._queue.arun(flows.delete_chain(self._queue, chain, cascade=cascade))
+        return await self._queue.arun(flows.delete_chain(self._queue, chain, cascade=cascade, connection=connection))
 
     # reading
 

@@ -189,8 +189,7 @@ class Queue:
         if self.database.one_writer and innermost_block(self.database) is not None:
             raise InvalidOption(
                 "transaction",
-                "SQLite has one writer, and that is the block: if this call takes connection=, pass the transaction;"
-                " otherwise do it before or after the block",
+                "SQLite has one writer, and that is the block, which this call cannot join: call it before or after it",
             )
 
     def exchange(self, other: Queue) -> None:

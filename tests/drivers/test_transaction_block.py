@@ -31,11 +31,12 @@ with jobs.transaction() as tx:
     jobs.enqueue("inside")
     child = os.fork()
     if child == 0:
-        try:
-            jobs.enqueue("joined in the child")
-        except InvalidOption as error:
-            print(error, flush=True)
-        print(jobs.get(1).type, flush=True)
+        for call in (lambda: jobs.enqueue("joined in the child"), lambda: jobs.get(1)):
+            try:
+                call()
+            except InvalidOption as error:
+                print(error, flush=True)
+        print(jobs.timeline(1)[0].event, flush=True)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 print(sorted(job.type for job in jobs.list().jobs), flush=True)
@@ -68,10 +69,11 @@ def types(jobs: Rowcall) -> list[str]:
 
 
 def test_on_sqlite_other_writes_are_refused_at_once_rather_than_waiting_for_their_own_block(jobs: Rowcall) -> None:
-    job = jobs.enqueue("waiting")
+    jobs.enqueue("claimed")
+    job = jobs.claim("me")[0]
     writes: list[Callable[[], object]] = [
-        lambda: jobs.cancel(job.id),
-        lambda: jobs.delete(job.id),
+        lambda: jobs.pause("default"),
+        lambda: jobs.heartbeat(job),
         lambda: jobs.claim("me"),
         jobs.drain,
         jobs.prune,
@@ -88,19 +90,19 @@ def test_on_sqlite_other_writes_are_refused_at_once_rather_than_waiting_for_thei
         async with jobs.transaction():
             await jobs.aenqueue("inside too")
             with pytest.raises(InvalidOption, match="one writer"):
-                await jobs.acancel(job.id)
+                await jobs.arelease(job)
 
     asyncio.run(story())
-    assert types(jobs) == ["waiting", "inside", "inside too"]
-    jobs.cancel(job.id)
+    assert types(jobs) == ["claimed", "inside", "inside too"]
+    jobs.release(job)
 
 
 def test_on_a_server_other_writes_continue_beside_it(on_server: Rowcall) -> None:
-    job = on_server.enqueue("waiting")
     with on_server.transaction():
         on_server.enqueue("inside")
-        assert on_server.cancel(job.id).status == "cancelled"
-    assert types(on_server) == ["waiting", "inside"]
+        on_server.pause("default")
+        assert [paused.name for paused in on_server.paused()] == ["default"]
+    assert types(on_server) == ["inside"]
 
 
 def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
@@ -208,6 +210,7 @@ def test_a_block_belongs_to_the_process_that_opened_it(tmp_path: Path, postgres_
             said = process.output.splitlines()
         assert said == [
             "transaction belongs to the process that this one was forked from",
-            "before",
+            "transaction belongs to the process that this one was forked from",
+            "ENQUEUED",
             "['before', 'inside']",
         ]

@@ -22,7 +22,7 @@ from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, S
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
-from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, write
+from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, joined, write
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
@@ -89,6 +89,7 @@ def complete(
 ) -> Operation[None]:
     """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
     name = _owned(job).type if isinstance(job, Job) else "complete"
+    connection = yield from joined(queue, connection)
     stored = yield from blobs.store(queue, name, result_to_json(name, result))
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
@@ -109,6 +110,7 @@ def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]
 
 
 def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
+    connection = yield from joined(queue, connection)
     if isinstance(error, BaseException):
         yield from _settle(queue, job, queue.failures.raised(error), connection)
         return
@@ -176,7 +178,7 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
             ready.payload = queue.blobs.fetched(ready.payload)
         except BlobUnreadable as error:
             with contextlib.suppress(LeaseLost):
-                queue.run(fail(queue, job, error, ""))
+                queue.run(_settle(queue, job, queue.failures.raised(error)))
         except CannotDecrypt as error:
             with contextlib.suppress(LeaseLost):
                 queue.run(_settle(queue, job, queue.failures.unfit(error, error.error_code)))

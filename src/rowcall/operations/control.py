@@ -34,7 +34,7 @@ from rowcall.operations.arguments import (
     checked_reason,
     refuse_payload,
 )
-from rowcall.operations.effects import Read, Sleep, Write, read, write
+from rowcall.operations.effects import Read, Sleep, Write, joined, read, write
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
@@ -141,6 +141,7 @@ def edit(
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
         raise InvalidOption("edit", "needs something to change: pass arguments or options")
+    connection = yield from joined(queue, connection)
     payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
@@ -205,6 +206,7 @@ def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Bat
         most = None if bulk.limit is None else bulk.limit - changed
         return act(Batch(dialect, bulk.wanted, jobs, most), changed)
 
+    connection = yield from joined(queue, connection)
     changed, place = 0, None
     pause = PAUSE_BESIDE_OTHERS if queue.dialect.one_writer else PAUSE_ON_A_SERVER
     pauses, checked_at = False, -WORKERS_SECONDS

@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rowcall.base.effects import Effect
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
-from rowcall.drivers.transaction_block import Block
+from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.drivers.uncancellable import finish
 from rowcall.queue import ForCallers, Operation, Queue
 from rowcall.store.dialect import Dialect
@@ -158,6 +158,15 @@ class OnCallerConnection(Effect[Queue, T]):
         return await self._target.arun(self._plan)
 
 
+def joined(queue: Queue, connection: object) -> Operation[object]:
+    """Return the connection that a call uses: the given one, or that of the open transaction that it joins here."""
+    if connection is None:
+        connection = innermost_connection(queue.database)
+    if connection is None and queue.surrounding is not None:
+        connection = yield from FindSurrounding()
+    return connection
+
+
 def open_target(queue: Queue, connection: object) -> Operation[tuple[Target, Dialect]]:
     """Return what runs plans on that connection, and the dialect for it. An unusable connection is refused here."""
     if isinstance(connection, Block):
@@ -182,8 +191,7 @@ def read(
     """Run a plan that only reads: on a connection of the queue, where its statements see the same moment, or on the
     caller's, where it sees what that transaction has written.
     """
-    if connection is None and queue.surrounding is not None:
-        connection = yield from FindSurrounding()
+    connection = yield from joined(queue, connection)
     if connection is None:
         return (yield from Read(make_plan(queue.dialect, *args, **kwargs), snapshot=True))
     target, dialect = yield from open_target(queue, connection)
@@ -198,8 +206,7 @@ def write(
     **kwargs: P.kwargs,
 ) -> Operation[T]:
     """Run a plan in a transaction: one of the queue, or the caller's, which commits it or rolls it back."""
-    if connection is None and queue.surrounding is not None:
-        connection = yield from FindSurrounding()
+    connection = yield from joined(queue, connection)
     if connection is None:
         return (yield from Write(make_plan, queue.dialect, *args, **kwargs))
     target, dialect = yield from open_target(queue, connection)

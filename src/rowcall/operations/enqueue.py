@@ -30,6 +30,7 @@ from rowcall.operations.effects import (
     OnCallerConnection,
     Read,
     Write,
+    joined,
     open_target,
     several_statements,
 )
@@ -234,9 +235,7 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     if not job.is_alone:
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from enqueue_related(queue, related, connection))
-    connection = innermost_connection(queue.database) if connection is None else connection
-    if connection is None and queue.surrounding is not None:
-        connection = yield from FindSurrounding()
+    connection = yield from joined(queue, connection)
     now_ms, columns = queue.now_ms(), each_derived(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)
     if connection is None:
@@ -286,9 +285,7 @@ def enqueue_related(
 ) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
     wanted = [with_key(item) for item in related]
-    connection = innermost_connection(queue.database) if connection is None else connection
-    if connection is None and queue.surrounding is not None:
-        connection = yield from FindSurrounding()
+    connection = yield from joined(queue, connection)
     if connection is None:
         stored = yield from _stored(queue, wanted)
         return _related_jobs(

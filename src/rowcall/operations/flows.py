@@ -14,7 +14,6 @@ from rowcall.domain.errors import ChainNotFound, DuplicateJob, InvalidOption, Ro
 from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
 from rowcall.domain.payload import result_to_json
 from rowcall.drivers.blobs import refers
-from rowcall.drivers.transaction_block import innermost_connection
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
     checked_actor,
@@ -24,7 +23,7 @@ from rowcall.operations.arguments import (
     checked_status,
     id_before,
 )
-from rowcall.operations.effects import Blocking, Read, Write, read, write
+from rowcall.operations.effects import Blocking, Read, joined, read, write
 from rowcall.operations.enqueue import Bound, enqueue_related
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
@@ -201,9 +200,8 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
     jobs = yield from flow._write()
     first = jobs[0]
     if first.duplicate:
-        inside = innermost_connection(queue.database) if connection is None else connection
         try:
-            found = yield from read(queue, inside, chains.get, checked_chain_id(first))
+            found = yield from read(queue, connection, chains.get, checked_chain_id(first))
         except ChainNotFound:  # it was committed after the caller's transaction took its snapshot
             found = yield from _committed_chain(queue, first)
         return msgspec.structs.replace(found, duplicate=True)
@@ -251,6 +249,7 @@ def complete_chain(
     queue: Queue, chain: Chain | Job | int, result: object, actor: str | None, connection: object
 ) -> Operation[Chain]:
     chain_id, who = checked_chain_id(chain), checked_actor(actor)
+    connection = yield from joined(queue, connection)
     given = yield from blobs.store(queue, "complete_chain", result_to_json("complete_chain", result))
     make_plan = blobs.safe_on(connection, chains.complete, given)
     return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms()))
@@ -263,8 +262,8 @@ def cancel_chain(
     return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who, queue.now_ms()))
 
 
-def delete_chain(queue: Queue, chain: Chain | Job | int, *, cascade: bool) -> Operation[int]:
-    return (yield from Write(chains.delete, queue.dialect, checked_chain_id(chain), cascade=cascade))
+def delete_chain(queue: Queue, chain: Chain | Job | int, *, cascade: bool, connection: object) -> Operation[int]:
+    return (yield from write(queue, connection, chains.delete, checked_chain_id(chain), cascade=cascade))
 
 
 def _already_enqueued() -> InvalidOption:

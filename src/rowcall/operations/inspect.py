@@ -9,7 +9,7 @@ from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit, refuse_payload
-from rowcall.operations.effects import Read, read
+from rowcall.operations.effects import Read, joined, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect
@@ -25,9 +25,10 @@ def get(queue: Queue, job: Job | int, connection: object = None) -> Operation[Jo
 
 def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
     """Return the job as its row has it: a large payload is a reference."""
-    if connection is not None or queue.surrounding is not None:
-        return (yield from read(queue, connection, inspect.get, checked_id(job)))
-    return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
+    connection = yield from joined(queue, connection)
+    if connection is None:
+        return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
+    return (yield from read(queue, connection, inspect.get, checked_id(job)))
 
 
 def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:

@@ -11,7 +11,7 @@ from rowcall.domain.payload import result_to_json
 from rowcall.domain.step import RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id
-from rowcall.operations.effects import Blocking, Read, write
+from rowcall.operations.effects import Blocking, Read, joined, write
 from rowcall.queue import Operation, Queue
 from rowcall.store.steps import recorded
 
@@ -21,6 +21,7 @@ def signal(
 ) -> Operation[None]:
     job_id, who = checked_id(job), checked_actor(actor)
     checks.name("name", name)
+    connection = yield from joined(queue, connection)
     text = result_to_json(f"signal {name!r}", value, "the value is")
     text = yield from blobs.store(queue, f"signal {name!r}", text)
     make_plan = blobs.safe_on(connection, recorded.signal, text)

@@ -52,6 +52,9 @@ def test_all_ways_to_enqueue_join_the_session(
             with bound:
                 written += [double.enqueue(3), *double.enqueue_many([{"number": 4}])]
                 written += [jobs.enqueue("by name"), *jobs.start_chain([double.bind(5)]).steps]
+                assert jobs.cancel(written[0]).status == "cancelled"
+                jobs.delete(written.pop())
+                assert ids(jobs) == {job.id for job in written}
             assert written[1].priority == 3
             assert ids(jobs) == set()  # no other connection sees them yet
             session.commit() if commits else session.rollback()

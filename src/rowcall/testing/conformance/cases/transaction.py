@@ -10,15 +10,110 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rowcall import DuplicateJob, InvalidArguments, InvalidOption, Rowcall, Transaction
+from rowcall import (
+    DuplicateJob,
+    InvalidArguments,
+    InvalidOption,
+    Job,
+    JobNotFound,
+    Rowcall,
+    Transaction,
+    WrongState,
+)
 from rowcall.task import Task
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.notes import Notes
+from rowcall.testing.conformance.store import Store, all_rows
 from rowcall.testing.waiting import eventually
 
 
 class Undo(Exception):
     pass
+
+
+class Steered:
+    """Jobs, and one call of each action on them, without `connection=`."""
+
+    def __init__(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        self._jobs = jobs
+        later = send.using(delay=60)
+        names = (
+            "cancelled",
+            "deleted",
+            "retried",
+            "moved",
+            "raised",
+            "edited",
+            "completed",
+            "by id",
+            "failed",
+            "signalled",
+        )
+        self._jobs_by_name = {name: later.enqueue(name) for name in names}
+        for name in ("completed", "failed"):
+            jobs.reschedule(self._jobs_by_name[name], delay=0)
+        for claimed in jobs.claim("hand", limit=2):
+            self._jobs_by_name[str(claimed.payload["to"])] = claimed
+        jobs.cancel(self._jobs_by_name["retried"])
+        self._chains = [jobs.start_chain([later.bind(name), send.bind(name)]) for name in ("ended", "stopped", "gone")]
+
+    def calls(self) -> list[tuple[str, tuple[object, ...], dict[str, object]]]:
+        one, (ended, stopped, gone) = self._jobs_by_name, self._chains
+        return [
+            ("cancel", (one["cancelled"],), {}),
+            ("delete", (one["deleted"],), {}),
+            ("retry", (one["retried"],), {}),
+            ("reschedule", (one["moved"],), {"delay": 0}),
+            ("set_priority", (one["raised"], 7), {}),
+            ("edit", (one["edited"], {"to": "edited twice"}), {}),
+            ("complete", (one["completed"], "ok"), {}),
+            ("complete", (one["by id"].id, "ok"), {}),
+            ("fail", (one["failed"], "TEST:CODE"), {}),
+            ("signal", (one["signalled"], "go"), {}),
+            ("complete_chain", (ended, "ok"), {}),
+            ("cancel_chain", (stopped,), {}),
+            ("delete_chain", (gone,), {}),
+        ]
+
+    def steer(self) -> None:
+        for name, args, options in self.calls():
+            getattr(self._jobs, name)(*args, **options)
+
+    async def asteer(self) -> None:
+        for name, args, options in self.calls():
+            await getattr(self._jobs, f"a{name}")(*args, **options)
+
+    def check(self) -> None:
+        """Check that the calls have happened, as far as the caller can see."""
+        one = self._jobs_by_name
+        self._check([self._jobs.get(job) for name, job in one.items() if name != "deleted"], self._jobs.list().jobs)
+
+    async def acheck(self) -> None:
+        one = self._jobs_by_name
+        found = [await self._jobs.aget(job) for name, job in one.items() if name != "deleted"]
+        self._check(found, (await self._jobs.alist()).jobs)
+
+    @staticmethod
+    def _check(found: list[Job], listed: list[Job]) -> None:
+        shown = [(job.status.value, job.priority, job.payload["to"]) for job in found]
+        assert shown == [
+            ("cancelled", 0, "cancelled"),
+            ("pending", 0, "retried"),
+            ("pending", 0, "moved"),
+            ("scheduled", 7, "raised"),
+            ("scheduled", 0, "edited twice"),
+            ("succeeded", 0, "completed"),
+            ("succeeded", 0, "by id"),
+            ("scheduled", 0, "failed"),
+            ("scheduled", 0, "signalled"),
+        ]
+        of_chains = [(job.status.value, job.payload["to"]) for job in reversed(listed) if job.chain_id is not None]
+        assert of_chains == [
+            ("cancelled", "ended"),
+            ("succeeded", "ended"),
+            ("cancelled", "stopped"),
+            ("cancelled", "stopped"),
+        ]
 
 
 def undone() -> contextlib.AbstractContextManager[object]:
@@ -38,8 +133,13 @@ class TestTransaction:
 
     @staticmethod
     def written(jobs: Rowcall) -> list[object]:
-        """Whom the jobs that are committed go to, in the order of their ids."""
+        """Whom the jobs go to, in the order of their ids."""
         return [job.payload["to"] for job in reversed(jobs.list(limit=1000).jobs)]
+
+    def committed(self, jobs: Rowcall) -> list[object]:
+        """`written`, as another thread sees it, which does not join the block."""
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(self.written, jobs).result()
 
     def test_nothing_is_there_before_the_end_and_all_of_it_after(self, jobs: Rowcall, send: Task[[str], None]) -> None:
         with jobs.transaction() as tx:
@@ -48,23 +148,101 @@ class TestTransaction:
             jobs.enqueue("send", {"to": "d"})
             tx.enqueue("send", {"to": "e"})
             send.using(connection=tx, priority=1).enqueue("f")
-            assert self.written(jobs) == []
+            assert self.committed(jobs) == []
         assert self.written(jobs) == ["a", "b", "c", "d", "e", "f"]
         assert jobs.get(first.id) == first
 
-    def test_actions_join_it_by_its_name(self, jobs: Rowcall, send: Task[[str], None]) -> None:
-        a, b = send.using(delay=60).enqueue("a"), send.using(delay=60).enqueue("b")
-        with jobs.transaction() as tx:
-            jobs.cancel(a, connection=tx)
-            jobs.delete(b, connection=tx)
-            assert jobs.get(a, connection=tx).status == "cancelled"
-            assert [job.id for job in jobs.list(connection=tx).jobs] == [a.id]
-            assert self.written(jobs) == ["a", "b"]
-        assert (jobs.get(a).status, self.written(jobs)) == ("cancelled", ["a"])
-        with undone(), jobs.transaction() as tx:
-            jobs.retry(a, connection=tx)
+    def test_actions_join_it(self, jobs: Rowcall, send: Task[[str], None], store: Store) -> None:
+        story = Steered(jobs, send)
+        before = all_rows(store)
+        with undone(), jobs.transaction():
+            story.steer()
+            story.check()
+            assert all_rows(store) == before
             raise Undo
-        assert jobs.get(a).status == "cancelled"
+        assert all_rows(store) == before
+        with jobs.transaction():
+            with undone(), jobs.transaction():
+                story.steer()
+                raise Undo
+            with jobs.transaction():
+                story.steer()
+            story.check()
+            assert all_rows(store) == before
+        story.check()
+
+    def test_actions_join_an_async_block(self, jobs: Rowcall, send: Task[[str], None], store: Store) -> None:
+        story = Steered(jobs, send)
+        before = all_rows(store)
+
+        async def blocks() -> None:
+            with undone():
+                async with jobs.transaction():
+                    await story.asteer()
+                    await story.acheck()
+                    raise Undo
+            assert all_rows(store) == before
+            async with jobs.transaction():
+                await story.asteer()
+                await story.acheck()
+                assert all_rows(store) == before
+
+        asyncio.run(blocks())
+        story.check()
+
+    def test_actions_on_all_that_match_join_it(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        send.using(delay=60, tags=["late"]).enqueue_many([{"to": str(number)} for number in range(5)])
+        for undo in (True, False):
+            with undone() if undo else contextlib.nullcontext(), jobs.transaction():
+                assert jobs.reschedule(tag="late", delay=0) == 5
+                assert jobs.set_priority(tag="late", priority=3) == 5
+                assert jobs.cancel(tag="late", limit=2) == 2
+                assert jobs.retry(tag="late", status="cancelled", limit=1) == 1
+                assert jobs.delete(tag="late", status="cancelled") == 1
+                if undo:
+                    raise Undo
+            assert [job.priority for job in jobs.list(tag="late").jobs] == ([0] * 5 if undo else [3] * 4)
+
+    def test_actions_of_others_do_not_join_it_unless_they_are_given_it(
+        self, jobs: Rowcall, send: Task[[str], None]
+    ) -> None:
+        a, b = send.using(delay=60).enqueue("a"), send.using(delay=60).enqueue("b")
+        with ThreadPoolExecutor(1) as other:
+            with undone(), jobs.transaction() as tx:
+                send.enqueue("undone")
+                by_itself = other.submit(jobs.set_priority, a, 1)  # SQLite: it waits for the end of the block
+                raise Undo
+            by_itself.result()
+            with undone(), jobs.transaction() as tx:
+                assert other.submit(jobs.cancel, b, connection=tx).result().status == "cancelled"
+                assert other.submit(jobs.get, b).result().status == "scheduled"
+                raise Undo
+
+        async def story() -> None:
+            with undone():
+                async with jobs.transaction() as tx:
+                    by_itself = asyncio.create_task(jobs.aset_priority(b, 2))
+                    await asyncio.create_task(jobs.acancel(a, connection=tx))
+                    raise Undo
+            await by_itself
+
+        asyncio.run(story())
+        assert [(jobs.get(one).status, jobs.get(one).priority) for one in (a, b)] == [
+            ("scheduled", 1),
+            ("scheduled", 2),
+        ]
+
+    def test_an_action_that_is_refused_leaves_the_block_usable(self, jobs: Rowcall, send: Task[[str], None]) -> None:
+        a = send.enqueue("a")
+        with jobs.transaction():
+            jobs.cancel(a)
+            with pytest.raises(WrongState):
+                jobs.reschedule(a, delay=1)
+            with pytest.raises(JobNotFound):
+                jobs.delete(a.id + 1)
+            b = send.enqueue("b")
+            jobs.delete(b)
+        assert (self.written(jobs), jobs.get(a).status) == (["a"], "cancelled")
 
     def test_an_exception_undoes_all_of_it(self, jobs: Rowcall, send: Task[[str], None]) -> None:
         with undone(), jobs.transaction():
@@ -115,7 +293,7 @@ class TestTransaction:
             assert send.using(key="order-2").enqueue("returned").id == first.id
             send.using(after=[first]).enqueue("c")
             jobs.start_chain([send.bind("d"), send.bind("e")])
-            assert self.written(jobs) == ["a"]
+            assert self.committed(jobs) == ["a"]
         assert self.written(jobs) == ["a", "b", "c", "d", "e"]
         with undone(), jobs.transaction():
             send.using(key="order-3").enqueue("undone")
@@ -169,7 +347,8 @@ class TestTransaction:
                     async with jobs.transaction():
                         await send.aenqueue("undone")
                         raise Undo
-                assert (await jobs.alist()).jobs == []
+                assert (await asyncio.create_task(jobs.alist())).jobs == []
+                assert len((await jobs.alist()).jobs) == 4
             with undone():
                 async with jobs.transaction():
                     await send.aenqueue("undone")
@@ -254,14 +433,6 @@ class TestTransaction:
 
         asyncio.run(story())
         assert sorted(map(str, self.written(jobs))) == sorted([*map(str, range(8)), *map(str, range(8))])
-
-    def test_reads_in_a_block_see_what_is_committed(self, jobs: Rowcall, send: Task[[str], None]) -> None:
-        before = send.enqueue("before")
-        with jobs.transaction():
-            inside = send.enqueue("inside")
-            assert jobs.get(before.id) == before
-            assert [job.id for job in jobs.list().jobs] == [before.id]
-        assert jobs.get(inside.id) == inside
 
     def test_wrong_use_is_refused(self, jobs: Rowcall, send: Task[[str], None], open_queue: OpenQueue) -> None:
         block = jobs.transaction()
