@@ -83,5 +83,5 @@ def test_the_target_of_a_job_cannot_be_edited(jobs: Rowcall) -> None:
 
 
 def test_push_options_must_be_push_options() -> None:
-    with pytest.raises(InvalidOption, match="push must be a PushOptions, got 'whsec"):
+    with pytest.raises(InvalidOption, match="push must be a PushOptions, got str"):
         Rowcall(push="whsec_x")  # type: ignore[arg-type]

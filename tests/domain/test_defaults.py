@@ -43,7 +43,7 @@ def test_what_is_refused(given: dict[str, object]) -> None:
 
 
 def test_it_is_an_option_of_the_queue(tmp_path: Path) -> None:
-    with pytest.raises(InvalidOption, match="defaults must be a TaskDefaults, got 3"):
+    with pytest.raises(InvalidOption, match="defaults must be a TaskDefaults, got int"):
         Rowcall(tmp_path / "app.db", defaults=3)  # type: ignore[arg-type]
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
-from typing import cast
+from typing import Any, cast
 
 from rowcall.context import Attempted, running
 from rowcall.declare.dependencies import Graph, Kind, Node
@@ -59,7 +58,8 @@ def _around(node: Node, inner: Layer, *, for_async: bool) -> Layer:
     if node.kind is Kind.COROUTINE:
         return _with_awaited(make, cast("AsyncLayer", inner))
     if for_async:
-        return _with_async_manager(make, cast("AsyncLayer", inner), adapt=node.kind is Kind.MANAGER)
+        wrap = _Manager if node.kind is Kind.MANAGER else _AsyncManager
+        return _with_async_manager(make, cast("AsyncLayer", inner), wrap)
     return _with_manager(make, inner)
 
 
@@ -98,62 +98,56 @@ def _with_awaited(make: Make, inner: AsyncLayer) -> AsyncLayer:
 
 def _with_manager(make: Make, inner: Layer) -> Layer:
     def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
-        failure: BaseException | None = None
-        try:
-            with cast("AbstractContextManager[object]", make(attempt, values)) as made:
-                values.append(made)
-                try:
-                    return inner(attempt, values, arguments)
-                except BaseException as error:
-                    failure = error
-                    raise
-            raise failure  # it was caught, and that does not make the handler succeed
-        finally:
-            failure = None  # its traceback refers to this frame
+        with _Manager(make(attempt, values)) as made:
+            values.append(made)
+            return inner(attempt, values, arguments)
 
     return call
 
 
-def _with_async_manager(make: Make, inner: AsyncLayer, *, adapt: bool) -> AsyncLayer:
-    if adapt:
-        make = _adapting(make)
-
+def _with_async_manager(make: Make, inner: AsyncLayer, wrap: type[_Manager] | type[_AsyncManager]) -> AsyncLayer:
     async def call(attempt: Attempted, values: Values, arguments: Arguments) -> object:
-        failure: BaseException | None = None
-        try:
-            async with cast("AbstractAsyncContextManager[object]", make(attempt, values)) as made:
-                values.append(made)
-                try:
-                    return await inner(attempt, values, arguments)
-                except BaseException as error:
-                    failure = error
-                    raise
-            raise failure  # it was caught, and that does not make the handler succeed
-        finally:
-            failure = None  # its traceback refers to this frame
+        async with wrap(make(attempt, values)) as made:
+            values.append(made)
+            return await inner(attempt, values, arguments)
 
     return call
 
 
-def _adapting(make: Make) -> Make:
-    return lambda attempt, values: _Adapted(cast("AbstractContextManager[object]", make(attempt, values)))
-
-
-class _Adapted:
-    """A sync context manager for an `async with`, on the event loop."""
+class _Manager:
+    """A context manager for `with` and `async with`. If it suppresses an error, that is raised anyway: it does not make
+    the handler succeed.
+    """
 
     __slots__ = ("_manager",)
 
-    def __init__(self, manager: AbstractContextManager[object]) -> None:
-        self._manager = manager
+    def __init__(self, manager: object) -> None:
+        self._manager = cast("AbstractContextManager[object]", manager)
+
+    def __enter__(self) -> object:
+        return self._manager.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._manager.__exit__(*error)
 
     async def __aenter__(self) -> object:
         return self._manager.__enter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return self._manager.__exit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        self._manager.__exit__(*error)
+
+
+class _AsyncManager:
+    __slots__ = ("_manager",)
+
+    def __init__(self, manager: object) -> None:
+        self._manager = cast("AbstractAsyncContextManager[object]", manager)
+
+    async def __aenter__(self) -> object:
+        return await self._manager.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._manager.__aexit__(*error)
 
 
 def _held(node: Node, attempt: Attempted) -> object:

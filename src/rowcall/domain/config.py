@@ -185,22 +185,13 @@ def _blob_store(option: str, value: object) -> object:
     return value
 
 
-def _defaults(option: str, value: object) -> TaskDefaults | None:
-    if value is not None and not isinstance(value, TaskDefaults):
-        raise InvalidOption(option, f"must be a TaskDefaults, got {value!r}")
-    return value
+def _instance(kind: type, form: str) -> checks.Check:
+    def check(option: str, value: object) -> object:
+        if value is not None and not isinstance(value, kind):  # it may be a secret
+            raise InvalidOption(option, f"must be {form}, got {type(value).__name__}")
+        return value
 
-
-def _push(option: str, value: object) -> PushOptions | None:
-    if value is not None and not isinstance(value, PushOptions):
-        raise InvalidOption(option, f"must be a PushOptions, got {value!r}")
-    return value
-
-
-def _encrypt(option: str, value: object) -> Encryption | None:
-    if value is not None and not isinstance(value, Encryption):
-        raise InvalidOption(option, f"must be an Encryption(keys=[…]), got {type(value).__name__}")
-    return value
+    return check
 
 
 _CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
@@ -217,9 +208,9 @@ _OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of
     "blobs": (_blob_store, ""),
     "blob_threshold": (_BYTES, ""),
     "payload_limit": (_BYTES, ""),
-    "defaults": (_defaults, ""),
-    "push": (_push, ""),
-    "encrypt": (_encrypt, ""),
+    "defaults": (_instance(TaskDefaults, "a TaskDefaults"), ""),
+    "push": (_instance(PushOptions, "a PushOptions"), ""),
+    "encrypt": (_instance(Encryption, "an Encryption(keys=[…])"), ""),
     "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
 }
 

@@ -21,9 +21,8 @@ from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.conformance.model.ends import ENDS, WorkerClaim
 from rowcall.testing.conformance.model.flow_queue import ModelFlowQueue, Unique, Wait
-from rowcall.testing.conformance.model.job import ModelBackoff
-from rowcall.testing.conformance.model.machine import ORDERS, PICK, QUEUES, STEERING, Order, QueueMachine, options_of
-from rowcall.testing.conformance.model.queue import DEFAULT_MAX_ATTEMPTS
+from rowcall.testing.conformance.model.job import JobOptions
+from rowcall.testing.conformance.model.machine import OPTIONS, PICK, QUEUES, STEERING, QueueMachine, enqueue_options
 from rowcall.testing.conformance.model.rows import compare
 from rowcall.testing.conformance.store import Store
 
@@ -60,47 +59,47 @@ class FlowMachine(QueueMachine):
 
     # coming in
 
-    @initialize(orders=st.lists(ORDERS, min_size=2, max_size=3), steps=st.lists(STEPS, min_size=2, max_size=3))
-    def begin_with_some_jobs(self, orders: list[Order], steps: list[Step]) -> None:
-        self.enqueue_limited(orders, "narrow", after=False)
+    @initialize(several=st.lists(OPTIONS, min_size=2, max_size=3), steps=st.lists(STEPS, min_size=2, max_size=3))
+    def begin_with_some_jobs(self, several: list[JobOptions], steps: list[Step]) -> None:
+        self.enqueue_limited(several, "narrow", after=False)
         self.start_chain(steps)
-        self.enqueue_after(orders[0], [0], [0], "fail")
+        self.enqueue_after(several[0], [0], [0], "fail")
         for blocker_id in sorted(self.model.jobs, reverse=True)[1:3]:
-            self._enqueue_after(orders[0], [blocker_id], [], "run")
+            self._enqueue_after(several[0], [blocker_id], [], "run")
 
     @rule(
-        order=ORDERS,
+        options=OPTIONS,
         jobs=st.lists(PICK, max_size=3),
         chains=st.lists(PICK, max_size=1),
         on_failure=st.sampled_from(ON_FAILURES),
     )
-    def enqueue_after(self, order: Order, jobs: list[int], chains: list[int], on_failure: OnFailure) -> None:
+    def enqueue_after(self, options: JobOptions, jobs: list[int], chains: list[int], on_failure: OnFailure) -> None:
         known, begun = sorted(self.model.jobs, reverse=True), self.model.chains()
         blockers = {known[pick % len(known)] for pick in jobs if known}
         awaited = {begun[pick % len(begun)] for pick in chains if begun}
-        self._enqueue_after(order, blockers, awaited, on_failure)
+        self._enqueue_after(options, blockers, awaited, on_failure)
 
     def _enqueue_after(
-        self, order: Order, blockers: Collection[int], awaited: Collection[int], on_failure: OnFailure
+        self, options: JobOptions, blockers: Collection[int], awaited: Collection[int], on_failure: OnFailure
     ) -> None:
         after: list[Job | Chain | int] = [*sorted(blockers), *(self.jobs.chain(chain_id) for chain_id in awaited)]
-        options = options_of(order)
-        options["after"], options["on_blocker_failure"] = after, on_failure
-        job = self.jobs.enqueue("work", **options)
+        given = enqueue_options(options)
+        given["after"], given["on_blocker_failure"] = after, on_failure
+        job = self.jobs.enqueue("work", **given)
         waits = [Wait(job_id, False, on_failure) for job_id in blockers]
         waits += [Wait(chain_id, True, on_failure) for chain_id in awaited]
-        self._written(job.id, order, waits=waits)
+        self._written(job.id, options, waits=waits)
 
-    @rule(orders=st.lists(ORDERS, min_size=1, max_size=3), width=st.sampled_from(sorted(WIDTHS)), after=st.booleans())
-    def enqueue_limited(self, orders: list[Order], width: str, after: bool) -> None:
-        for order in orders:
-            name = f"{width} {order.queue}"
-            options = options_of(order)
-            options["limit"] = Limit(name, concurrency=LIMITS[name])
+    @rule(several=st.lists(OPTIONS, min_size=1, max_size=3), width=st.sampled_from(sorted(WIDTHS)), after=st.booleans())
+    def enqueue_limited(self, several: list[JobOptions], width: str, after: bool) -> None:
+        for options in several:
+            name = f"{width} {options.queue}"
+            given = enqueue_options(options)
+            given["limit"] = Limit(name, concurrency=LIMITS[name])
             waits = [Wait(max(self.model.jobs), False, "fail")] if after and self.model.jobs else []
-            options["after"] = [wait.blocker_id for wait in waits]
-            job = self.jobs.enqueue("work", **options)
-            self._written(job.id, order, waits=waits, limit=name)
+            given["after"] = [wait.blocker_id for wait in waits]
+            job = self.jobs.enqueue("work", **given)
+            self._written(job.id, options, waits=waits, limit=name)
 
     @rule(steps=st.lists(STEPS, min_size=1, max_size=3))
     def start_chain(self, steps: list[Step]) -> None:
@@ -108,63 +107,42 @@ class FlowMachine(QueueMachine):
         before: int | None = None
         for index, (step, job) in enumerate(zip(steps, chain.steps, strict=True)):
             self.job_ids.append(job.id)
-            self.model.enqueue(
-                job.id,
-                queue=step.queue,
-                priority=0,
-                max_attempts=DEFAULT_MAX_ATTEMPTS,
-                delay=0,
-                expires_in=None,
-                backoff=ModelBackoff(),
-                waits=[] if before is None else [Wait(before, False, step.on_failure)],
-                chain_id=chain.id,
-                chain_index=index,
-            )
+            waits = [] if before is None else [Wait(before, False, step.on_failure)]
+            self.model.enqueue(job.id, JobOptions(step.queue), waits=waits, chain_id=chain.id, chain_index=index)
             before = job.id
 
-    @rule(order=ORDERS, unique=UNIQUES)
-    def enqueue_with_key(self, order: Order, unique: Unique) -> None:
-        options = options_of(order)
-        options["key"], options["key_scope"], options["on_duplicate"] = unique.key, unique.scope, unique.on_duplicate
+    @rule(options=OPTIONS, unique=UNIQUES)
+    def enqueue_with_key(self, options: JobOptions, unique: Unique) -> None:
+        given = enqueue_options(options)
+        given["key"], given["key_scope"], given["on_duplicate"] = unique.key, unique.scope, unique.on_duplicate
         if unique.window is not None:
-            options["key_window"] = unique.window
+            given["key_window"] = unique.window
         holder = self.model.holder(unique)
         if holder is not None and unique.on_duplicate == "raise":
             with pytest.raises(DuplicateJob) as refused:
-                self.jobs.enqueue("work", **options)
+                self.jobs.enqueue("work", **given)
             assert refused.value.job_id == holder.id
             return
-        job = self.jobs.enqueue("work", **options)
+        job = self.jobs.enqueue("work", **given)
         if holder is None:
             assert not job.duplicate
-            self._written(job.id, order, key=unique.key)
+            self._written(job.id, options, key=unique.key)
             return
         assert (job.id, job.duplicate) == (holder.id, True)
         if unique.on_duplicate == "replace":
-            self.model.replace(job.id, delay=order.delay, expires_in=order.expires_in)
+            self.model.replace(job.id, delay=options.delay, expires_in=options.expires_in)
 
     def _written(
         self,
         job_id: int,
-        order: Order,
+        options: JobOptions,
         *,
         key: str | None = None,
         waits: list[Wait] | None = None,
         limit: str | None = None,
     ) -> None:
         self.job_ids.append(job_id)
-        self.model.enqueue(
-            job_id,
-            queue=order.queue,
-            priority=order.priority,
-            max_attempts=order.max_attempts,
-            delay=order.delay,
-            expires_in=order.expires_in,
-            backoff=ModelBackoff() if order.pause is None else ModelBackoff(order.pause, growing=False),
-            key=key,
-            waits=waits or [],
-            limit=limit,
-        )
+        self.model.enqueue(job_id, options, key=key, waits=waits or [], limit=limit)
 
     # continuing
 
@@ -184,9 +162,7 @@ class FlowMachine(QueueMachine):
     def continue_by_worker(self, pick: int, queue: str) -> None:
         owned = self._owned(self.worker_claims)
         claim = owned[pick % len(owned)]
-        if not self.model.is_started(claim.job_id):
-            claim.worker.mark_started(claim.ready)
-            self.model.start(claim.job_id)
+        self._start(claim)
         then = _next_step(claim, queue)
         if self.model.is_followed(claim.job_id):
             with pytest.raises(StepTaken):
@@ -196,7 +172,7 @@ class FlowMachine(QueueMachine):
         assert then.job.chain_id is not None
         next_id = self.jobs.chain(then.job.chain_id).steps[-1].id
         self.job_ids.append(next_id)
-        self.model.continue_with(claim.job_id, next_id, queue=queue, max_attempts=DEFAULT_MAX_ATTEMPTS)
+        self.model.continue_with(claim.job_id, next_id, queue)
         self.model.stage()
 
     # steering

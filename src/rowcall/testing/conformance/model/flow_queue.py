@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
-from rowcall.testing.conformance.model.queue import DEFAULT_MAX_ATTEMPTS, ModelQueue
+from rowcall.testing.conformance.model.job import DEFAULT_MAX_ATTEMPTS, JobOptions, ModelJob
+from rowcall.testing.conformance.model.queue import ModelQueue
 
 BLOCKER_FAILED, BLOCKER_CANCELLED = "BLOCKER:FAILED", "BLOCKER:CANCELLED"
 
@@ -70,28 +70,15 @@ class ModelFlowQueue(ModelQueue):
     def enqueue(
         self,
         job_id: int,
+        options: JobOptions,
         *,
-        queue: str,
-        priority: int,
-        max_attempts: int,
-        delay: int,
-        expires_in: int | None,
-        backoff: ModelBackoff,
         key: str | None = None,
         waits: Iterable[Wait] = (),
         chain_id: int | None = None,
         chain_index: int | None = None,
         limit: str | None = None,
     ) -> None:
-        super().enqueue(
-            job_id,
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
-            delay=delay,
-            expires_in=expires_in,
-            backoff=backoff,
-        )
+        super().enqueue(job_id, options)
         ties = Ties(next(self._turns), self._now(), key, chain_id, chain_index, list(waits), limit)
         self.ties[job_id] = ties
         if ties.waits:
@@ -100,23 +87,14 @@ class ModelFlowQueue(ModelQueue):
             self._resolve(over)
             self._ripple()
 
-    def continue_with(self, job_id: int, next_id: int, *, queue: str, max_attempts: int) -> None:
+    def continue_with(self, job_id: int, next_id: int, queue: str) -> None:
         """Let a job succeed, and enqueue the next step of its chain."""
         ties = self.ties[job_id]
         if ties.chain_id is None:
             ties.chain_id, ties.chain_index = job_id, 0
         assert ties.chain_index is not None
-        self.enqueue(
-            next_id,
-            queue=queue,
-            priority=0,
-            max_attempts=max_attempts,
-            delay=0,
-            expires_in=None,
-            backoff=ModelBackoff(),
-            chain_id=ties.chain_id,
-            chain_index=ties.chain_index + 1,
-        )
+        index = ties.chain_index + 1
+        self.enqueue(next_id, JobOptions(queue), chain_id=ties.chain_id, chain_index=index)
         self.complete(job_id, "done")
 
     # keys

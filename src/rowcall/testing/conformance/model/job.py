@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 BY_HAND = "CANCELLED:BY_HAND"
+DEFAULT_MAX_ATTEMPTS = 5
 
 
 @dataclass
@@ -33,6 +35,21 @@ class ModelBackoff:
 
     def after(self, attempt: int) -> timedelta:
         return timedelta(seconds=self.seconds * (attempt if self.growing else 1))
+
+
+class JobOptions(NamedTuple):
+    """The options of a new job."""
+
+    queue: str
+    priority: int = 0
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    delay: int = 0
+    expires_in: int | None = None
+    retry_after: int | None = None
+
+    @property
+    def backoff(self) -> ModelBackoff:
+        return ModelBackoff() if self.retry_after is None else ModelBackoff(self.retry_after, growing=False)
 
 
 @dataclass

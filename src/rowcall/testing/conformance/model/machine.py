@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -21,7 +21,7 @@ from rowcall.operations.effects import Read
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.model.ends import ENDS, C, End, HandClaim, WorkerClaim, outcome_of
-from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
+from rowcall.testing.conformance.model.job import JobOptions, ModelJob
 from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.model.rows import compare, model_attempts, model_row, stored_attempts, stored_row
 from rowcall.testing.conformance.store import Store
@@ -34,25 +34,14 @@ PICK = st.integers(0, 11)
 Way = Callable[[Rowcall, Job], None]
 
 
-class Order(NamedTuple):
-    """What is asked of a new job."""
-
-    queue: str
-    priority: int
-    max_attempts: int
-    delay: int
-    expires_in: int | None
-    pause: int | None
-
-
-ORDERS = st.builds(
-    Order,
+OPTIONS = st.builds(
+    JobOptions,
     queue=st.sampled_from(QUEUES),
     priority=st.integers(-1, 1),
     max_attempts=st.integers(1, 3),
     delay=st.sampled_from([0, 0, 30]),
     expires_in=st.sampled_from([None, 20, 90]),
-    pause=st.sampled_from([None, 5]),
+    retry_after=st.sampled_from([None, 5]),
 )
 
 HAND_WAYS: dict[str, tuple[Way, Callable[[ModelQueue, int], None]]] = {
@@ -88,24 +77,16 @@ class QueueMachine(RuleBasedStateMachine):
 
     # coming in
 
-    @initialize(orders=st.lists(ORDERS, min_size=3, max_size=6))
-    def begin_with_some_jobs(self, orders: list[Order]) -> None:
-        self.enqueue(orders)
+    @initialize(several=st.lists(OPTIONS, min_size=3, max_size=6))
+    def begin_with_some_jobs(self, several: list[JobOptions]) -> None:
+        self.enqueue(several)
 
-    @rule(orders=st.lists(ORDERS, min_size=1, max_size=3))
-    def enqueue(self, orders: list[Order]) -> None:
-        for order in orders:
-            job = self.jobs.enqueue("work", **options_of(order))
+    @rule(several=st.lists(OPTIONS, min_size=1, max_size=3))
+    def enqueue(self, several: list[JobOptions]) -> None:
+        for options in several:
+            job = self.jobs.enqueue("work", **enqueue_options(options))
             self.job_ids.append(job.id)
-            self.model.enqueue(
-                job.id,
-                queue=order.queue,
-                priority=order.priority,
-                max_attempts=order.max_attempts,
-                delay=order.delay,
-                expires_in=order.expires_in,
-                backoff=ModelBackoff() if order.pause is None else ModelBackoff(order.pause, growing=False),
-            )
+            self.model.enqueue(job.id, options)
 
     # time
 
@@ -240,11 +221,14 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.stage()
 
     def _settle_by_worker(self, claim: WorkerClaim, end: End) -> None:
+        self._start(claim)
+        assert claim.worker.settle(claim.ready, outcome_of(end))
+        end.in_model(self.model, claim.job_id)
+
+    def _start(self, claim: WorkerClaim) -> None:
         if not self.model.is_started(claim.job_id):
             claim.worker.mark_started(claim.ready)
             self.model.start(claim.job_id)
-        assert claim.worker.settle(claim.ready, outcome_of(end))
-        end.in_model(self.model, claim.job_id)
 
     def _release_by_worker(self, claim: WorkerClaim) -> None:
         assert claim.worker.settle(claim.ready, Released(started=self.model.is_started(claim.job_id)))
@@ -367,15 +351,15 @@ def _number(row: Row) -> int:
     return number
 
 
-def options_of(order: Order) -> EnqueueOptions:
-    options = EnqueueOptions(
-        queue=order.queue, priority=order.priority, max_attempts=order.max_attempts, delay=order.delay
+def enqueue_options(options: JobOptions) -> EnqueueOptions:
+    given = EnqueueOptions(
+        queue=options.queue, priority=options.priority, max_attempts=options.max_attempts, delay=options.delay
     )
-    if order.expires_in is not None:
-        options["expires_in"] = order.expires_in
-    if order.pause is not None:
-        options["retry"] = Backoff.constant(order.pause)
-    return options
+    if options.expires_in is not None:
+        given["expires_in"] = options.expires_in
+    if options.retry_after is not None:
+        given["retry"] = Backoff.constant(options.retry_after)
+    return given
 
 
 def pick_one(choices: list[T], pick: int) -> T:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from rowcall.testing.conformance.model.job import BY_HAND, ModelBackoff, ModelJob
+from rowcall.testing.conformance.model.job import BY_HAND, DEFAULT_MAX_ATTEMPTS, JobOptions, ModelJob
 
 LOST = "WORKER:LOST"
 EXPIRED = "EXPIRED:NOT_STARTED"
-DEFAULT_MAX_ATTEMPTS = 5
 
 
 class ModelQueue:
@@ -20,28 +19,18 @@ class ModelQueue:
 
     # coming in
 
-    def enqueue(
-        self,
-        job_id: int,
-        *,
-        queue: str,
-        priority: int,
-        max_attempts: int,
-        delay: int,
-        expires_in: int | None,
-        backoff: ModelBackoff,
-    ) -> None:
+    def enqueue(self, job_id: int, options: JobOptions) -> None:
         now = self._now()
         self.jobs[job_id] = ModelJob(
             id=job_id,
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
+            queue=options.queue,
+            priority=options.priority,
+            max_attempts=options.max_attempts,
             created_at=now,
-            run_at=now + timedelta(seconds=delay),
-            backoff=backoff,
-            expires_at=None if expires_in is None else now + timedelta(seconds=expires_in),
-            status="scheduled" if delay > 0 else "pending",
+            run_at=now + timedelta(seconds=options.delay),
+            backoff=options.backoff,
+            expires_at=None if options.expires_in is None else now + timedelta(seconds=options.expires_in),
+            status="scheduled" if options.delay > 0 else "pending",
         )
 
     # falling due

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from rowcall import Attempt, Job
 from rowcall.testing.conformance.model.job import ModelJob
@@ -10,64 +11,24 @@ from rowcall.testing.conformance.model.job import ModelJob
 Shape = tuple[object, ...]
 
 
+_of_job = attrgetter("queue", "priority", "max_attempts", "run_at", "error_code", "finished_at", "result")
+_of_attempt = attrgetter("status", "claimed_at", "started_at", "worker", "finished_at", "error_code", "next_run_at")
+
+
 def stored_row(job: Job) -> Shape:
-    return (
-        job.queue,
-        job.priority,
-        str(job.status),
-        job.attempt,
-        job.max_attempts,
-        job.run_at,
-        job.error_code,
-        job.finished_at,
-        job.result,
-    )
+    return str(job.status), job.attempt, *_of_job(job)
 
 
 def model_row(job: ModelJob) -> Shape:
-    return (
-        job.queue,
-        job.priority,
-        job.status,
-        job.used,
-        job.max_attempts,
-        job.run_at,
-        job.error_code,
-        job.finished_at,
-        job.result,
-    )
-
-
-def model_attempts(job: ModelJob) -> list[Shape]:
-    return [
-        (
-            one.number,
-            one.status,
-            one.claimed_at,
-            one.started_at,
-            one.worker,
-            one.finished_at,
-            one.error_code,
-            one.next_run_at,
-        )
-        for one in job.attempts
-    ]
+    return job.status, job.used, *_of_job(job)
 
 
 def stored_attempts(attempts: list[Attempt]) -> list[Shape]:
-    return [
-        (
-            one.attempt,
-            one.status,
-            one.claimed_at,
-            one.started_at,
-            one.worker,
-            one.finished_at,
-            one.error_code,
-            one.next_run_at,
-        )
-        for one in attempts
-    ]
+    return [(one.attempt, *_of_attempt(one)) for one in attempts]
+
+
+def model_attempts(job: ModelJob) -> list[Shape]:
+    return [(one.number, *_of_attempt(one)) for one in job.attempts]
 
 
 def compare(stored: Mapping[int, object], model: Mapping[int, object]) -> None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from rowcall.testing.conformance.model.job import ModelBackoff, ModelJob
-from rowcall.testing.conformance.model.machine import ORDERS, Order, QueueMachine, options_of
+from rowcall.testing.conformance.model.job import JobOptions, ModelJob
+from rowcall.testing.conformance.model.machine import OPTIONS, QueueMachine, enqueue_options
 from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.store import Store
 
@@ -34,12 +34,12 @@ PARTIES = st.builds(
 )
 # most of them in one queue and of one priority, so that they have to take turns
 MOSTLY_ALIKE = st.builds(
-    lambda order, queue, priority: order._replace(queue=queue, priority=priority),
-    ORDERS,
+    lambda options, queue, priority: options._replace(queue=queue, priority=priority),
+    OPTIONS,
     st.sampled_from(["mail", "mail", "mail", "media"]),
     st.sampled_from([0, 0, 0, 1]),
 )
-SHARED_ORDERS = st.lists(st.tuples(MOSTLY_ALIKE, PARTIES), min_size=3, max_size=8)
+SHARED = st.lists(st.tuples(MOSTLY_ALIKE, PARTIES), min_size=3, max_size=8)
 
 
 @dataclass
@@ -125,23 +125,15 @@ class SharingMachine(QueueMachine):
         @self.jobs.task(fair_by="customer", weight=WEIGHTS, ordered_by="account", on_failure="block")
         def blocking(customer: str, account: int) -> None: ...
 
-    @initialize(orders=SHARED_ORDERS)
-    def begin_with_some_jobs(self, orders: list[tuple[Order, Parties]]) -> None:
-        self.enqueue(orders)
+    @initialize(several=SHARED)
+    def begin_with_some_jobs(self, several: list[tuple[JobOptions, Parties]]) -> None:
+        self.enqueue(several)
 
-    @rule(orders=SHARED_ORDERS)
-    def enqueue(self, orders: list[tuple[Order, Parties]]) -> None:
-        for order, parties in orders:
+    @rule(several=SHARED)
+    def enqueue(self, several: list[tuple[JobOptions, Parties]]) -> None:
+        for options, parties in several:
             arguments = {"customer": parties.customer, "account": parties.account}
-            job = self.jobs.enqueue(parties.task, arguments, **options_of(order))
+            job = self.jobs.enqueue(parties.task, arguments, **enqueue_options(options))
             self.job_ids.append(job.id)
-            self.model.enqueue(
-                job.id,
-                queue=order.queue,
-                priority=order.priority,
-                max_attempts=order.max_attempts,
-                delay=order.delay,
-                expires_in=order.expires_in,
-                backoff=ModelBackoff() if order.pause is None else ModelBackoff(order.pause, growing=False),
-            )
+            self.model.enqueue(job.id, options)
             self.model.share(job.id, parties)

@@ -170,11 +170,6 @@ class StepMachine(QueueMachine):
         queue = queue_of(self.jobs)
         return queue.run(Write(record_one, queue.dialect, write, queue.now_ms()))
 
-    def _start(self, claim: WorkerClaim) -> None:
-        if not self.model.is_started(claim.job_id):
-            claim.worker.mark_started(claim.ready)
-            self.model.start(claim.job_id)
-
     def _suspend(self, claim: WorkerClaim, step: ModelStep) -> None:
         self._start(claim)
         suspend = Suspend(_ms(step.due_at), waits=step.kind == "wait")
