@@ -1,7 +1,7 @@
 """Background jobs as rows in the database you already have."""
 
 from rowcall import push
-from rowcall.app import BatchDecorator, Rowcall, TaskDecorator
+from rowcall.app import Rowcall
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.context import Bindable, Context, current
 from rowcall.declare.declaration import Declaration
@@ -99,7 +99,17 @@ from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow, Node
-from rowcall.task import AsyncContextTask, AsyncTask, BatchTask, Binding, ContextTask, Enqueuer, Task
+from rowcall.task import (
+    AsyncContextTask,
+    AsyncTask,
+    BatchDecorator,
+    BatchTask,
+    Binding,
+    ContextTask,
+    Enqueuer,
+    Task,
+    TaskDecorator,
+)
 from rowcall.worker.worker import Worker
 
 __version__ = VERSION

@@ -7,11 +7,9 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
-from rowcall.base.clock import SystemClock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
@@ -31,8 +29,8 @@ from rowcall.declare.option_table import (
     checked,
 )
 from rowcall.declare.outcomes import ObservedEvent, Observer
-from rowcall.domain.config import Config, QueueOptions, configure
-from rowcall.domain.errors import InvalidOption, PushFailed, UnknownTask, refuse_unknown
+from rowcall.domain.config import Config, QueueOptions
+from rowcall.domain.errors import InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
     Activity,
     Attempt,
@@ -64,7 +62,6 @@ from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.domain.step import RecordedStep
 from rowcall.http.settings import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.settings import settings as http_settings
-from rowcall.observe.optional_libraries import tracing_of
 from rowcall.operations import (
     by_hand,
     control,
@@ -90,16 +87,18 @@ from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SE
 from rowcall.overview import stacks, waiting
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
+from rowcall.setup import Setup, Url
 from rowcall.task import (
     AnyTask,
     AsyncContextTask,
     AsyncTask,
     BaseTask,
+    BatchDecorator,
     BatchTask,
     Binding,
     ContextTask,
     Task,
-    declare_limits,
+    TaskDecorator,
     declare_task,
 )
 from rowcall.worker.app_lifespan import AppLifespan, app_lifespan
@@ -119,29 +118,6 @@ F = TypeVar("F", bound=Observer)
 
 Schedulable = BaseTask[..., object]
 T = TypeVar("T", bound=Schedulable)
-
-
-class TaskDecorator(Protocol):
-    """What `jobs.task(...)` returns: it makes a task of a function."""
-
-    @overload
-    def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[Concatenate[Context[C], P], Coroutine[object, object, R]], /
-    ) -> AsyncContextTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context[C], P], R], /) -> ContextTask[P, R]: ...
-    @overload
-    def __call__(  # type: ignore[overload-overlap]
-        self, function: Callable[P, Coroutine[object, object, R]], /
-    ) -> AsyncTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
-
-
-class BatchDecorator(Protocol):
-    """What `jobs.task(batch=...)` returns: it makes a task of a function that takes a list."""
-
-    def __call__(self, function: Callable[..., R], /) -> BatchTask[R]: ...
 
 
 class Rowcall:
@@ -182,21 +158,11 @@ class Rowcall:
         tracing: record OpenTelemetry spans; default false.
     """
 
-    def __init__(
-        self, url: str | Path | Callable[[], str | Path] | None = None, **options: Unpack[QueueOptions]
-    ) -> None:
-        self._url = url
-        self._options = options
-        self._queue = Queue(self._config)
-        self._queue.deliver = self._deliver
-        self._schedules: builtins.list[Callable[[], None]] = []
-        known = url is not None and not callable(url)
-        self._open_reason = "this queue got its URL from Rowcall(url); pass all options there" if known else ""
-        self._apply(options, open_now=known)
+    def __init__(self, url: Url = None, **options: Unpack[QueueOptions]) -> None:
+        self._setup = Setup(url, options)
+        self._queue = self._setup.queue
 
-    def configure(
-        self, url: str | Path | Callable[[], str | Path] | None = None, **options: Unpack[QueueOptions]
-    ) -> None:
+    def configure(self, url: Url = None, **options: Unpack[QueueOptions]) -> None:
         """Set the URL and options later, once, before the first use: for application factories.
 
         jobs = Rowcall()
@@ -204,45 +170,7 @@ class Rowcall:
         def create_app(settings):
             jobs.configure(url=settings["DATABASE_URL"], default_queue="web")
         """
-        exchanged = self._queue.is_exchanged  # in a test that uses another database: app factories run there, too
-        if self._queue.is_open and not exchanged:
-            in_use = f"this queue is already in use, with {self._queue.database.name}; call configure before"
-            raise InvalidOption("configure", self._open_reason or in_use)
-        before = self._url, self._options
-        self._url = self._url if url is None else url
-        self._options = {**self._options, **options}
-        try:
-            self._apply(options, open_now=not (exchanged or callable(self._url)))
-        except BaseException:
-            self._url, self._options = before
-            raise
-        if not exchanged:
-            self._open_reason = "was already called; call it once, with the URL and all options"
-        self._queue.declared_schedules.clear()
-        for declare_again in self._schedules:  # their default queue may have changed
-            declare_again()
-
-    def _apply(self, options: QueueOptions, *, open_now: bool) -> None:
-        """Check the options, then use them. Opening the database connects to nothing, but needs the driver."""
-        refuse_unknown(options, {"url", *QueueOptions.__annotations__})
-        config = self._config(checked_only=self._url is None or callable(self._url))
-        queue, tracing = self._queue, tracing_of(self._options.get("tracing", False))
-        if open_now:
-            queue.database  # noqa: B018
-        if not queue.is_exchanged:
-            queue.clock = self._options.get("clock") or SystemClock()
-        queue.tracing = tracing
-        queue.options = config
-        queue.failures.configure(config.scrub, config.traceback_limit)
-        queue.outcomes.configure(config)
-        for declared in queue.tasks.values():
-            declared.defaults = config.defaults
-            declare_limits(queue, declared)
-
-    def _config(self, *, checked_only: bool = False) -> Config:
-        given = {name: value for name, value in self._options.items() if name not in ("clock", "tracing")}
-        url = None if checked_only else self._url() if callable(self._url) else self._url
-        return configure(url, without_url=checked_only, **given)  # type: ignore[arg-type]
+        self._setup.configure(url, options)
 
     def __repr__(self) -> str:
         return f"<Rowcall {self._queue.database.name if self._queue.is_open else 'without a URL yet'}>"
@@ -308,15 +236,6 @@ class Rowcall:
         if self._queue.is_open and self._queue.options.push is None:
             raise InvalidOption("push", "is missing: Rowcall(push=PushOptions(secrets=[…])) says who may send jobs")
         return Receiver(self._queue, look_up=look_up)
-
-    async def _deliver(
-        self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
-    ) -> object:
-        try:
-            from rowcall.http.push.delivery import deliver
-        except ModuleNotFoundError as error:
-            raise PushFailed("PUSH:NOT_CONFIGURED", f"needs {error.name}: pip install 'rowcall[http]'") from error
-        return await deliver(self._queue, ctx, target, arguments, timeout_seconds)
 
     def lifespan(self, function: L, /) -> L:
         """Declare what each worker opens before its first job, and closes after its last one.
@@ -445,13 +364,7 @@ class Rowcall:
             if not isinstance(task, BaseTask):
                 raise InvalidOption("schedule", f"goes above @jobs.task, and {task!r} is not a task")
             given = task.name if name is None else name, self._name_of(task), arguments, queue, priority, timing
-
-            def declare_now() -> None:
-                entry = schedules.new_schedule(self._queue, *given)
-                self._queue.declared_schedules[entry.name] = entry
-
-            declare_now()
-            self._schedules.append(declare_now)
+            self._setup.declare_schedule(partial(schedules.new_schedule, self._queue, *given))
             return task
 
         return declare
@@ -671,7 +584,7 @@ class Rowcall:
         """`delete_chain`, for async code."""
         return await self._queue.arun(flows.delete_chain(self._queue, chain, cascade=cascade, connection=connection))
 
-    # reading
+    # inspecting
 
     @overload
     def get(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
@@ -745,24 +658,6 @@ class Rowcall:
     async def asteps(self, job: Job | int) -> builtins.list[RecordedStep]:
         """`steps`, for async code."""
         return await self._queue.arun(signals.steps(self._queue, job))
-
-    def signal(
-        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
-    ) -> None:
-        """Send a signal to a job whose handler waits for it with `ctx.wait_for(name)`, now or later.
-
-            jobs.signal(job, "confirmed", {"by": "ann"})
-
-        It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
-        it is part of the caller's transaction.
-        """
-        self._queue.run(signals.signal(self._queue, job, name, value, actor, connection))
-
-    async def asignal(
-        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
-    ) -> None:
-        """`signal`, for async code."""
-        await self._queue.arun(signals.signal(self._queue, job, name, value, actor, connection))
 
     def events(
         self,
@@ -971,7 +866,7 @@ class Rowcall:
         """`retention`, for async code."""
         return await self._queue.arun(stats.retention(self._queue))
 
-    # steering
+    # controlling
 
     @overload
     def retry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
@@ -1295,6 +1190,24 @@ class Rowcall:
     ) -> int | None:
         """`delete`, for async code."""
         return await self._queue.arun(control.delete(self._queue, job, connection, chosen))
+
+    def signal(
+        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
+    ) -> None:
+        """Send a signal to a job whose handler waits for it with `ctx.wait_for(name)`, now or later.
+
+            jobs.signal(job, "confirmed", {"by": "ann"})
+
+        It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
+        it is part of the caller's transaction.
+        """
+        self._queue.run(signals.signal(self._queue, job, name, value, actor, connection))
+
+    async def asignal(
+        self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
+    ) -> None:
+        """`signal`, for async code."""
+        await self._queue.arun(signals.signal(self._queue, job, name, value, actor, connection))
 
     def pause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
@@ -1712,10 +1625,8 @@ class Rowcall:
 
 
 def config_at(jobs: Rowcall, url: str) -> Config:
-    """Return the options of a queue for another database, for tests; blobs are stored beside the jobs there."""
-    elsewhere = ("auto_migrate", "blobs", "clock", "listen_url", "pool_size", "tracing")
-    given = {name: value for name, value in jobs._options.items() if name not in elsewhere}
-    return configure(url, **given)  # type: ignore[arg-type]
+    """Return the options of a queue for another database, for tests."""
+    return jobs._setup.config_at(url)
 
 
 def queue_of(jobs: Rowcall) -> Queue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -39,6 +39,7 @@ from rowcall.store.new_job import NewJob
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 T = TypeVar("T")
+C = TypeVar("C")
 
 NOTHING_GIVEN = Options()
 
@@ -342,6 +343,29 @@ class Binding:
 
     async def __aexit__(self, *error: object) -> None:
         self._block.leave()
+
+
+class TaskDecorator(Protocol):
+    """What `jobs.task(...)` returns: it makes a task of a function."""
+
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context[C], P], Coroutine[object, object, T]], /
+    ) -> AsyncContextTask[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context[C], P], T], /) -> ContextTask[P, T]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[object, object, T]], /
+    ) -> AsyncTask[P, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Task[P, T]: ...
+
+
+class BatchDecorator(Protocol):
+    """What `jobs.task(batch=...)` returns: it makes a task of a function that takes a list."""
+
+    def __call__(self, function: Callable[..., T], /) -> BatchTask[T]: ...
 
 
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
