@@ -41,12 +41,12 @@ def columns_of(table: str) -> set[tuple[str, str]]:
 
 
 def read_columns(connection: sqlite3.Connection, *texts: str) -> set[tuple[str, str]]:
-    """Return the tables and columns that SQLite reads when it runs these texts, without what triggers read."""
+    """Return our tables and columns that SQLite reads when it runs these texts, without what triggers read."""
     found: set[tuple[str, str]] = set()
     triggers = {name for (name,) in connection.execute("select name from sqlite_master where type = 'trigger'")}
 
     def authorize(action: int, table: str | None, column: str | None, database: str | None, inside: str | None) -> int:
-        if action == sqlite3.SQLITE_READ and inside not in triggers:
+        if action == sqlite3.SQLITE_READ and inside not in triggers and str(table).startswith(PREFIX):
             found.add((str(table).removeprefix(PREFIX), str(column)))
         return sqlite3.SQLITE_OK
 

@@ -63,7 +63,11 @@ _KINDS = {
         "is_text_without_nul",
         "typeof({0}) = 'text' and length({0}) between 1 and 200 and instr({0}, char(0)) = 0",
     ),
-    "value": ("text", "is_a_short_text", f"typeof({{0}}) = 'text' and length({{0}}) between 1 and {LONGEST_KEY}"),
+    "value": (
+        "text",
+        "is_a_short_text",
+        f"typeof({{0}}) = 'text' and length({{0}}) between 1 and {LONGEST_KEY} and instr({{0}}, char(0)) = 0",
+    ),
     # rows are found by it, and bytes that are not UTF-8 are read as U+FFFD, and never found again
     "spelled": ("text", "is_utf_8", "typeof({0}) = 'text' and {0} not glob '*[\ufffd]*'"),
     "real": ("real", "", ""),
