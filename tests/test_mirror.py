@@ -39,7 +39,6 @@ MISSING = {
     "store/jobs/marks.py",
     "store/jobs/pages.py",
     "store/jobs/queries.py",
-    "store/jobs/recover.py",
     "store/jobs/settle.py",
     "store/jobs/unreadable.py",
     "store/limits/admission.py",

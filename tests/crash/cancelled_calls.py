@@ -17,9 +17,9 @@ from rowcall.app import queue_of
 from rowcall.domain.webhooks import callback_token
 from rowcall.operations.effects import Read, Write
 from rowcall.store.counts.queries import SETTINGS
-from rowcall.store.jobs.queries import Registration
-from rowcall.store.jobs.recover import register, retire
 from rowcall.store.steps.queries import SIGNALS
+from rowcall.store.workers.queries import Registration
+from rowcall.store.workers.register import register, retire
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually

@@ -10,8 +10,9 @@ from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Lost, Reported, Transition, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Latest, Meter
-from rowcall.store.jobs.queries import Owned, Ready
-from rowcall.store.jobs.recover import RecoveredAttempt
+from rowcall.store.jobs.queries import Ready
+from rowcall.store.workers.queries import Owned
+from rowcall.store.workers.recover import RecoveredAttempt
 from tests.support import eventually
 
 STATS = Stats(total=1, by_status={"pending": 1}, by_queue={"default": {"pending": 1}})

@@ -12,7 +12,7 @@ from rowcall.base.clock import Clock
 from rowcall.base.text import duration, one_line
 from rowcall.domain.outcome import OUTCOMES, SUCCESS, Transition
 from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.recover import RecoveredAttempt
+from rowcall.store.workers.recover import RecoveredAttempt
 
 T = TypeVar("T")
 

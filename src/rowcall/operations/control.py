@@ -47,8 +47,8 @@ from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
-from rowcall.store.jobs.queries import WORKERS
 from rowcall.store.statement import Plan
+from rowcall.store.workers.queries import WORKERS
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600

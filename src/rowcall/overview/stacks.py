@@ -18,7 +18,7 @@ from rowcall.overview.liveness import Liveness, described, liveness_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import STACK_REQUEST
 from rowcall.store.counts.queries import DROP_SETTING, NOW, PUT_SETTING, SETTING
-from rowcall.store.jobs.queries import WORKERS
+from rowcall.store.workers.queries import WORKERS
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
 CHECK_SECONDS = 0.05

@@ -35,10 +35,11 @@ from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
 from rowcall.store.fairness.queries import HEADS
 from rowcall.store.jobs import inspect
-from rowcall.store.jobs.queries import AHEAD, READY_TYPES, WORKERS
+from rowcall.store.jobs.queries import AHEAD, READY_TYPES
 from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.statement import Plan
 from rowcall.store.steps.queries import SHOW_STEPS
+from rowcall.store.workers.queries import WORKERS
 
 MOST_AHEAD = 1000  # a higher number is not counted
 _MOST_NAMED = 3

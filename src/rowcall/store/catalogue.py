@@ -20,13 +20,14 @@ from rowcall.store.results import queries as results
 from rowcall.store.schedules import queries as schedules
 from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
 from rowcall.store.steps import queries as steps
+from rowcall.store.workers import queries as workers
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.split(".")[-2]: module
-    for module in (blobs, control, counts, fairness, flows, jobs, limits, results, schedules, steps)
+    for module in (blobs, control, counts, fairness, flows, jobs, limits, results, schedules, steps, workers)
 }
 
 

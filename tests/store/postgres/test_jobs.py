@@ -28,16 +28,10 @@ from rowcall.store.jobs.queries import (
     FIND_WORK_AND_LOCK,
     GET,
     HEARTBEAT,
-    LEASE_EXPIRED,
-    LOCK_WORKER,
     MISMATCHED,
     OFFERED_JOBS,
-    ORPHANS,
-    OWNED_BY,
     PEEK,
-    REMOVE_IDLE_WORKER,
     STAGE,
-    SURVEY,
     Claimed,
     Ready,
     Settlement,
@@ -46,6 +40,7 @@ from rowcall.store.jobs.queries import (
 from rowcall.store.jobs.settle import _settle_others
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Row, Statement, fetch
+from rowcall.store.workers.queries import LEASE_EXPIRED, LOCK_WORKER, ORPHANS, OWNED_BY, REMOVE_IDLE_WORKER, SURVEY
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
 from tests.store.postgres.explaining import (
     Explainer,

@@ -11,8 +11,8 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.jobs import recover
-from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, Registration
+from rowcall.store.workers import register as plans
+from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, Registration
 from rowcall.testing import FakeClock
 from rowcall.worker.upkeep.health_log import HealthLog
 
@@ -30,7 +30,7 @@ def register(jobs: Rowcall, queues: str) -> None:
     worker = Registration(
         name="w", host="h", pid=1, queues=queues, concurrency=1, version="0", lease_ms=15_000, lock_path=None
     )
-    queue_of(jobs).run(Write(lambda: recover.register(queue_of(jobs).dialect, worker, queue_of(jobs).now_ms())))
+    queue_of(jobs).run(Write(lambda: plans.register(queue_of(jobs).dialect, worker, queue_of(jobs).now_ms())))
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -23,7 +23,6 @@ from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Ready, Resume, Success, Work
-from rowcall.store.jobs.recover import recover_expired
 from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
@@ -31,6 +30,7 @@ from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan
+from rowcall.store.workers.recover import recover_expired
 
 STAGED_AT_ONCE = 1000
 STALE_AT_ONCE = 100

@@ -1,4 +1,4 @@
-"""Jobs and workers: enqueue, claim, settle, recover and inspect.
+"""Jobs: enqueue, claim, settle and inspect.
 
 The contract
 ------------
@@ -19,9 +19,8 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rowcall.base.text import decoded
-from rowcall.base.times import EPOCH, time_of
-from rowcall.domain.job import Attempt, Event, WorkerInfo
+from rowcall.base.times import EPOCH
+from rowcall.domain.job import Attempt, Event
 from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, struct_from_row, text, time
@@ -47,10 +46,6 @@ from rowcall.store.statement import (
 )
 
 _FILE, _SERVER = ("sqlite",), ("postgres",)
-
-
-OPENED_PREFIX = "push to "
-"""What the column `worker` begins with while a target is to call back."""
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -180,20 +175,6 @@ class Peek(NamedTuple):
     edges_unsure: bool
 
 
-class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A running job, as recovery sees it."""
-
-    id: int
-    lease: int
-    attempt: int
-    max_attempts: int
-    started: bool
-    queue: str
-    type: str
-    opened: bool = False
-    """Whether a target had accepted it, and was to call back."""
-
-
 class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A transition ready to be written. Ages are counted back from the database's clock; None keeps what is there."""
 
@@ -258,42 +239,7 @@ class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     until_ms: int
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    host: str
-    pid: int
-    queues: str
-    concurrency: int
-    version: str
-    lease_ms: int
-    lock_path: str | None
-    served: str | None = None
-    """The names of its queues as a JSON array, or None for all."""
-    tasks: str | None = None
-    """The names of the tasks that it knows as a JSON array, or None if it may know any."""
-
-
-class Peer(msgspec.Struct, frozen=True):
-    """Another worker, as the recovery sees it."""
-
-    name: str
-    host: str
-    heartbeats: int
-    lease_ms: int
-    lock_path: str | None
-
-
-class Survey(msgspec.Struct, frozen=True):
-    """The registered workers, whether some running jobs have no worker, and whether some jobs are held."""
-
-    peers: list[Peer]
-    any_lease_expired: bool
-    any_orphan: bool
-    any_held: bool
-
-
 _mismatched = msgspec.json.Decoder(list[Mismatch])
-_peers = msgspec.json.Decoder(list[tuple[str, str, int, int, str | None]])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 
 
@@ -304,22 +250,7 @@ _attempt = {
     **dict.fromkeys(("started_at", "finished_at", "next_run_at"), time),
     **dict.fromkeys(("worker", "error_code", "error_detail", "traceback"), text),
 }
-_names = msgspec.json.Decoder(list[str])
-_worker = {
-    **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
-    "lease_seconds": lambda lease_ms: lease_ms / 1000,
-    "tasks": lambda names: None if names is None else decoded(_names, names, None),
-}
 attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
-_worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
-
-
-def worker_from_row(row: Row) -> WorkerInfo:
-    """A worker starts what it has slots for. The rows of short attempts do not say that they came out of the buffer."""
-    *fields, claimed, started, tasks = row
-    concurrency = cast("int", row[4])
-    running = min(cast("int", claimed), max(cast("int", started), concurrency))
-    return _worker_from_row((*fields, running, cast("int", claimed) - running, tasks))
 
 
 def event_from_row(row: Row) -> Event:
@@ -359,11 +290,6 @@ def mismatched_from_row(row: Row) -> tuple[int, list[Mismatch]]:
 def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
     job_id, lease, status = cast("tuple[int, int, str]", row)
     return job_id, (lease, status)
-
-
-def survey_from_row(row: Row) -> Survey:
-    peers, *flags = cast("tuple[str, int, int, int]", row)
-    return Survey([Peer(*peer) for peer in _peers.decode(peers)], *map(bool, flags))
 
 
 def completed_from_row(row: Row) -> bool:
@@ -508,9 +434,6 @@ FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched), text=_FA
 # queue, task, how many milliseconds a job must have been due, how many jobs to look at, the detail of the error, and
 # what follows if the row does not say
 FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text, Text), row_as(Touched))
-# what workers serve and know; null if a worker may know any task
-_KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
-KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)
 # whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds
 IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 
@@ -557,40 +480,7 @@ ANY_TAG = Query("any_tag", (), number_from_row, only=_FILE)
 RETAG = Query("retag", (Ids,), only=_FILE)
 RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
 
-# workers and recovery
-REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Text, Int, Text))
-# the queues that a worker serves, as a JSON array: only their jobs notify it
-SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
-# a heartbeat of a worker that has stopped; no row if it is gone, or owns jobs that must be recovered
-SERVE_NOTHING = Query("serve_nothing", (Now, Text))
-SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <text:2> where name = <text:1>")
-REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
-# unless it owns jobs; returns a row if it is gone now
-_REMOVE_IDLE_WORKER = """
-    delete from <worker> where name = <text:1> and not exists (
-      select 1 from <job> <indexed:job_owned>
-      where status = <running> and lease_until is null and worker = <text:1>)
-      and not exists (select 1 from <claim> where worker = <text:1>)
-    returning name"""
-REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
-_HEARTBEAT_OF_WORKER = (
-    "update <worker> set heartbeats = heartbeats + 1, heartbeat_at = <now> where name = <text:2> returning heartbeats"
-)
-HEARTBEAT_OF_WORKER = Query("heartbeat_of_worker", (Now, Text), text=_HEARTBEAT_OF_WORKER)
-# keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
-# heartbeat has changed
-_LOCK_WORKER = """
-    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or heartbeats = <bigint:2>)
-    <for_update> <skip_locked>"""
-LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
-SURVEY = Query("survey", (Now,), survey_from_row)
-OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
-RUNNING_OF = Packed("running_of", (Text, Int), Owned)  # as far as is committed, without a lock
-ORPHANS = Packed("orphans", (Int,), Owned)
-LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
-# whether transactions that commit jobs must notify
-MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
-OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
+# notifies idle workers when the transaction commits
 NOTIFY = Query("notify", only=_SERVER)
 
 # callers' connections
@@ -614,16 +504,6 @@ _TIMELINE = """
     select <ms_or_null:at>, event, actor, detail
     from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank"""
 TIMELINE = Query("timeline", (Int,), event_from_row, text=_TIMELINE)
-# its claimed jobs, and how many of them have started as far as rows say
-_OWNED = """(select count(*) from <job> <indexed:job_owned>
-            where status = <running> and lease_until is null and worker = name{})
-           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name{})"""
-_WORKERS = f"""
-    select name, host, pid, queues, concurrency, version, <ms:started_at>, heartbeats, <ms:heartbeat_at>, lease_ms,
-           lock_path, {_OWNED.format("", "")},
-           {_OWNED.format(" and <job>.started_at is not null", " and claimed.started <> 0")}, tasks
-    from <worker> order by started_at, name"""
-WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
 # the tasks of the ready jobs of a queue; it hops from one to the next
 _READY_TYPES = """
     with recursive found (type) as (

@@ -31,12 +31,13 @@ from rowcall.store.jobs.claim_rows import (
 )
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import OPENED_PREFIX, ClaimRow, InUse, Settlement, Success
+from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import wake
+from rowcall.store.workers.queries import KNOWN_TASKS, OPENED_PREFIX
 
 FAILED_AT_ONCE = 500
 
@@ -449,7 +450,7 @@ def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[
     """Return the pairs of queue and task that a registered worker serves and knows."""
     workers = [
         (queues, None if tasks is None else _names.decode(tasks))
-        for queues, tasks in (yield from dialect.ask(queries.KNOWN_TASKS))
+        for queues, tasks in (yield from dialect.ask(KNOWN_TASKS))
     ]
     return {
         (queue, task)

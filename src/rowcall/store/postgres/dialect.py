@@ -21,7 +21,19 @@ from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
-from rowcall.store.postgres import blobs, control, counts, fairness, flows, jobs, limits, results, schema, steps
+from rowcall.store.postgres import (
+    blobs,
+    control,
+    counts,
+    fairness,
+    flows,
+    jobs,
+    limits,
+    results,
+    schema,
+    steps,
+    workers,
+)
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
@@ -38,7 +50,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "postgres",
-        (blobs, control, counts, fairness, flows, jobs, limits, results, steps),
+        (blobs, control, counts, fairness, flows, jobs, limits, results, steps, workers),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,

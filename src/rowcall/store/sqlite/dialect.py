@@ -23,7 +23,7 @@ from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Su
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
-from rowcall.store.sqlite import control, counts, fairness, flows, jobs, limits, results, schema, steps
+from rowcall.store.sqlite import control, counts, fairness, flows, jobs, limits, results, schema, steps, workers
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
@@ -40,7 +40,7 @@ _ready = msgspec.json.Decoder(list[Ready])
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "sqlite",
-        (control, counts, fairness, flows, jobs, limits, results, steps),
+        (control, counts, fairness, flows, jobs, limits, results, steps, workers),
         partial(render, prefix=prefix),
         packed=True,
     )

@@ -13,9 +13,10 @@ from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import HEARTBEAT_OF_WORKER, NOTHING_KNOWN, Ready, Registration, Resume
-from rowcall.store.jobs.recover import register
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume
 from rowcall.store.jobs.settle import Ended, Then
+from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, Registration
+from rowcall.store.workers.register import register
 from rowcall.worker.upkeep.recovery import Recovery
 
 LEASE_SECONDS = 15.0

@@ -18,7 +18,6 @@ from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.jobs.queries import Success
-from rowcall.store.jobs.recover import release_unknown
 from rowcall.store.jobs.settle import (
     Completions,
     Ended,
@@ -30,6 +29,7 @@ from rowcall.store.jobs.settle import (
     settle_group,
 )
 from rowcall.store.statement import Plan
+from rowcall.store.workers.recover import release_unknown
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened

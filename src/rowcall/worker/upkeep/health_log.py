@@ -13,7 +13,7 @@ from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue import Queue
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
-from rowcall.store.jobs.queries import WORKERS
+from rowcall.store.workers.queries import WORKERS
 from rowcall.worker.registrar import host_name
 
 SILENCE_MS = 3_600_000

@@ -11,14 +11,14 @@ from rowcall.domain.outcome import AttemptBudget, Lost, Released, Transition, de
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
-from rowcall.store.jobs.queries import Owned, Registration
+from rowcall.store.jobs.queries import CLAIMED_OF
 from rowcall.store.jobs.settle import Ended, attempts_of, settle
-from rowcall.store.limits.held_jobs import free, free_worker
-from rowcall.store.limits.queries import SLOTS_OF_WORKER
+from rowcall.store.limits.held_jobs import free_worker
 from rowcall.store.new_job import OnEnd
 from rowcall.store.statement import Plan
+from rowcall.store.workers import queries
+from rowcall.store.workers.queries import Owned
 
 RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot
@@ -70,35 +70,6 @@ def recover_worker(
     return Recovered(recovered, done)
 
 
-def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:
-    """Register a worker: only a registered worker may claim."""
-    one = worker
-    given = (one.name, one.host, one.pid, one.queues, one.concurrency, one.version, one.lease_ms, one.lock_path)
-    yield from dialect.ask(queries.REGISTER_WORKER, now_ms, *given)
-    if worker.served is not None:
-        yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
-    if worker.tasks is not None:
-        yield from dialect.ask(queries.SET_TASKS, worker.name, worker.tasks)
-
-
-def retire(
-    dialect: Dialect, worker: str, running: Collection[tuple[int, int]] = (), now_ms: int | None = None
-) -> Plan[bool]:
-    """Remove a worker that leaves, and free its slots; return whether it is removed.
-
-    `running` has the attempts (ids and leases) whose handlers it abandoned and that still run. While one of them has
-    a slot, the worker stays registered: it serves no queue, and each call is a heartbeat of it.
-    """
-    yield from write_claims_of_worker(dialect, worker)
-    slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
-    over = [slot for slot in slots if slot not in running]
-    stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, now_ms, worker)))
-    if not stays:
-        yield from dialect.ask(queries.REMOVE_WORKER, worker)
-    yield from free(dialect, over if stays else slots)
-    return not stays
-
-
 def release_unknown(
     dialect: Dialect, worker: str, held: Collection[tuple[int, int]], now_ms: int | None
 ) -> Plan[set[tuple[int, int]]]:
@@ -106,7 +77,7 @@ def release_unknown(
 
     `held` has the attempts (ids and leases) that the worker knows about.
     """
-    claimed = {(job_id, 1) for job_id in (yield from dialect.ask(queries.CLAIMED_OF, worker))}
+    claimed = {(job_id, 1) for job_id in (yield from dialect.ask(CLAIMED_OF, worker))}
     yield from write_claims_of(dialect, [job_id for job_id, _ in sorted(claimed - set(held))])
     owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
     unknown = [job for job in owned if (job.id, job.lease) not in held]

@@ -1,0 +1,1 @@
+"""Workers: registered, alive or lost, and the jobs that they own."""

@@ -1,0 +1,140 @@
+"""Workers: registration, heartbeats, and the jobs that recovery finds."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from rowcall.base.text import decoded
+from rowcall.base.times import time_of
+from rowcall.domain.job import WorkerInfo
+from rowcall.store.columns import struct_from_row
+from rowcall.store.statement import Int, Now, Packed, Query, Row, Text, text_from_row
+
+_SERVER = ("postgres",)
+
+OPENED_PREFIX = "push to "
+"""What the column `worker` begins with while a target is to call back."""
+
+
+class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A running job, as recovery sees it."""
+
+    id: int
+    lease: int
+    attempt: int
+    max_attempts: int
+    started: bool
+    queue: str
+    type: str
+    opened: bool = False
+    """Whether a target had accepted it, and was to call back."""
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    host: str
+    pid: int
+    queues: str
+    concurrency: int
+    version: str
+    lease_ms: int
+    lock_path: str | None
+    served: str | None = None
+    """The names of its queues as a JSON array, or None for all."""
+    tasks: str | None = None
+    """The names of the tasks that it knows as a JSON array, or None if it may know any."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another worker, as the recovery sees it."""
+
+    name: str
+    host: str
+    heartbeats: int
+    lease_ms: int
+    lock_path: str | None
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """The registered workers, whether some running jobs have no worker, and whether some jobs are held."""
+
+    peers: list[Peer]
+    any_lease_expired: bool
+    any_orphan: bool
+    any_held: bool
+
+
+_peers = msgspec.json.Decoder(list[tuple[str, str, int, int, str | None]])
+_names = msgspec.json.Decoder(list[str])
+_worker = {
+    **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
+    "lease_seconds": lambda lease_ms: lease_ms / 1000,
+    "tasks": lambda names: None if names is None else decoded(_names, names, None),
+}
+
+_worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
+
+
+def worker_from_row(row: Row) -> WorkerInfo:
+    """A worker starts what it has slots for. The rows of short attempts do not say that they came out of the buffer."""
+    *fields, claimed, started, tasks = row
+    concurrency = cast("int", row[4])
+    running = min(cast("int", claimed), max(cast("int", started), concurrency))
+    return _worker_from_row((*fields, running, cast("int", claimed) - running, tasks))
+
+
+def survey_from_row(row: Row) -> Survey:
+    peers, *flags = cast("tuple[str, int, int, int]", row)
+    return Survey([Peer(*peer) for peer in _peers.decode(peers)], *map(bool, flags))
+
+
+REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Text, Int, Text))
+# the queues that a worker serves, as a JSON array: only their jobs notify it
+SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
+# a heartbeat of a worker that has stopped; no row if it is gone, or owns jobs that must be recovered
+SERVE_NOTHING = Query("serve_nothing", (Now, Text))
+SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <text:2> where name = <text:1>")
+REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
+# unless it owns jobs; returns a row if it is gone now
+_REMOVE_IDLE_WORKER = """
+    delete from <worker> where name = <text:1> and not exists (
+      select 1 from <job> <indexed:job_owned>
+      where status = <running> and lease_until is null and worker = <text:1>)
+      and not exists (select 1 from <claim> where worker = <text:1>)
+    returning name"""
+REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
+_HEARTBEAT_OF_WORKER = (
+    "update <worker> set heartbeats = heartbeats + 1, heartbeat_at = <now> where name = <text:2> returning heartbeats"
+)
+HEARTBEAT_OF_WORKER = Query("heartbeat_of_worker", (Now, Text), text=_HEARTBEAT_OF_WORKER)
+# keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
+# heartbeat has changed
+_LOCK_WORKER = """
+    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or heartbeats = <bigint:2>)
+    <for_update> <skip_locked>"""
+LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
+SURVEY = Query("survey", (Now,), survey_from_row)
+OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
+RUNNING_OF = Packed("running_of", (Text, Int), Owned)  # as far as is committed, without a lock
+ORPHANS = Packed("orphans", (Int,), Owned)
+LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
+# whether transactions that commit jobs must notify
+MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
+OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
+
+# inspect
+# what workers serve and know; null if a worker may know any task
+_KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
+KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)
+# its claimed jobs, and how many of them have started as far as rows say
+_OWNED = """(select count(*) from <job> <indexed:job_owned>
+            where status = <running> and lease_until is null and worker = name{})
+           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name{})"""
+_WORKERS = f"""
+    select name, host, pid, queues, concurrency, version, <ms:started_at>, heartbeats, <ms:heartbeat_at>, lease_ms,
+           lock_path, {_OWNED.format("", "")},
+           {_OWNED.format(" and <job>.started_at is not null", " and claimed.started <> 0")}, tasks
+    from <worker> order by started_at, name"""
+WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)
