@@ -177,12 +177,12 @@ class Queue:
 
     def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
         returned = effects.run(iter(operation), self)
-        return returned if self.cipher is None else self.cipher.opened(returned)
+        return returned if self.cipher is None else self.cipher.decrypted(returned)
 
     async def arun(self, operation: Operation[T] | Effect[Queue, T]) -> T:
         """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
         returned = await effects.arun(iter(operation), self)
-        return returned if self.cipher is None else self.cipher.opened(returned)
+        return returned if self.cipher is None else self.cipher.decrypted(returned)
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""

@@ -10,7 +10,7 @@ from rowcall import Encryption, InvalidOption, Rowcall
 from rowcall.domain.encryption import masked, object_of, token_in, token_of
 
 KEY = bytes(range(32))
-TOKEN = "sealed:v1:0123abcd:abc-_9"
+TOKEN = "encrypted:v1:0123abcd:abc-_9"
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,22 @@ def test_the_text_of_the_keys_names_them_only() -> None:
 
 
 def test_only_an_object_with_one_token_is_encrypted() -> None:
-    assert token_of(object_of(TOKEN)) == token_of(f'{{"__rowcall_sealed__": "{TOKEN}"}}') == TOKEN
-    assert token_in({"__rowcall_sealed__": TOKEN}) == TOKEN
-    for value in ({"__rowcall_sealed__": TOKEN, "more": 1}, {"__rowcall_sealed__": "sealed:v2:x"}, {"a": TOKEN}, TOKEN):
+    assert token_of(object_of(TOKEN)) == token_of(f'{{"__rowcall_encrypted__": "{TOKEN}"}}') == TOKEN
+    assert token_in({"__rowcall_encrypted__": TOKEN}) == TOKEN
+    for value in (
+        {"__rowcall_encrypted__": TOKEN, "more": 1},
+        {"__rowcall_encrypted__": "encrypted:v2:x"},
+        {"a": TOKEN},
+        TOKEN,
+    ):
         assert token_in(value) is None
-    assert token_of(f'{{"__rowcall_sealed__":"{TOKEN}","more":1}}') is token_of("{}") is token_of(None) is None
+    assert token_of(f'{{"__rowcall_encrypted__":"{TOKEN}","more":1}}') is token_of("{}") is token_of(None) is None
 
 
 def test_what_a_reader_without_the_key_sees() -> None:
     assert masked(f"A:B {TOKEN}; late") == "A:B [encrypted with key 0123abcd]; late"
-    assert masked({"__rowcall_sealed__": TOKEN}) == {"encrypted": "[encrypted with key 0123abcd]"}
-    outcome = {"job": {"id": 1, "arguments": {"__rowcall_sealed__": TOKEN}, "error_detail": TOKEN}}
+    assert masked({"__rowcall_encrypted__": TOKEN}) == {"encrypted": "[encrypted with key 0123abcd]"}
+    outcome = {"job": {"id": 1, "arguments": {"__rowcall_encrypted__": TOKEN}, "error_detail": TOKEN}}
     assert masked(outcome) == {
         "job": {
             "id": 1,

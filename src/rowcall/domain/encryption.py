@@ -9,17 +9,18 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
-from rowcall.domain.blobs import SEALED_KEY, reference_of
+from rowcall.domain.blobs import ENCRYPTED_KEY, reference_of
 from rowcall.domain.errors import InvalidOption
 
 V = TypeVar("V")
 
 KEY_BYTES = 32
 
-_TOKEN = r"sealed:v1:(?P<key>[0-9a-f]{8}):(?P<data>[A-Za-z0-9_-]+)"
+TOKEN_PREFIX = "encrypted:v1:"
+_TOKEN = rf"{TOKEN_PREFIX}(?P<key>[0-9a-f]{{8}}):(?P<data>[A-Za-z0-9_-]+)"
 TOKEN = re.compile(_TOKEN)
 """An encrypted text, perhaps inside a longer one: a database adds to some errors."""
-_OBJECT = re.compile(rf'\s*\{{\s*"{SEALED_KEY}"\s*:\s*"(?P<token>{_TOKEN})"\s*\}}\s*')
+_OBJECT = re.compile(rf'\s*\{{\s*"{ENCRYPTED_KEY}"\s*:\s*"(?P<token>{_TOKEN})"\s*\}}\s*')
 
 
 class Encryption:
@@ -69,12 +70,12 @@ def _key_bytes(number: int, key: object) -> bytes:
 
 def object_of(token: str) -> str:
     """Return the JSON that a row has in place of an encrypted payload or result."""
-    return f'{{"{SEALED_KEY}":"{token}"}}'
+    return f'{{"{ENCRYPTED_KEY}":"{token}"}}'
 
 
 def token_of(text: str | None) -> str | None:
     """Return the encrypted text in the JSON of a payload or result, or None."""
-    if text is None or SEALED_KEY not in text:
+    if text is None or ENCRYPTED_KEY not in text:
         return None
     found = _OBJECT.fullmatch(text)
     return None if found is None else found["token"]
@@ -89,11 +90,11 @@ def token_in(value: object) -> str | None:
     """Return the encrypted text in a decoded payload or result, or None."""
     if not isinstance(value, dict) or len(value) != 1:
         return None
-    token = value.get(SEALED_KEY)
+    token = value.get(ENCRYPTED_KEY)
     return token if isinstance(token, str) and TOKEN.fullmatch(token) else None
 
 
-def each_hidden(value: object, change: Callable[[object], object]) -> object:
+def each_encrypted(value: object, change: Callable[[object], object]) -> object:
     """Return a decoded payload with what is encrypted in it changed: all of it, or parts of the outcome of a job."""
     if token_in(value) is not None:
         return change(value)
@@ -110,11 +111,11 @@ def _masked(found: re.Match[str]) -> str:
 
 def masked(value: V) -> V:
     """Return a text, payload or result as a reader sees it who does not have the key."""
-    return cast("V", each_hidden(value, _masked_part) if isinstance(value, dict) else _masked_part(value))
+    return cast("V", each_encrypted(value, _masked_part) if isinstance(value, dict) else _masked_part(value))
 
 
 def _masked_part(value: object) -> object:
     if isinstance(value, str):
-        return TOKEN.sub(_masked, value) if "sealed:v1:" in value else value
+        return TOKEN.sub(_masked, value) if TOKEN_PREFIX in value else value
     token = token_in(value)
     return value if token is None else {"encrypted": TOKEN.sub(_masked, token)}

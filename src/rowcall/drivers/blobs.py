@@ -46,7 +46,7 @@ class Blobs:
             problem = f"{len(data):,} bytes of JSON are more than payload_limit allows ({self._limit:,})"
             raise TooLarge(task, f"{problem}; store the data elsewhere and pass a reference")
         if self.cipher is not None:
-            text = self.cipher.sealed_json(text)
+            text = self.cipher.encrypted_json(text)
             data = text.encode()
         if len(data) <= self._threshold:
             return text
@@ -67,14 +67,14 @@ class Blobs:
 
     def fetched(self, text: str) -> str:
         """Return the text that a row holds or refers to. `BlobUnreadable` if it is gone; or `CannotDecrypt`."""
-        return self.opened(self.fetched_raw(text))
+        return self.decrypted(self.fetched_raw(text))
 
     def fetched_raw(self, text: str) -> str:
         """Return the text that a row holds or refers to, as it is stored: perhaps encrypted."""
         reference = reference_of(text)
         return text if reference is None else read(self.store, reference)
 
-    def opened(self, text: str) -> str:
+    def decrypted(self, text: str) -> str:
         """Return the text, decrypted if it is encrypted. `CannotDecrypt` without the key."""
         token = token_of(text)
         if token is None:
@@ -82,11 +82,11 @@ class Blobs:
         if self.cipher is None:
             name = token.split(":")[2]
             raise CannotDecrypt(name, f"this process has no key, and needs {name}; pass encrypt=…")
-        return self.cipher.open(token)
+        return self.cipher.decrypt(token)
 
-    def sealed_text(self, text: Text) -> Text:
+    def encrypted_text(self, text: Text) -> Text:
         """Return a text that is not JSON, encrypted if there is a key."""
-        return text if self.cipher is None else self.cipher.sealed_text(text)
+        return text if self.cipher is None else self.cipher.encrypted_text(text)
 
     def outcome(self, text: str) -> str:
         """Return the payload of a handler of ends, with what the arguments and the result in it refer to."""
@@ -97,7 +97,7 @@ class Blobs:
                     if isinstance(part := value.get(name), dict):
                         value[name] = msgspec.json.decode(self.fetched(msgspec.json.encode(part).decode()))
                 if self.cipher is not None:
-                    value["error_detail"] = self.cipher.opened_text(value.get("error_detail"))
+                    value["error_detail"] = self.cipher.decrypted_text(value.get("error_detail"))
         return msgspec.json.encode(payload).decode()
 
     def value(self, text: str | None) -> object:
@@ -109,14 +109,14 @@ class Blobs:
         payload, result = self.shown_value(job.id, job.payload), self.shown_value(job.id, job.result)
         if payload is not job.payload or result is not job.result:
             job = msgspec.structs.replace(job, payload=payload, result=result)
-        return job if self.cipher is None else self.cipher.opened(job)
+        return job if self.cipher is None else self.cipher.decrypted(job)
 
     def shown_value(self, job_id: int, value: T) -> T:
         reference = reference_in(value)
         if reference is None:
             return value
         try:
-            found: T = msgspec.json.decode(self.opened(read(self.store, reference)))
+            found: T = msgspec.json.decode(self.decrypted(read(self.store, reference)))
         except (BlobUnreadable, CannotDecrypt) as error:
             logger.warning("job %d: %s", job_id, error)
             return value

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from rowcall.domain.encryption import TOKEN, Encryption, each_hidden, object_of, token_in
+from rowcall.domain.encryption import TOKEN, TOKEN_PREFIX, Encryption, each_encrypted, object_of, token_in
 from rowcall.domain.errors import CannotDecrypt, InvalidOption
 from rowcall.domain.outcome import Transition
 from rowcall.domain.value import Value
@@ -37,13 +37,13 @@ class Cipher:
         self.first = next(iter(self._keys))
         """The name of the key that encrypts."""
 
-    def seal(self, text: str) -> str:
+    def encrypt(self, text: str) -> str:
         """Return the token of a text."""
         nonce = os.urandom(NONCE_BYTES)
         data = nonce + self._keys[self.first].encrypt(nonce, text.encode(), CONTEXT)
-        return f"sealed:v1:{self.first}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
+        return f"{TOKEN_PREFIX}{self.first}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
 
-    def open(self, token: str) -> str:
+    def decrypt(self, token: str) -> str:
         """Return the text of a token, or raise `CannotDecrypt`."""
         found = TOKEN.fullmatch(token)
         name = found["key"] if found is not None else ""
@@ -56,76 +56,76 @@ class Cipher:
         except (self._invalid, ValueError):
             raise CannotDecrypt(name, f"the text was changed, or encrypted with another key than {name}") from None
 
-    def sealed_json(self, text: str) -> str:
+    def encrypted_json(self, text: str) -> str:
         """Return what a row has in place of a payload or result."""
-        return object_of(self.seal(text))
+        return object_of(self.encrypt(text))
 
-    def sealed_text(self, text: Text) -> Text:
-        return text if text is None else self.seal(text)
+    def encrypted_text(self, text: Text) -> Text:
+        return text if text is None else self.encrypt(text)
 
-    def sealed(self, transition: Transition) -> Transition:
+    def encrypted(self, transition: Transition) -> Transition:
         """Return a transition whose error is encrypted; its result already is."""
         if transition.error_detail is None and transition.traceback is None:
             return transition
-        detail, traceback = self.sealed_text(transition.error_detail), self.sealed_text(transition.traceback)
+        detail, traceback = self.encrypted_text(transition.error_detail), self.encrypted_text(transition.traceback)
         return msgspec.structs.replace(transition, error_detail=detail, traceback=traceback)
 
     # reading
 
-    def opened(self, value: V) -> V:
+    def decrypted(self, value: V) -> V:
         """Return what an operation returns, with its texts, arguments and results decrypted.
 
         What cannot be decrypted stays as it is: who looks at a job must see the rest of it.
         """
-        return cast("V", self._opened(value))
+        return cast("V", self._decrypted(value))
 
-    def _opened(self, value: object) -> object:
+    def _decrypted(self, value: object) -> object:
         if isinstance(value, Value):
-            return self._opened_value(value)
+            return self._decrypted_value(value)
         if isinstance(value, list):
-            return [self._opened(part) for part in value]
+            return [self._decrypted(part) for part in value]
         if isinstance(value, tuple) and type(value) is tuple:
-            return tuple(self._opened(part) for part in value)
+            return tuple(self._decrypted(part) for part in value)
         if isinstance(value, dict):
-            return {name: self._opened(part) for name, part in value.items()}
+            return {name: self._decrypted(part) for name, part in value.items()}
         return value
 
-    def _opened_value(self, value: Value) -> Value:
+    def _decrypted_value(self, value: Value) -> Value:
         changes: dict[str, object] = {}
         for name in value.__struct_fields__:
             field = getattr(value, name)
             if field is None:
                 continue
             if name in _TEXTS:
-                new: object = self.opened_text(field)
+                new: object = self.decrypted_text(field)
             elif name in _VALUES:
-                new = each_hidden(field, self._opened_json)
+                new = each_encrypted(field, self._decrypted_json)
             else:
-                new = self._opened(field) if isinstance(field, Value | list | tuple) else field
+                new = self._decrypted(field) if isinstance(field, Value | list | tuple) else field
             if new is not field:
                 changes[name] = new
         return msgspec.structs.replace(value, **changes) if changes else value
 
-    def opened_text(self, text: V) -> V:
+    def decrypted_text(self, text: V) -> V:
         """Return a text with each token in it decrypted."""
-        if not isinstance(text, str) or "sealed:v1:" not in text:
+        if not isinstance(text, str) or TOKEN_PREFIX not in text:
             return text
-        return TOKEN.sub(self._opened_match, text)  # type: ignore[return-value]
+        return TOKEN.sub(self._decrypted_match, text)  # type: ignore[return-value]
 
-    def _opened_match(self, found: re.Match[str]) -> str:
+    def _decrypted_match(self, found: re.Match[str]) -> str:
         try:
-            return self.open(found[0])
+            return self.decrypt(found[0])
         except CannotDecrypt:
             return found[0]
 
-    def _opened_json(self, value: object) -> object:
+    def _decrypted_json(self, value: object) -> object:
         if isinstance(value, str):
-            return self.opened_text(value)
+            return self.decrypted_text(value)
         token = token_in(value)
         if token is None:
             return value
         try:
-            opened: object = msgspec.json.decode(self.open(token))
+            decrypted: object = msgspec.json.decode(self.decrypt(token))
         except CannotDecrypt:
             return value
-        return opened
+        return decrypted

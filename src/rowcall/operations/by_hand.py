@@ -199,7 +199,7 @@ def _settle(
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     transition = queue.outcomes.followed(transition, job.type, job.queue)
     if queue.cipher is not None:
-        transition = queue.cipher.sealed(transition)
+        transition = queue.cipher.encrypted(transition)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

@@ -129,7 +129,7 @@ class _Again:
 
     def in_row(self, text: str) -> str:
         """Return a payload that is never in a blob store."""
-        return text if self._is_current(text) else self._cipher.sealed_json(self._blobs.opened(text))
+        return text if self._is_current(text) else self._cipher.encrypted_json(self._blobs.decrypted(text))
 
     def _stored_or_none(self, job_id: int, text: str | None) -> str | None:
         return None if text is None else self._stored(job_id, text)
@@ -151,10 +151,10 @@ class _Again:
     def _text(self, text: str | None) -> str | None:
         if text is None or self._is_first(text):
             return text
-        plain = self._cipher.opened_text(text)
+        plain = self._cipher.decrypted_text(text)
         if TOKEN.search(plain):
             raise CannotDecrypt("", "a text of the row")
-        return self._cipher.seal(plain)
+        return self._cipher.encrypt(plain)
 
     def _is_first(self, text: str) -> bool:
         found = TOKEN.fullmatch(text)

@@ -35,27 +35,27 @@ def publish_schedules(queue: Queue) -> None:
     """Write the schedules that are declared here, as far as they are not written yet."""
     if queue.declared_schedules:
         entries = list(queue.declared_schedules.values())
-        changes = partial(_sealed, queue), partial(_opened, queue)
+        changes = partial(_encrypted, queue), partial(_decrypted, queue)
         queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
 
 def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
-    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _sealed(queue, entry), queue.now_ms())))
+    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
 
 
-def _sealed(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
+def _encrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it is written: its jobs get its payload as it is."""
     if queue.cipher is None:
         return entry
-    return msgspec.structs.replace(entry, payload=queue.cipher.sealed_json(entry.payload))
+    return msgspec.structs.replace(entry, payload=queue.cipher.encrypted_json(entry.payload))
 
 
-def _opened(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
+def _decrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it was declared; one that cannot be decrypted as it is written."""
     with contextlib.suppress(CannotDecrypt):
-        return msgspec.structs.replace(entry, payload=queue.blobs.opened(entry.payload))
+        return msgspec.structs.replace(entry, payload=queue.blobs.decrypted(entry.payload))
     return entry
 
 

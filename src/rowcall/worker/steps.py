@@ -57,7 +57,7 @@ class StepWriter:
         if not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("a step takes")
         result = yield from blobs.store(self.queue, task, write.result)
-        detail = self.queue.blobs.sealed_text(write.error_detail)
+        detail = self.queue.blobs.encrypted_text(write.error_detail)
         write = msgspec.structs.replace(write, result=result, error_detail=detail)
         plan = recorded.record_one(dialect, write, self.queue.now_ms())
         return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan)))
@@ -71,7 +71,7 @@ class StepWriter:
         if not self._is_large(write):
             return write
         blobs = self.queue.blobs
-        result, detail = blobs.stored(task, write.result), blobs.sealed_text(write.error_detail)
+        result, detail = blobs.stored(task, write.result), blobs.encrypted_text(write.error_detail)
         return msgspec.structs.replace(write, result=result, error_detail=detail)
 
 

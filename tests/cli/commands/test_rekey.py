@@ -40,7 +40,7 @@ def test_rekey_reports_what_it_did(folder: Path, run: Run, job_id: int, monkeypa
 def test_commands_show_what_is_encrypted_only_with_the_key(folder: Path, run: Run, job_id: int) -> None:
     for command in (("show", str(job_id)), ("jobs",), ("errors",)):
         hidden = run(command[0], "--url", "sqlite:///queue.db", *command[1:]).stdout
-        assert ("4111" in hidden, "sealed" in hidden, "encrypted" in hidden) == (False, False, True)
+        assert ("4111" in hidden, "encrypted:v1" in hidden, "encrypted" in hidden) == (False, False, True)
         (folder / "app.py").write_text(APP.format(keys=[OLD]))
         assert "4111" in run(command[0], "app:jobs", *command[1:]).stdout
 

@@ -110,19 +110,19 @@ def put_all(
     dialect: Dialect,
     declared: Iterable[DeclaredSchedule],
     now_ms: int | None,
-    sealed: Change = lambda entry: entry,
-    opened: Change = lambda entry: entry,
+    encrypted: Change = lambda entry: entry,
+    decrypted: Change = lambda entry: entry,
 ) -> Plan[None]:
     """Write the schedules that are new or changed; in one order, so that two writers cannot deadlock.
 
-    `sealed` returns a schedule as it is written, and `opened` one as it was declared.
+    `encrypted` returns a schedule as it is written, and `decrypted` one as it was declared.
     """
     (now_ms,) = yield from dialect.ask(NOW, now_ms)
     kept = {row.name: row for row in (yield from schedules(dialect))}
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
-        if row is None or not row.declared or row.problem is not None or not alike(opened(row), declaration):
-            yield from _put(dialect, sealed(declaration), now_ms, declared=True)
+        if row is None or not row.declared or row.problem is not None or not alike(decrypted(row), declaration):
+            yield from _put(dialect, encrypted(declaration), now_ms, declared=True)
 
 
 def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declared: bool) -> Plan[None]:

@@ -199,7 +199,9 @@ class AttemptLog:
                 transition = msgspec.structs.replace(SUCCESS, result=attempt.completed_result)
             if transition is not None and (attempt.started_at or transition.move is not Move.RELEASE):
                 if completion is not None and transition.result is not None:
-                    transition = msgspec.structs.replace(transition, result=completion.blobs.opened(transition.result))
+                    transition = msgspec.structs.replace(
+                        transition, result=completion.blobs.decrypted(transition.result)
+                    )
                 outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
 
     def _logs_everything(self) -> bool:

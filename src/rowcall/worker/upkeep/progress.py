@@ -41,6 +41,6 @@ class ProgressWriter:
         with self._lock:
             reports, self._reports = self._reports, {}
         if reports:
-            queue, sealed = self._queue, self._queue.blobs.sealed_text
-            rows = [(job_id, lease, share, sealed(text)) for job_id, (lease, share, text) in sorted(reports.items())]
+            queue, encrypted = self._queue, self._queue.blobs.encrypted_text
+            rows = [(job_id, lease, share, encrypted(text)) for job_id, (lease, share, text) in sorted(reports.items())]
             queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))

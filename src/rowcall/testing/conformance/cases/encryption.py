@@ -148,7 +148,11 @@ class TestEncryption:
         job = open_app(NEW).charge.enqueue(SECRET)
         for keys in ((), (OLD,)):
             found = open_app(*keys).jobs.get(job)
-            assert (found.type, found.status, list(found.payload)) == ("charge", Status.PENDING, ["__rowcall_sealed__"])
+            assert (found.type, found.status, list(found.payload)) == (
+                "charge",
+                Status.PENDING,
+                ["__rowcall_encrypted__"],
+            )
 
     def test_rekey_encrypts_everything_with_the_first_key(self, open_app: Open, store: Store) -> None:
         plain = open_app().charge.enqueue(f"{SECRET} fails")
@@ -200,10 +204,10 @@ class TestEncryption:
         jobs, charge, _ = open_app(NEW)
         job = charge.enqueue(SECRET)
         ((payload,),) = store.execute(f"select payload from rowcall_job where id = {job.id}")
-        sealed = payload if isinstance(payload, str) else json.dumps(payload)
-        damaged = sealed[:-6] + ("A" if sealed[-6] != "A" else "B") + sealed[-5:]
+        text = payload if isinstance(payload, str) else json.dumps(payload)
+        damaged = text[:-6] + ("A" if text[-6] != "A" else "B") + text[-5:]
         store.execute(f"update rowcall_job set payload = '{damaged}' where id = {job.id}")
         with pytest.raises(CannotDecrypt, match="the text was changed"):
-            queue_of(jobs).blobs.opened(damaged)
+            queue_of(jobs).blobs.decrypted(damaged)
         jobs.drain()
         assert (jobs.get(job).status, jobs.get(job).error_code) == (Status.FAILED, CODE)
