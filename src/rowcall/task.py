@@ -230,9 +230,10 @@ class BaseTask(Enqueuer[P, R]):
     ) -> object:
         given = checked(options, TASK_OPTIONS)
 
-        def declare_handler(function: Callable[..., object]) -> object:
+        def declare_follow_up(function: Callable[..., object]) -> object:
             if isinstance(function, BaseTask) and (options or not function.is_of(self._queue)):
-                raise InvalidOption("handler", f"{function.name!r} is already a task; pass it without options, here")
+                problem = f"{function.name!r} is already a task; pass it without options, on the queue that declares it"
+                raise InvalidOption("follow-up", problem)
             known = function._declared if isinstance(function, BaseTask) else declare(function, given)
             outcomes = self._queue.outcomes
             outcomes.check(self._declared, known, statuses)
@@ -241,7 +242,7 @@ class BaseTask(Enqueuer[P, R]):
             self._new_job = None
             return task
 
-        return declare_handler if function is None else declare_handler(function)
+        return declare_follow_up if function is None else declare_follow_up(function)
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """Return the task itself. `help(task)` shows the signature of what has this method."""

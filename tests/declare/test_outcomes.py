@@ -35,9 +35,9 @@ def test_options_that_jobs_of_handlers_cannot_have_are_refused(jobs: Rowcall) ->
     @jobs.task
     def work() -> None: ...
 
-    with pytest.raises(InvalidOption, match=r"tags cannot be .* a handler of ends: .*; remove it from 'with_outcome'"):
+    with pytest.raises(InvalidOption, match=r"tags cannot be .* a follow-up, .*; remove it from 'with_outcome'"):
         work.on_failure(tags=["alert"])(with_outcome)
-    with pytest.raises(InvalidOption, match="ordered_by cannot be an option of a handler of ends"):
+    with pytest.raises(InvalidOption, match="ordered_by cannot be an option of a follow-up"):
         work.on_success(ordered_by="job")(with_outcome)
     assert list(queue_of(jobs).tasks) == ["work"]
 
@@ -49,7 +49,7 @@ def test_two_handlers_of_one_end_are_refused_and_nothing_is_declared(jobs: Rowca
     @work.on_failure
     def failed(job: JobOutcome) -> None: ...
 
-    with pytest.raises(InvalidOption, match="'work' has one for failed jobs already: 'failed'"):
+    with pytest.raises(InvalidOption, match="of failed jobs of 'work' is already declared: 'failed'"):
 
         @work.on_failure(cancelled=True)
         def again(ctx: Context, job: JobOutcome) -> None: ...

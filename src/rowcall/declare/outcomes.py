@@ -1,4 +1,4 @@
-"""What follows the end of jobs, as this process declares it: handlers, which are jobs, and observers in the worker."""
+"""What follows the end of jobs, as this process declares it: follow-ups, which are jobs, and observers in the worker."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ EVENTS: dict[Move, ObservedEvent] = {
 }
 
 MOST_KEPT = 10_000
-# what the trigger that enqueues the jobs of handlers does not know, by its field of `Options`
-_NOT_OF_HANDLERS = {"delay": "delay_ms", "expires_in": "expires_in_ms"}
-_NOT_OF_HANDLERS |= {name: name for name in ("tags", "key", "fair_by", "ordered_by")}
+# what the trigger that enqueues follow-ups does not know, by its field of `Options`
+_NOT_OF_FOLLOW_UPS = {"delay": "delay_ms", "expires_in": "expires_in_ms"}
+_NOT_OF_FOLLOW_UPS |= {name: name for name in ("tags", "key", "fair_by", "ordered_by")}
 _NOTHING_GIVEN = Options()
 
 
 class Outcomes:
-    """The handlers of this process, by task and by the status in which jobs end."""
+    """The follow-ups of this process, by task and by the status in which jobs end."""
 
     def __init__(self, tasks: Mapping[str, Declaration]) -> None:
         self._tasks = tasks
@@ -60,24 +60,25 @@ class Outcomes:
         self._config = config
         self._changed()
 
-    def check(self, task: Declaration, handler: Declaration, statuses: tuple[Status, ...]) -> None:
-        _check_argument(handler)
-        if self._leads_to(handler.name, task.name):
-            raise InvalidOption("handler", f"{handler.name!r} would follow its own end; declare another function")
+    def check(self, task: Declaration, follow_up: Declaration, statuses: tuple[Status, ...]) -> None:
+        _check_argument(follow_up)
+        if self._leads_to(follow_up.name, task.name):
+            raise InvalidOption("follow-up", f"{follow_up.name!r} would follow its own end; declare another function")
         declared = self._declared.get(task.name, {})
         for status in statuses:
             if status in declared:
-                raise InvalidOption("handler", f"{task.name!r} has one for {status} jobs already: {declared[status]!r}")
+                problem = f"of {status} jobs of {task.name!r} is already declared: {declared[status]!r}"
+                raise InvalidOption("follow-up", problem)
 
-    def declare(self, task: Declaration, handler: Declaration, statuses: tuple[Status, ...]) -> None:
-        """Let the handler follow each end of the task with one of these statuses, after `check`."""
-        self._declared.setdefault(task.name, {}).update(dict.fromkeys(statuses, handler.name))
+    def declare(self, task: Declaration, follow_up: Declaration, statuses: tuple[Status, ...]) -> None:
+        """Let a task follow each end of another one with one of these statuses, after `check`."""
+        self._declared.setdefault(task.name, {}).update(dict.fromkeys(statuses, follow_up.name))
         task.follows_success = task.follows_success or Status.SUCCEEDED in statuses
         self._changed()
 
     def declaring(self, task: Declaration) -> None:
         """Call before a task is declared: one that the defaults name must take an outcome."""
-        if task.name in self._default_handlers():
+        if task.name in self._default_follow_ups():
             _check_argument(task)
         self._texts = {}
 
@@ -103,9 +104,9 @@ class Outcomes:
 
     def _changed(self) -> None:
         self._texts = {}
-        self.any = bool(self._declared) or bool(self._default_handlers())
+        self.any = bool(self._declared) or bool(self._default_follow_ups())
 
-    def _default_handlers(self) -> set[str]:
+    def _default_follow_ups(self) -> set[str]:
         defaults = self._config.defaults
         names = () if defaults is None else (defaults.on_failure, *(one.on_failure for one in defaults.queues.values()))
         return {name for name in names if name is not None}
@@ -115,22 +116,22 @@ class Outcomes:
         name = task if known is None else known.name
         followed = dict(self._declared.get(name, {}))
         defaults = self._config.defaults
-        handlers = {handler for declared in self._declared.values() for handler in declared.values()}
+        follow_ups = {name for declared in self._declared.values() for name in declared.values()}
         default = None if defaults is None else defaults.of(queue).on_failure
-        if default is not None and name not in handlers | self._default_handlers():
+        if default is not None and name not in follow_ups | self._default_follow_ups():
             followed.setdefault(Status.FAILED, default)
         if not followed:
             return None
-        return msgspec.json.encode({status: self._next(handler) for status, handler in followed.items()}).decode()
+        return msgspec.json.encode({status: self._next(name) for status, name in followed.items()}).decode()
 
-    def _next(self, handler: str) -> dict[str, object]:
-        known = self._tasks.get(handler)
-        job = new_job(handler, _NOTHING_GIVEN if known is None else known.options, _NOTHING_GIVEN, self._config)
+    def _next(self, follow_up: str) -> dict[str, object]:
+        known = self._tasks.get(follow_up)
+        job = new_job(follow_up, _NOTHING_GIVEN if known is None else known.options, _NOTHING_GIVEN, self._config)
         return {"type": job.type, "queue": job.queue, "priority": job.priority, "max_attempts": job.max_attempts}
 
-    def _leads_to(self, handler: str, task: str) -> bool:
-        followers = self._declared.get(handler, {}).values()
-        return handler == task or any(self._leads_to(follower, task) for follower in followers)
+    def _leads_to(self, follow_up: str, task: str) -> bool:
+        later = self._declared.get(follow_up, {}).values()
+        return follow_up == task or any(self._leads_to(name, task) for name in later)
 
     # observers
 
@@ -154,16 +155,16 @@ class Outcomes:
                 logger.exception("job %d (%s): the observer %s failed", outcome.id, outcome.type, name)
 
 
-def _check_argument(handler: Declaration) -> None:
-    names = handler.arguments.names
-    if names != [ARGUMENT] or hints_of(handler.function).get(ARGUMENT) is not JobOutcome or handler.options.batch:
+def _check_argument(follow_up: Declaration) -> None:
+    names = follow_up.arguments.names
+    if names != [ARGUMENT] or hints_of(follow_up.function).get(ARGUMENT) is not JobOutcome or follow_up.options.batch:
         takes = f"it takes {', '.join(names) or 'none'}"
         problem = f"must take one argument, {ARGUMENT}: JobOutcome, and no batch; {takes}"
-        raise InvalidOption("handler", f"{handler.name!r} {problem}")
-    for option, field in _NOT_OF_HANDLERS.items():
-        if getattr(handler.options, field) is not None:
-            problem = "cannot be an option of a handler of ends: the database enqueues its jobs"
-            raise InvalidOption(option, f"{problem}; remove it from {handler.name!r}")
+        raise InvalidOption("follow-up", f"{follow_up.name!r} {problem}")
+    for option, field in _NOT_OF_FOLLOW_UPS.items():
+        if getattr(follow_up.options, field) is not None:
+            problem = "cannot be an option of a follow-up, because the database enqueues its jobs"
+            raise InvalidOption(option, f"{problem}; remove it from {follow_up.name!r}")
 
 
 def outcome_of(job: Ready | Owned, transition: Transition, arguments: dict[str, object] | None = None) -> JobOutcome:

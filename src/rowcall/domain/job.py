@@ -116,7 +116,7 @@ class JobEvent(Event, frozen=True, kw_only=True):
 
 
 class JobOutcome(Value, frozen=True, kw_only=True):
-    """How an attempt at a job ended: what handlers of `on_failure` and `on_success`, and observers, are given.
+    """How an attempt at a job ended: what follow-ups (`on_failure`, `on_success`) and observers get.
 
     `event` is the status in which the job ended. For an observer it can also be `"retried"`, `"recovered"`,
     `"released"` or `"snoozed"`: then the job runs again.

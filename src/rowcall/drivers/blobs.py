@@ -89,7 +89,7 @@ class Blobs:
         return text if self.cipher is None else self.cipher.encrypted_text(text)
 
     def outcome(self, text: str) -> str:
-        """Return the payload of a handler of ends, with what the arguments and the result in it refer to."""
+        """Return the payload of a follow-up, with what the arguments and the result in it refer to."""
         payload = payload_from_row(text)
         for value in payload.values():
             if isinstance(value, dict):
