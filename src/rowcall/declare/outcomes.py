@@ -1,4 +1,4 @@
-"""What follows the end of jobs, as this process declares it: follow-ups, which are jobs, and observers in the worker."""
+"""What follows the end of jobs, as this process declares it: follow-ups, which are jobs, and observers in workers."""
 
 from __future__ import annotations
 
