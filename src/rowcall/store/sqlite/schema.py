@@ -135,16 +135,28 @@ _NEW_IS_READY = "new.status = <pending> and new.held is null"
 _OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
 _OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
 
-# Plain SQL may write history too: what has finished did so at some time, and counts. It may also give an id, and the
-# next ones are counted from there: one near the highest would leave none to come; within a statement SQLite shows the
-# last id before it. One trigger for all of this, as each costs every insert. A transaction that inserts many jobs
-# makes them ready by one statement, which takes half of the time: until then a claim row with the id 0
-# says after which id.
+# A transaction that inserts many jobs makes them ready by one statement, which takes half of the time: until then a
+# claim row with the id 0 says after which id. A trigger that does not fire costs next to nothing, but each statement in
+# one that fires costs every insert, even if its condition is false: what is rare has triggers of its own.
 _IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0 and claimed_at < new.id)"
 _INSERTED_TRIGGER = f"""
-create trigger <prefix>job_inserted after insert on <job>
-when {_IS_READY_NOW} or new.tags is not null or {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
-  insert or replace into <ready> {READY_COLUMNS} select {READY_ROW.format("new")} where {_IS_READY_NOW};
+create trigger <prefix>job_inserted after insert on <job> when new.fair is null and {_IS_READY_NOW} begin
+  insert or replace into <ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
+end
+"""
+_FAIR_INSERTED_TRIGGER = f"""
+create trigger <prefix>job_fair_inserted after insert on <job> when new.fair is not null and {_IS_READY_NOW} begin
+  update <job> set turn = ({FAIR_TURN.format("")}) where id = new.id;
+  insert or replace into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job where id = new.id;
+end
+"""
+
+# Plain SQL may write history too: what has finished did so at some time, and counts. It may also give an id, and the
+# next ones are counted from there: one near the highest would leave none to come; within a statement SQLite shows the
+# last id before it.
+_SPECIAL_INSERTED_TRIGGER = f"""
+create trigger <prefix>job_special_inserted after insert on <job>
+when new.tags is not null or {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
   {_TAGS_CHECK}
   insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
   select raise(abort, {_ID_CHECK}) where new.id > {LARGEST}
@@ -152,8 +164,6 @@ when {_IS_READY_NOW} or new.tags is not null or {_NEW_IS_FINISHED} or new.id > {
   update <job> set finished_at = created_at
   where id = new.id and finished_at is null and {_NEW_IS_FINISHED};
   {_count("new", 1, _NEW_IS_FINISHED)}
-  update <job> set turn = ({FAIR_TURN.format("")})
-  where id = new.id and new.fair is not null and {_IS_READY_NOW};
 end
 """
 
@@ -185,32 +195,40 @@ _DIGEST = f"substr(json_extract(value, '$.{BLOB_KEY}'), 8)"
 # the newest job, if it is the one that follows
 _WRITTEN_NOW = """(select id from <job> where id = (select max(id) from <job>)
     and case when json_valid(payload) then json_extract(payload, '$.job.id') end = new.id)"""
-_ENDS_FOLLOWED = f"new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED}"
-
-# A pending job without a ready row is claimed: a change of its priority does not make it ready again. Only the end of a
-# job that was claimed together with others adds two to the lease. One trigger for all of this, as each costs every
-# settle; and a trigger that reads a column behind the 32nd of the old row makes SQLite read all of them.
-_CHANGED_TRIGGER = f"""
-create trigger <prefix>job_changed
-after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job>
-when new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) or {_ENDS_FOLLOWED} begin
-  update or replace <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
-  where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
-  delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
-  insert or replace into <ready> {READY_COLUMNS}
-  select {READY_ROW.format("new")} where {_NEW_IS_READY} and not ({_OLD_IS_READY});
-  -- a trigger does not fire itself
-  update <job> set turn = ({FAIR_TURN.format("")}) where id = new.id and {TURN_IS_OVER};
-  update <ready> set turn = (select turn from <job> where id = new.id)
-  where {READY_KEY.format("new")} and id = new.id and {TURN_IS_OVER};
+_ENDED_TRIGGER = f"""
+create trigger <prefix>job_ended after update of status on <job>
+when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} begin
   insert or ignore into <job> {NEXT_COLUMNS}
   select json_extract(next, '$.type'), json_extract(next, '$.queue'), json_extract(next, '$.priority'),
          json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, new.trace_context, {_OUTCOME}
-  from (select {_NEXT} as next where {_ENDS_FOLLOWED}) where json_valid(next);
+  from (select {_NEXT} as next) where json_valid(next);
   insert or ignore into <blob_ref> (job_id, digest)
   select id, {_DIGEST} from {_WRITTEN_NOW} cross join (
     select new.payload as value union all select new.result where typeof(new.result) = 'text')
-  where {_ENDS_FOLLOWED} and json_valid(value) and json_type(value, '$.{BLOB_KEY}') = 'text';
+  where json_valid(value) and json_type(value, '$.{BLOB_KEY}') = 'text';
+end
+"""
+
+# A pending job without a ready row is claimed: a change of its priority does not make it ready again. Only the end of a
+# job that was claimed together with others adds two to the lease. A trigger that reads a column behind the 32nd of the
+# old row would make SQLite read all of them, for each job that is settled.
+_CHANGE = "after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job>"
+_READY_TRIGGER = f"""
+create trigger <prefix>job_ready_changed {_CHANGE}
+when new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
+  update or replace <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
+  where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
+  delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
+  -- the next trigger may have changed the turn: SQLite does not say which comes first
+  insert or replace into <ready> {READY_COLUMNS}
+  select {READY_ROW.format("job")} from <job> as job
+  where job.id = new.id and {_NEW_IS_READY} and not ({_OLD_IS_READY});
+end
+"""
+
+_FAIR_TRIGGER = f"""
+create trigger <prefix>job_turn_changed {_CHANGE} when {TURN_IS_OVER} begin
+  update <job> set turn = ({FAIR_TURN.format("")}) where id = new.id;
 end
 """
 
@@ -244,8 +262,9 @@ MIGRATIONS = (
         (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
-            *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _ID_TRIGGER, _DELETED_TRIGGER),
-            *(_BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _CHANGED_TRIGGER, _CLAIMED, *VIEWS),
+            *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _FAIR_INSERTED_TRIGGER, _SPECIAL_INSERTED_TRIGGER, _ID_TRIGGER),
+            *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER, _ENDED_TRIGGER),
+            *(_CLAIMED, *VIEWS),
         ),
     ),
 )
