@@ -138,6 +138,10 @@ def _end(move: Move) -> tuple[Move, Status]:
 SUCCESS = Transition(*_end(Move.SUCCEED), "succeeded")
 
 
+def success_with(result: str | None) -> Transition:
+    return SUCCESS if result is None else Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
+
+
 def decide(
     budget: AttemptBudget, outcome: Outcome, policy: RetryPolicy = DEFAULT_BACKOFF, *, chance: float = 1.0
 ) -> Transition:
@@ -147,10 +151,8 @@ def decide(
     30.0
     """
     match outcome:
-        case Succeeded(result=None):
-            return SUCCESS
         case Succeeded(result=result):
-            return Transition(SUCCESS.move, SUCCESS.status, "succeeded", result=result)
+            return success_with(result)
         case Raised(error=Suspend(run_at_ms=run_at_ms, waits=waits)):
             at_ms = FOREVER_MS if run_at_ms is None else run_at_ms
             return _snooze(0.0, at_ms, awaits_signal=waits)

@@ -43,6 +43,7 @@ from rowcall.domain.outcome import (
     Transition,
     Unfit,
     decide,
+    success_with,
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.domain.push import LeftOpen
@@ -318,7 +319,7 @@ class Attempt:
                 if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
-                    self.transition = self._decide(Succeeded(text))
+                    self.transition = self._followed(success_with(text))
             except InvalidArguments as error:
                 code = error.error_code or BAD_RESULT_CODE
                 self.transition = self._decide(Unfit(code, self.task.failures.detail(error.problem)))

@@ -137,7 +137,7 @@ _OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
 
 # A transaction that inserts many jobs makes them ready by one statement, which takes half of the time: until then a
 # claim row with the id 0 says after which id. A trigger that does not fire costs next to nothing, but each statement in
-# one that fires costs every insert, even if its condition is false: what is rare has triggers of its own.
+# one that fires costs every insert, even if its condition is false: what is rare has a separate trigger.
 _IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0 and claimed_at < new.id)"
 _INSERTED_TRIGGER = f"""
 create trigger <prefix>job_inserted after insert on <job> when new.fair is null and {_IS_READY_NOW} begin
