@@ -28,9 +28,6 @@ class Shared(NamedTuple):
     order_blocks: int | None = None
 
 
-NOT_SHARED = Shared()
-
-
 class FairBy(msgspec.Struct, frozen=True):
     """Jobs take turns by an argument: among the jobs of a task, or of a queue if there is no `task`."""
 

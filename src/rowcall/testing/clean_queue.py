@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rowcall.app import Rowcall, config_at, queue_of
+from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
 from rowcall.operations.retention import clear
 from rowcall.queue import Queue
@@ -64,12 +65,12 @@ def _spare_of(jobs: Rowcall, url: str) -> Queue:
     if url not in kept:
         app = weakref.ref(jobs)
 
-        def configure_again() -> object:
+        def configure_again() -> Config:
             found = app()
             assert found is not None
             return config_at(found, url)
 
-        kept[url] = Queue(configure_again)  # type: ignore[arg-type]
+        kept[url] = Queue(configure_again)
     return kept[url]
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from rowcall.app import Rowcall, queue_of
 from rowcall.domain.errors import InvalidOption
-from rowcall.worker.at_once import AtOnce
+from rowcall.worker.inline import Inline
 
 
 @contextmanager
@@ -26,5 +26,5 @@ def inline(*apps: Rowcall) -> Iterator[None]:
     with ExitStack() as stack:
         for jobs in apps:
             drain, adrain = partial(jobs.drain, raise_errors=True), partial(jobs.adrain, raise_errors=True)
-            stack.enter_context(AtOnce(queue_of(jobs), drain, adrain).on())
+            stack.enter_context(Inline(queue_of(jobs), drain, adrain).on())
         yield

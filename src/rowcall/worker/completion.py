@@ -66,7 +66,7 @@ class Completion:
         job = with_derived(step_job(bound), bound.payload)
         if self.queue.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
-        then = Then(with_derived(job, bound.payload), self.blobs.stored(job.type, bound.payload))
+        then = Then(job, self.blobs.stored(job.type, bound.payload))
         return then.after(ready.id, ready.chain_id, ready.chain_index)
 
     def blockers(self, ready: Ready) -> list[object]:

@@ -17,8 +17,8 @@ from rowcall.domain.job import Summary
 from rowcall.integrations.django.connection import in_thread
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing
-from rowcall.worker.at_once import AtOnce
-from rowcall.worker.inline import InlineWorker
+from rowcall.worker.calling_thread import CallingThreadWorker
+from rowcall.worker.inline import Inline
 
 
 def run_jobs(*, raise_errors: bool = True) -> Summary:
@@ -53,12 +53,12 @@ def immediate(*, raise_errors: bool = True) -> Iterator[None]:
     if not is_testing():
         raise InvalidOption("immediate", "works only in Django's tests")
     drain = partial(_drain, raise_errors=raise_errors)
-    with AtOnce(queue_of(jobs), drain, partial(in_thread, drain)).on():
+    with Inline(queue_of(jobs), drain, partial(in_thread, drain)).on():
         yield
 
 
 def _drain(*, raise_errors: bool) -> Summary:
-    return InlineWorker(queue_of(jobs), _run_async, _kept_usable).drain(raise_errors=raise_errors)
+    return CallingThreadWorker(queue_of(jobs), _run_async, _kept_usable).drain(raise_errors=raise_errors)
 
 
 def _run_async(coroutine: Coroutine[Any, Any, object]) -> object:

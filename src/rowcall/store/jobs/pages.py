@@ -22,11 +22,10 @@ LARGEST_CHUNK = 5_000
 
 
 class Found(NamedTuple):
-    """Jobs that fit, and the place of the last job that was looked at; `is_last` if none can follow."""
+    """Jobs that fit, and the place of the last job that was looked at, or None if no job can follow."""
 
     jobs: list[Job]
     place: Place | None
-    is_last: bool
     is_partial: bool = False
     """Whether it ended because of `LOOK_AT_MOST`."""
 
@@ -42,11 +41,11 @@ def find(dialect: Dialect, wanted: Filter, order: Order, after: Place | None, li
         found += [(place, jobs[place[-1]]) for place in places if place[-1] in jobs]
         looked_at += len(places)
         if len(found) > limit:
-            return Found([job for _, job in found[:limit]], found[limit - 1][0], is_last=False)
+            return Found([job for _, job in found[:limit]], found[limit - 1][0])
         if len(places) < size:
-            return Found([job for _, job in found], None, is_last=True)
+            return Found([job for _, job in found], None)
         if looked_at >= LOOK_AT_MOST:
-            return Found([job for _, job in found], places[-1], is_last=False, is_partial=True)
+            return Found([job for _, job in found], places[-1], is_partial=True)
         span = span.behind(places[-1], order)
         size = min(max(4 * size, 200), LARGEST_CHUNK)
         by_payload = by_payload or (wanted.payload is not None and (yield from dialect.has_payload_index()))

@@ -1,0 +1,168 @@
+"""Run due jobs one after the other in the calling thread: for tests whose transaction only that thread sees."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from rowcall.context import running
+from rowcall.domain.errors import Cancel, LeaseLost, LifespanFailed, Retry, Snooze
+from rowcall.domain.job import Summary
+from rowcall.domain.lifecycle import Move
+from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
+from rowcall.operations.effects import Write
+from rowcall.queue import Queue
+from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
+from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.settle import settle_one
+from rowcall.store.statement import Plan
+from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.completion import Completion
+from rowcall.worker.lanes.async_lane import AsyncLane
+from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lifespan import Lifespans
+from rowcall.worker.loop.attempt_log import summary_of
+from rowcall.worker.registrar import Identity
+from rowcall.worker.upkeep.progress import ProgressWriter
+
+NAME = "inline"
+
+RunAsync = Callable[[Coroutine[Any, Any, object]], object]
+"""Runs the coroutine of an async handler to its end."""
+
+
+class CallingThreadWorker:
+    """Has no process, no heartbeat and no threads. Timeouts do not apply, and isolated tasks run here, too.
+
+    `around` surrounds each call of a handler, on the queue's side: it sees what the handler raises.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        run_async: RunAsync = asyncio.run,
+        around: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
+        self._queue = queue
+        self._run_async = run_async
+        self._around = around
+        self._completion = Completion(queue)
+        self._completion.progress = _ImmediateProgress(queue)
+        self._counts: Counter[str] = Counter()
+
+    def drain(self, *, raise_errors: bool = False) -> Summary:
+        """Run what is due until nothing is left. With `raise_errors`, stop at the first handler that raises.
+
+        Its exception is raised here, after its attempt was settled.
+        """
+        with self._lifespan():
+            while (claim := self._queue.run(Write(self._claim))).started or claim.more:
+                error = self._run(claim) if claim.started else None
+                if error is not None and (raise_errors or isinstance(error, KeyboardInterrupt)):
+                    raise error
+        return summary_of(self._counts)
+
+    @contextlib.contextmanager
+    def _lifespan(self) -> Iterator[None]:
+        held = self._queue.handlers.held_by_worker(isolated=True)
+        if self._queue.lifespan is None and not held:
+            yield
+            return
+        lifespans, lane = Lifespans(), AsyncLane(None, lambda attempt: None, lambda attempt: None)
+        problem: LifespanFailed | None = None
+        try:
+            lifespans.enter(self._queue.lifespan, held, lane.event_loop)
+            self._completion.resources, self._completion.worker_values = lifespans.resources, lifespans.values
+            yield
+        finally:
+            problem = lifespans.leave()
+            lane.close()
+        if problem is not None:
+            raise problem
+
+    def _claim(self) -> Plan[Claim]:
+        """Claim one job, and the others that share its batch."""
+        queue = self._queue
+        demand = Demand(
+            worker=NAME,
+            slots=1,
+            types=set(queue.tasks),
+            first_queue=next(queue.turns),
+            lease_ms=round(DEFAULT_LEASE_SECONDS * 1000),
+            batches={name: task.options.batch for name, task in queue.tasks.items() if task.options.batch is not None},
+            limits=queue.limits.declared,
+            aliases=queue.aliases,
+        )
+        return claim_by_hand(queue.dialect, demand, queue.now_ms())
+
+    def _run(self, claim: Claim) -> BaseException | None:
+        """Run one attempt, or a batch, and settle it. Return what its handler raised."""
+        facts = ClaimFacts(
+            Identity(NAME, None), claim.work.now_ms, self._queue.clock, self._completion, self._queue.tracing
+        )
+
+        def attempt_of(ready: Ready) -> Attempt:
+            return Attempt(ready, self._queue.tasks[ready.type], facts)
+
+        first, *others = map(attempt_of, (*claim.started, *claim.joining))
+        called = first
+        if first.task.options.batch is not None:
+            called = batch = Batch(first, self._queue.clock.timer())
+            for other in others:
+                batch.add(other)
+        error = contextvars.copy_context().run(self._call, called)
+        for attempt in (first, *others):
+            self._settle(attempt)
+        return error
+
+    def _call(self, attempt: Attempt) -> BaseException | None:
+        running.set(attempt)
+        try:
+            given = attempt.start()
+            if given is None:
+                attempt.fetch()
+                given = attempt.arguments()
+            args, kwargs = given
+            with self._around():
+                result = attempt.task.call(*args, **kwargs)
+                if attempt.task.is_async:
+                    result = self._run_async(result)  # type: ignore[arg-type]
+            attempt.succeed(result)
+            if attempt.large_result is not None:
+                attempt.end(attempt.put_large_result())
+            return None
+        except BaseException as error:
+            attempt.fail(error)
+            return _problem(error)
+        finally:
+            attempt.end_trace()
+
+    def _settle(self, attempt: Attempt) -> None:
+        assert attempt.transition is not None
+        job, transition, queue = attempt.claimed_job(), attempt.transition, self._queue
+        move = transition.move
+        try:
+            queue.run(Write(settle_one, queue.dialect, job, transition, queue.now_ms(), attempt.then))
+        except LeaseLost:  # its handler has completed it, or someone has cancelled it
+            move = Move.SUCCEED if attempt.ended_completed else Move.CANCEL
+        self._counts[move] += 1
+
+
+def _problem(error: BaseException) -> BaseException | None:
+    """Return what to raise for it: nothing if the handler chose to run later, or to cancel its job."""
+    if isinstance(error, Retry | Snooze | Cancel):
+        return None
+    if isinstance(error, SystemExit):  # it would end the tests
+        return RuntimeError(f"a handler raised {error!r}")
+    return error
+
+
+class _ImmediateProgress(ProgressWriter):
+    def note(self, ready: Ready, share: float, message: str | None) -> None:
+        self._reports[ready.id] = (ready.lease, share, message)
+        self._write()
