@@ -482,10 +482,10 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.jobs = Rowcall(f"sqlite:///{folder}/app.db", blob_threshold=1024)
-        self.jobs.task(name="good")(lambda: "x" * 2_000)
-        self.jobs.task(name="bad", max_attempts=1)(_fail)
-        self.good = self.jobs.enqueue("good", tags=["storm"])
-        self.bad = self.jobs.enqueue("bad")
+        self.good = self.jobs.task(name="good")(lambda: "x" * 2_000)
+        self.bad = self.jobs.task(name="bad", max_attempts=1)(_fail)
+        self.good.using(tags=["storm"]).enqueue()
+        self.bad.enqueue()
         self.jobs.drain()
         self.database = PlainSqlite(f"sqlite:///{folder}/app.db")
         self.database.ask("pragma foreign_keys = off")
@@ -542,6 +542,20 @@ def test_a_clean_database_passes(scene: Scene) -> None:
 def test_what_is_left_is_found(scene: Scene, what: str) -> None:
     scene.database.ask(SPOILT[what])
     assert any(what in problem for problem in scene.problems())
+
+
+def test_an_edge_is_open_while_its_blocker_waits_for_good(scene: Scene) -> None:
+    """Of the blockers of the last job, one failed, and one waits for a retry of a job that failed."""
+    with scene.jobs.flow() as flow:
+        first = flow.add(scene.bad.bind())
+        waits = flow.add(scene.good.using(on_blocker_failure="wait").bind(), after=first)
+        fails = flow.add(scene.bad.using(on_blocker_failure="run").bind(), after=first)
+        last = flow.add(scene.good.bind(), after=[waits, fails])
+    scene.jobs.drain()
+    assert waits.job is not None
+    assert last.job is not None
+    assert [scene.jobs.get(job).status for job in (waits.job, last.job)] == ["blocked", "failed"]
+    assert scene.problems() == []
 
 
 def test_a_blob_that_is_gone_is_found(scene: Scene) -> None:
