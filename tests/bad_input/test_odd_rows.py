@@ -153,13 +153,40 @@ def test_what_is_nested_deeply_is_shown_whole_or_as_text(jobs: Rowcall, path: Pa
         assert outcome.exit_code == 0, outcome.output
 
 
+@pytest.mark.parametrize(
+    ("table", "columns", "values"), [("event", "job_id, at, event", "1, 1, 'X'"), ("change", "jobs", "''")]
+)
+def test_an_id_that_leaves_none_to_come_is_refused(
+    jobs: Rowcall, path: Path, table: str, columns: str, values: str
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as shell:
+        for number in (2**62, 2**62 + 1):  # the second follows the first
+            shell.execute(f"insert into rowcall_{table} (id, {columns}) values ({number}, {values})")
+        for number in (2**62 + 2_000_000, 2**63 - 1):
+            with pytest.raises(sqlite3.IntegrityError, match="id_is_a_small_positive_number"):
+                shell.execute(f"insert into rowcall_{table} (id, {columns}) values ({number}, {values})")
+        with pytest.raises(sqlite3.IntegrityError, match="id_is_a_small_positive_number"):
+            shell.execute(f"update rowcall_{table} set id = {2**63 - 1}")
+        shell.execute(f"insert into rowcall_{table} ({columns}) values ({values})")
+    jobs.cancel(1)
+    assert jobs.timeline(1)[-1].event == "CANCELLED"
+
+
+def test_a_code_with_nul_is_shown(jobs: Rowcall, path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as shell:
+        for status in ("failed", "scheduled"):
+            row = ["note", status, "A:B\0C"]
+            shell.execute("insert into rowcall_job (type, status, error_code, attempt) values (?, ?, ?, 1)", row)
+    assert [group.error_code for group in jobs.top_errors()] == ["A:B\0C"]
+    assert [group.error_code for group in jobs.failing()] == ["A:B\0C"]
+
+
 def test_a_row_of_a_counted_table_with_the_highest_id_stops_nothing(jobs: Rowcall, path: Path) -> None:
     @jobs.task(max_attempts=2, retry=lambda attempt, error: 0.0)
     def fail() -> None:
         raise ValueError("no")
 
     with closing(sqlite3.connect(path, isolation_level=None)) as shell:
-        shell.execute(f"insert into rowcall_event (id, job_id, at, event) values ({2**63 - 1}, 1, 1600000000000, 'X')")
         shell.execute(
             "insert into rowcall_attempt (id, job_id, attempt, status, claimed_at)"
             f" values ({2**63 - 1}, 1, 1, 'failed', 1600000000000)"

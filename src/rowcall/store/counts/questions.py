@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -26,7 +26,7 @@ from rowcall.domain.job import (
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts import queries
-from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past
+from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, ErrorSpan, Past
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
@@ -220,7 +220,7 @@ def top_errors(dialect: Dialect, limit: int, fits: Callable[[str, str], bool]) -
         if total.status == Status.FAILED and fits(total.type, total.error_code):
             types[total.error_code][total.type] += total.jobs
     codes = sorted(types, key=lambda code: (-types[code].total(), code))[:limit]
-    ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
+    ends = yield from _error_spans(dialect, codes)
     return [
         ErrorGroup(
             error_code=code,
@@ -232,6 +232,11 @@ def top_errors(dialect: Dialect, limit: int, fits: Callable[[str, str], bool]) -
         )
         for code in codes
     ]
+
+
+def _error_spans(dialect: Dialect, codes: Sequence[str]) -> Plan[dict[str, ErrorSpan]]:
+    found = yield from dialect.ask(queries.ERROR_SPANS, codes)
+    return dict(zip(codes, found, strict=True))  # not by the codes found: SQLite cuts them at a NUL
 
 
 def failing(
@@ -259,7 +264,7 @@ def failing(
             uncounted.add(group.error_code)
     codes = sorted(attempts, key=lambda code: (-attempts[code].total(), -waiting[code], code))[:limit]
     details = dict((yield from dialect.ask(queries.DETAILS, [newest[code] for code in codes if code in newest])))
-    ends = {found.error_code: found for found in (yield from dialect.ask(queries.ERROR_SPANS, codes))}
+    ends = yield from _error_spans(dialect, codes)
     return [
         Failing(
             error_code=code,

@@ -129,7 +129,30 @@ def _count(row: str, jobs: int, condition: str) -> str:
 """
 
 
-_ID_CHECK = "'CHECK constraint failed: id_is_a_small_positive_number'"
+_REFUSE_ID = "select raise(abort, 'CHECK constraint failed: id_is_a_small_positive_number')"
+
+
+def _refuse_leap(table: str) -> str:
+    """Refuse an id near the highest that does not follow the last one: it would leave none to come."""
+    last = f"coalesce((select seq from sqlite_sequence where name = '<{table}>' collate nocase), 0)"
+    return f"{_REFUSE_ID} where new.id > {LARGEST} and new.id - {last} > {LONGEST_STEP};"
+
+
+def _refuse_update(table: str) -> str:
+    return f"""
+create trigger <prefix>{table}_id before update of id on <{table}> when new.id > {LARGEST} begin
+  {_REFUSE_ID};
+end
+"""
+
+
+def _refuse_insert(table: str) -> str:
+    return f"""
+create trigger <prefix>{table}_inserted after insert on <{table}> when new.id > {LARGEST} begin
+  {_refuse_leap(table)}
+end
+"""
+
 
 _NEW_IS_READY = "new.status = <pending> and new.held is null"
 _OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
@@ -152,24 +175,16 @@ end
 """
 
 # Plain SQL may write history too: what has finished did so at some time, and counts. It may also give an id, and the
-# next ones are counted from there: one near the highest would leave none to come; within a statement SQLite shows the
-# last id before it.
+# next ones are counted from there; within a statement SQLite shows the last id before it.
 _SPECIAL_INSERTED_TRIGGER = f"""
 create trigger <prefix>job_special_inserted after insert on <job>
 when new.tags is not null or {_NEW_IS_FINISHED} or new.id > {LARGEST} begin
   {_TAGS_CHECK}
   insert or ignore into <job_tag> (tag, job_id, status) select value, new.id, new.status from json_each(new.tags);
-  select raise(abort, {_ID_CHECK}) where new.id > {LARGEST}
-    and new.id - coalesce((select seq from sqlite_sequence where name = '<job>' collate nocase), 0) > {LONGEST_STEP};
+  {_refuse_leap("job")}
   update <job> set finished_at = created_at
   where id = new.id and finished_at is null and {_NEW_IS_FINISHED};
   {_count("new", 1, _NEW_IS_FINISHED)}
-end
-"""
-
-_ID_TRIGGER = f"""
-create trigger <prefix>job_id before update of id on <job> when new.id > {LARGEST} begin
-  select raise(abort, {_ID_CHECK});
 end
 """
 
@@ -262,7 +277,9 @@ MIGRATIONS = (
         (
             *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
             *INDEXES,
-            *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _FAIR_INSERTED_TRIGGER, _SPECIAL_INSERTED_TRIGGER, _ID_TRIGGER),
+            *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _FAIR_INSERTED_TRIGGER, _SPECIAL_INSERTED_TRIGGER),
+            *(_refuse_insert(table) for table in ("event", "change")),
+            *(_refuse_update(table) for table in ("job", "event", "change")),
             *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER, _ENDED_TRIGGER),
             *(_CLAIMED, *VIEWS),
         ),
