@@ -141,7 +141,8 @@ def _without_secrets(problem: str, words: Sequence[str]) -> str:
     """Hide the password of a URL, even one that was typed in the wrong place."""
     for word in (*words, os.environ.get("ROWCALL_URL", "")):
         url = word.partition("=")[2] if word.startswith("--") else word
-        if looks_secret(url) or may_be_url(url):
+        is_web_address = url.startswith(("https://", "http://"))  # of a target, which is not secret as a whole
+        if looks_secret(url) or (may_be_url(url) and not is_web_address):
             problem = redacted(problem, url)
     return problem
 

@@ -10,8 +10,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from rowcall.domain.errors import RowcallError
 from rowcall.http.endpoint import READ_SECONDS
-from rowcall.http.problems import Problem
 from rowcall.observe.meter import Latest
+from rowcall.observe.metrics import exposition
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import stats
 from rowcall.overview.liveness import time_now
@@ -42,10 +42,6 @@ def metrics(queue: Queue) -> Callable[[Request], Awaitable[Response]]:
     counts = Latest(lambda: queue.run(reading_within(stats(queue, WINDOW_SECONDS), READ_SECONDS)), queue.clock)
 
     async def answer(request: Request) -> Response:
-        try:
-            from rowcall.observe.metrics import exposition
-        except ModuleNotFoundError:
-            raise Problem(501, "Not implemented", "metrics need: pip install 'rowcall[metrics]'") from None
         return Response(await run_in_threadpool(exposition, counts), media_type=TEXT_FORMAT)
 
     return answer

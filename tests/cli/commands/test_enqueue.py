@@ -106,6 +106,7 @@ def test_one_wrong_line_writes_nothing(queue: Rowcall, given: str | bytes, probl
         ),
         (["hello", '{"name": "A"}', "--key-scope", "any"], 2, "has no effect without a key; add --key"),
         (["hello", '{"name": "A"}', "--after", "99"], 2, "--after: no such job 99"),
+        (["hello", '{"name": "A"}', "--target", "https://a.example"], 2, "--target needs a secret"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_written(
@@ -114,6 +115,17 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     result = run("enqueue", "app:jobs", *words)
     assert (result.exit_code, problem in result.stderr.splitlines()[-1]) == (code, True), result.stderr
     assert list(queue.list()) == []
+
+
+def test_a_job_is_pushed_to_a_target(run: Run, queue: Rowcall, app: Path) -> None:
+    push = ', push=PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]))'
+    app.write_text(
+        app.read_text().replace('queue.db")', f'queue.db"{push}').replace("Rowcall\n", "PushOptions, Rowcall\n", 1)
+    )
+    words = ["enqueue", "app:jobs", "hello", '{"name": "Ann"}', "--target"]
+    assert answer_of(run, *words, "https://a.example/jobs")["jobs"][0]["target"] == "https://a.example/jobs"
+    assert queue.get(1).target == "https://a.example/jobs"
+    assert "--target must begin with" in run(*words, "a.example").stderr
 
 
 def test_a_key_that_is_taken_can_be_refused(run: Run, queue: Rowcall) -> None:

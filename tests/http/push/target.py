@@ -29,12 +29,13 @@ class Received(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What is answered. `write` writes the body in its own way."""
+    """What is answered. `write` writes the body in its own way; `before` is called before anything is answered."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = {}
     write: Callable[[BaseHTTPRequestHandler], None] | None = None
+    before: Callable[[], None] = lambda: None
 
 
 CERTIFICATE = Path(__file__).parent / "app.example.pem"
@@ -58,6 +59,7 @@ class TargetServer:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 target.received.append(Received(self.path, headers, body))
                 reply = target.replies.pop(0) if len(target.replies) > 1 else (target.replies or [Reply()])[0]
+                reply.before()
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)

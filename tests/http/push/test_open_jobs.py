@@ -54,10 +54,10 @@ def test_a_callback_may_come_before_the_answer(jobs: Rowcall, target: TargetServ
     @jobs.push(target.url())
     def send() -> None: ...
 
-    def settle(handler: object) -> None:
+    def settle() -> None:
         jobs.complete(jobs.pushed_job(str(target.received[-1].sent["token"])), result="early")
 
-    target.replies = [Reply(202, write=settle)]
+    target.replies = [Reply(202, before=settle)]
     job = send.enqueue()
     jobs.drain()
     assert (jobs.get(job.id).status, jobs.get(job.id).result) == ("succeeded", "early")

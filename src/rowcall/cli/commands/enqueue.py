@@ -30,6 +30,9 @@ from rowcall.overview.scrub import scrubbed
 def _enqueue_options(function: F) -> F:
     for option in (
         click.option(
+            "--target", "pushed_to", metavar="URL", help="Push the job to this web address instead of running it."
+        ),
+        click.option(
             "--on-blocker-failure",
             type=click.Choice(["fail", "run", "wait"]),
             help="What happens if a job of --after fails.",
@@ -94,7 +97,7 @@ def _rows(typed: str) -> list[dict[str, object]]:
 
 @queue_command("enqueue", "Enqueue jobs of a task.", words="TASK [JSON | -]", parse=_parse, opened=_opened)
 @_enqueue_options
-def enqueue_command(target: Target, words: _Words, **options: Any) -> Answer:
+def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **options: Any) -> Answer:
     """Enqueue a job of TASK. Its arguments are one JSON object, {} if left out.
 
     With - they are read from standard input: one object, or several, each on its own line. Several jobs are written
@@ -108,8 +111,9 @@ def enqueue_command(target: Target, words: _Words, **options: Any) -> Answer:
     """
     if target.app is not None:
         target.jobs.declared_task(words.task)
+    given = given_options({**options, "target": pushed_to})
     written = target.queue.run(
-        enqueue_many_by_name(target.queue, words.task, words.rows, given_options(options))  # type: ignore[arg-type]
+        enqueue_many_by_name(target.queue, words.task, words.rows, given)  # type: ignore[arg-type]
     )
     jobs = [scrubbed(target.queue.failures, job) for job in written]
 
