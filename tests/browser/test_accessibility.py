@@ -7,9 +7,10 @@ from typing import Any
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Shop, window
+from tests.http.server import served
 
 PAGES = [
     *(
@@ -34,6 +35,20 @@ def serious(page: Page, options: str = "") -> list[str]:
         if one["impact"] in ("serious", "critical")
         for node in one["nodes"]
     ]
+
+
+@pytest.mark.slow
+def test_signing_in_has_no_serious_findings(browser: Browser, shop: Shop) -> None:
+    with served(shop.jobs, token="a-secret-of-16-or-more") as found, window(browser, found.site) as page:
+        page.goto("/jobs")
+        for _ in range(2):
+            page.evaluate(AXE.read_text())
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                assert serious(page) == [], page.url
+            page.get_by_label("Token").fill("not the token")
+            page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_be_visible()
 
 
 @pytest.mark.slow

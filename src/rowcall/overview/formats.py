@@ -6,7 +6,11 @@ import math
 from datetime import UTC, datetime
 
 from rowcall.base.text import NOTHING, duration
+from rowcall.base.times import time_of
+from rowcall.domain.step import FOREVER_MS
 
+SIGNALLED = "when signalled"
+_FOREVER = time_of(FOREVER_MS)
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -18,6 +22,15 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
 
 
+def exact(at: datetime) -> str:
+    """Return a time as a person reads it.
+
+    >>> exact(datetime(2026, 1, 2, 3, 4, tzinfo=UTC)), exact(_FOREVER)
+    ('2026-01-02 03:04:00.000 UTC', 'when signalled')
+    """
+    return SIGNALLED if at == _FOREVER else f"{moment(at)} UTC"
+
+
 def ago(at: datetime | None, now: datetime) -> str:
     """Return how long ago, or in how long.
 
@@ -26,6 +39,8 @@ def ago(at: datetime | None, now: datetime) -> str:
     """
     if at is None:
         return NOTHING
+    if at == _FOREVER:
+        return SIGNALLED
     seconds = (now - at).total_seconds()
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
 

@@ -8,14 +8,11 @@ from datetime import datetime
 import msgspec
 
 from rowcall.base.text import duration
-from rowcall.base.times import time_of
 from rowcall.domain.job import FINISHED, WAITING, InProgress, Job, Reason, Status, Why
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.domain.step import FOREVER_MS
 from rowcall.overview.formats import ago
 from rowcall.overview.liveness import Liveness
 
-_FOREVER = time_of(FOREVER_MS)
 _ARGUMENTS_LENGTH = 40
 _DETAIL_LENGTH = 60
 _SAID_BETTER = (Reason.SCHEDULED, Reason.RETRY, Reason.MISMATCH)  # by the time, or by the error
@@ -28,7 +25,7 @@ def when(job: Job, now: datetime) -> str:
     if job.status == Status.RUNNING:
         return f"running for {duration((now - (job.claimed_at or job.run_at)).total_seconds())}"
     if job.status == Status.SCHEDULED and job.run_at > now:
-        return "due when signalled" if job.run_at == _FOREVER else f"due {ago(job.run_at, now)}"
+        return f"due {ago(job.run_at, now)}"
     return f"waiting for {duration((now - max(job.run_at, job.created_at)).total_seconds())}"
 
 

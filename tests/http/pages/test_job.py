@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Job, Rowcall, Status
+from rowcall import Context, Job, Rowcall, Status
 from rowcall.http.pages.job import as_python, as_sql
 from tests.http.client import Client, client_of
 
@@ -45,6 +46,31 @@ def test_a_trace_is_linked(filled: Rowcall, tmp_path: Path, context: str) -> Non
         assert (f'href="https://traces.example.com/{TRACE}?job=1"' in client.page("/jobs/1")) is is_known
         assert client.get("/api/jobs/1").json()["trace_id"] == (TRACE if is_known else None)
         assert "traces.example.com" not in client.page("/jobs/2")
+
+
+def test_durable_steps_are_shown(tmp_path: Path) -> None:
+    with (
+        Rowcall(tmp_path / "app.db", scrub=lambda text: text.replace("4242", "<card>")) as jobs,
+        client_of(jobs) as client,
+    ):
+
+        @jobs.task
+        def order(ctx: Context) -> None:
+            ctx.step("charge", lambda: {"card": "4242"})
+            ctx.wait_for("paid")
+
+        order.enqueue()
+        jobs.drain()
+        page = client.page("/jobs/1")
+        assert "{&#34;card&#34;:&#34;&lt;card&gt;&#34;}" in page
+        assert re.search(r"wait</span> paid.*?<td>waiting", page, re.DOTALL)
+        assert "when signalled" in page
+        assert "9999-12-31 " not in page  # the last day is not a date
+        steps = client.get("/api/jobs/1").json()["steps"]
+        assert [(one["name"], one["status"], one["result"]) for one in steps] == [
+            ("charge", "finished", {"card": "<card>"}),
+            ("paid", "waiting", None),
+        ]
 
 
 def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:

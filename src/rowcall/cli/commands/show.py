@@ -17,7 +17,7 @@ from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
 from rowcall.operations.signals import step_rows
-from rowcall.overview.formats import moment
+from rowcall.overview.formats import exact, moment
 from rowcall.overview.scrub import scrubbed
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
@@ -98,7 +98,7 @@ def _fields(job: Job, details: Collection[str | None]) -> Table:
         if name in _IN_HEADING or value is None or value == () or (name == "error_detail" and value in details):
             continue
         if name in _TIMES:
-            value = f"{moment(value)} UTC"
+            value = exact(value)
         elif name in _JSON_FIELDS:
             value = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
         elif name == "progress":

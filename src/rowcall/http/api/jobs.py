@@ -9,12 +9,14 @@ import msgspec
 
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
+from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
 from rowcall.http.endpoint import Call, Request
 from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
+from rowcall.operations.signals import step_rows
 from rowcall.overview import waiting
 
 MOST_DEPENDENTS = 100
@@ -33,19 +35,20 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
 
 
 class JobDetail(Value, frozen=True, kw_only=True):
-    """A job, why it waits, its history, and the trace that it is part of."""
+    """A job, why it waits, its history, its durable steps, and the trace that it is part of."""
 
     job: Job
     why: Why
     attempts: list[Attempt]
     blockers: list[BlockedBy]
     dependents: list[Dependent]
+    steps: list[RecordedStep]
     timeline: list[Event]
     trace_id: str | None = None
 
 
 async def get_job(call: Call, id: int) -> JobDetail:
-    """Return everything about one job. A large payload or result is a reference."""
+    """Return everything about one job. A large payload or result, also of a step, is a reference."""
     queue = call.queue
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
@@ -53,6 +56,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
         attempts=call.all_scrubbed(await call.read(inspect.attempts(queue, id))),
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
+        steps=call.all_scrubbed(await call.read(step_rows(queue, id))),
         timeline=call.all_scrubbed(await call.read(inspect.timeline(queue, id))),
         trace_id=await call.read(inspect.trace_id(queue, id)),
     )

@@ -29,6 +29,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "job": job,
         "why": detail.why,
         "attempts": detail.attempts,
+        "steps": detail.steps,
         "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
         "timeline": without_claims(detail.timeline),
         "chain": chain,

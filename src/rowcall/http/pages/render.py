@@ -38,9 +38,8 @@ def time_element(at: datetime | None, now: datetime) -> Markup:
     """Return how long ago it was, with the exact time on hover."""
     if at is None:
         return Markup('<span class="none">–</span>')
-    exact = f"{formats.moment(at)} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        at.astimezone(UTC).isoformat(), exact, formats.ago(at, now)
+        at.astimezone(UTC).isoformat(), formats.exact(at), formats.ago(at, now)
     )
 
 
@@ -93,7 +92,7 @@ _templates.filters.update(
     duration=duration,
     size=formats.size,
     rate=formats.rate,
-    exact=lambda at: f"{formats.moment(at)} UTC",
+    exact=formats.exact,
     local=lambda at: at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M"),
     unquoted=unquote,
     percent=lambda value: f"{value:.0%}",
