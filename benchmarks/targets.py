@@ -96,6 +96,8 @@ def observing(prefix: str) -> tuple[Target, ...]:
         ),
         at_most(pages, "the first", 50, "ms", f"{prefix}questions.first_page_ms"),
         at_most(pages, "the hundredth", 50, "ms", f"{prefix}questions.hundredth_page_ms"),
+        at_most("a page of the dashboard, of 10,000,000 rows", "the slowest", 200, "ms", f"{prefix}dashboard.page_ms"),
+        at_most("a GET route of its API, of 10,000,000 rows", "the slowest", 200, "ms", f"{prefix}dashboard.route_ms"),
         ratio(prune, "of the drain alone", 0.75, "of", f"{prefix}prune.drain", f"{prefix}prune.drain_alone"),
         at_most(prune, "longest `enqueue`", 100, "ms", f"{prefix}prune.longest_enqueue_ms"),
         ratio(bulk, "of the drain alone", 0.75, "of", f"{prefix}bulk.drain", f"{prefix}bulk.drain_alone"),

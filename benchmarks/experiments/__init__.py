@@ -12,6 +12,7 @@ from benchmarks.experiments import (
     churn,
     cost,
     crowd,
+    dashboard,
     delay,
     drain,
     endurance,
@@ -43,6 +44,7 @@ _SQLITE = (
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
+    Experiment("dashboard", "the dashboard and its API, asked of ten million rows", dashboard.measure, "one"),
 )
 
 _POSTGRES = (
@@ -64,6 +66,7 @@ _POSTGRES = (
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
+    Experiment("dashboard", "the dashboard and its API, asked of ten million rows", dashboard.measure, "one"),
     Experiment("churn", "drains after many jobs have gone through the table", churn.measure, "one"),
 )
 

@@ -23,7 +23,7 @@ FAILED_SHARE, CANCELLED_SHARE = 0.04, 0.02
 
 
 def measure(bench: Bench) -> Figures:
-    site = bench.kept_site("questions", lambda site: _fill(bench, site))
+    site = bench.kept_site("questions", lambda site: fill(bench, site))
     with open_app(site.url).jobs as jobs:
         questions: dict[str, Callable[[], object]] = {
             "stats": jobs.stats,
@@ -81,7 +81,7 @@ def _pages_ms(jobs: Rowcall, asked: dict[str, Any]) -> tuple[float, float]:
     return first, last
 
 
-def _fill(bench: Bench, site: Site) -> None:
+def fill(bench: Bench, site: Site) -> None:
     sizes = bench.sizes
     groups = list(itertools.product(QUEUES, TYPES))
     finished = sizes.questions_finished // len(groups)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from benchmarks.experiments.dashboard import PAGES, ROUTES
+
 _CALLER = {
     "bare_us": "bare INSERT and commit, µs",
     "enqueue_us": "`enqueue` and commit, µs",
@@ -30,6 +32,10 @@ _OBSERVING = {
     "questions.retention_ms": "`retention` of 10,000,000 rows, ms",
     "questions.first_page_ms": "first page of `list`, slowest of all filters, ms",
     "questions.hundredth_page_ms": "hundredth page of `list`, slowest of all filters, ms",
+    "dashboard.first_ms": "overview while the dashboard still counts, 10,000,000 rows, ms",
+    "dashboard.page_ms": "page of the dashboard, the slowest, 10,000,000 rows, ms",
+    "dashboard.route_ms": "route of its API, the slowest, 10,000,000 rows, ms",
+    **{f"dashboard.{path}": f"`GET {path}`, ms" for path in (*PAGES, *ROUTES)},
     "prune.drain_alone": "drain beside 1,000,000 old jobs, jobs/s",
     "prune.drain": "drain while these are pruned, jobs/s",
     "prune.longest_enqueue_ms": "longest single `enqueue` beside both, ms",

@@ -44,7 +44,7 @@ def test_signing_in_has_no_serious_findings(browser: Browser, shop: Shop) -> Non
         for _ in range(2):
             page.evaluate(AXE.read_text())
             for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                page.emulate_media(color_scheme=scheme)
                 assert serious(page) == [], page.url
             page.get_by_label("Token").fill("not the token")
             page.get_by_role("button", name="Sign in").click()

@@ -1,36 +1,158 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
-from rowcall import Rowcall
-from rowcall.domain.job import Stats
-from rowcall.http.counts import LONGEST_SECONDS, SharedCounts
+import pytest
+
+from rowcall import Rowcall, StoreUnavailable
+from rowcall.app import queue_of
+from rowcall.domain.job import Counts
+from rowcall.http import counts
+from rowcall.http.counts import OLDEST_SECONDS, Shared, SharedCounts, StillCounting
+from rowcall.operations.effects import Blocking
+from rowcall.queue import Operation
 from rowcall.testing import FakeClock
 
 
-def test_slow_answers_are_reused_for_a_while(filled: Rowcall) -> None:
-    clock, asked, took = FakeClock(), [0], [0.01]
-    counts, stats = SharedCounts(clock), filled.stats()
+class Question:
+    """Its answer is how often it was asked. It takes `took` seconds, and `may_answer` holds it up."""
 
-    async def ask() -> Stats:
-        asked[0] += 1
-        clock.advance(took[0])
-        return stats
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.asked, self.took = 0, 0.01
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
-    def read(window: float = 60) -> int:
-        assert asyncio.run(counts.read(window, ask)) is stats
-        return asked[0]
+    def ask(self) -> Operation[int]:
+        self.asked += 1
+        number = self.asked
+        yield from Blocking(lambda: self.may_answer.wait(20))
+        self.clock.advance(self.took)
+        return number
 
-    assert [read(), read()] == [1, 2]  # quick answers are not reused
-    took[0] = 0.3
-    assert [read(), read()] == [3, 3]
-    assert read(3600) == 4
-    clock.advance(5.9)
-    assert read() == 5
-    counts.forget()
-    assert read() == 6
-    took[0] = 100
-    clock.advance(7)
-    assert read() == 7
-    clock.advance(LONGEST_SECONDS)
-    assert read() == 8
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def question(clock: FakeClock) -> Question:
+    return Question(clock)
+
+
+@pytest.fixture
+def shared(clock: FakeClock, question: Question, tmp_path: Path) -> Iterator[Shared[int]]:
+    with Rowcall(tmp_path / "app.db", clock=clock) as jobs:
+        yield Shared(queue_of(jobs), question.ask)
+
+
+def test_only_slow_answers_are_reused(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+    async def use() -> None:
+        assert [await shared.read(0), await shared.read(0)] == [1, 2]
+        question.took = 0.3
+        assert [await shared.read(0), await shared.read(0)] == [3, 3]
+        clock.advance(5.9)
+        assert await shared.read(0) == 3
+        clock.advance(0.2)
+        assert await shared.read(0) == 4
+
+    asyncio.run(use())
+
+
+def test_readers_get_the_last_answer_meanwhile(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+    async def use() -> None:
+        question.took = 0.3
+        assert await shared.read(0) == 1
+        clock.advance(30)
+        question.may_answer.clear()
+        assert [await shared.read(0), await shared.read(0)] == [1, 1]
+        assert question.asked == 2  # once, for both
+        clock.advance(OLDEST_SECONDS)
+        with pytest.raises(StillCounting):
+            await shared.read(0)
+        question.may_answer.set()
+        assert await shared.read(20) == 2
+
+    asyncio.run(use())
+
+
+def test_the_first_reader_waits_or_gets_an_error(shared: Shared[int], question: Question) -> None:
+    async def use() -> None:
+        question.may_answer.clear()
+        with pytest.raises(StillCounting):
+            await shared.read(0)
+        question.may_answer.set()
+        assert await shared.read(20) == 1
+
+    asyncio.run(use())
+
+
+def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+    async def use() -> None:
+        question.took = 0.3
+        assert await shared.read(0) == 1
+        clock.advance(30)
+        question.may_answer.clear()
+        early = shared.ask()
+        shared.forget()
+        late = shared.ask()
+        question.may_answer.set()
+        assert {await early, await late} == {2, 3}
+        assert await shared.read(0) == await late
+
+    asyncio.run(use())
+
+
+def test_readers_of_another_event_loop_ask_again(shared: Shared[int], question: Question) -> None:
+    question.may_answer.clear()
+
+    async def give_up() -> None:
+        with pytest.raises(StillCounting):
+            await shared.read(0)
+        question.may_answer.set()  # the event loop ends when its threads have ended
+
+    asyncio.run(give_up())
+    assert asyncio.run(shared.read(20)) == 2
+
+
+def test_an_outage_is_an_error(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "missing" / "app.db") as jobs:
+        found = SharedCounts(queue_of(jobs))
+
+        async def use() -> None:
+            found.start()
+            with pytest.raises(StoreUnavailable):
+                await found.attempts.read(20)
+
+        asyncio.run(use())
+
+
+def test_slow_answers_are_kept_up_to_date_until_the_queue_is_closed(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "SLOW_SECONDS", 0.0)
+    found, again, moments = SharedCounts(queue_of(jobs)), asyncio.Event(), list[int]()
+    ask = found.jobs._ask
+
+    def noted() -> Operation[Counts]:
+        counted = yield from ask()
+        moments.append(counted.at_ms)
+        if len(moments) == 3:
+            again.set()
+        return counted
+
+    monkeypatch.setattr(found.jobs, "_ask", noted)
+
+    async def use() -> None:
+        await found.jobs.read(20)
+        await asyncio.wait_for(again.wait(), 20)
+        jobs.close()
+        keeping = found.jobs._keeping
+        assert keeping is not None
+        await asyncio.wait_for(keeping, 20)
+
+    asyncio.run(use())

@@ -10,7 +10,6 @@ from rowcall.app import queue_of
 from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint, Request, converted
 from rowcall.http.problems import Problem
-from rowcall.testing import FakeClock
 
 
 class Filter(Request, frozen=True, kw_only=True):
@@ -41,11 +40,11 @@ def test_an_endpoint_is_described_by_its_function(jobs: Rowcall) -> None:
     endpoint = Endpoint("GET", "/say/{id:path}", say)
     assert endpoint.template == "/say/{id}"
     assert (endpoint.summary, endpoint.answer, endpoint.query) == ("Say it.", Said, Filter)
-    call = Call(queue_of(jobs), Access("ann"), SharedCounts(FakeClock()))
+    call = Call(queue_of(jobs), Access("ann"), SharedCounts(queue_of(jobs)))
     assert asyncio.run(endpoint.run(call, {"id": "3"}, [("limit", "2")])) == Said("ann 3 None 2")
 
 
 def test_only_operators_may_change_something(jobs: Rowcall) -> None:
     endpoint = Endpoint("POST", "/say/{id}", say)
     with pytest.raises(Problem, match="ann may read"):
-        asyncio.run(endpoint.run(Call(queue_of(jobs), Access("ann"), SharedCounts(FakeClock())), {"id": "3"}))
+        asyncio.run(endpoint.run(Call(queue_of(jobs), Access("ann"), SharedCounts(queue_of(jobs))), {"id": "3"}))

@@ -13,7 +13,7 @@ from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
 from rowcall.operations.effects import Read
-from rowcall.overview.matching import count_matching
+from rowcall.overview.matching import Selection
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.plain_sql import AttemptRow, JobRow
 
@@ -313,7 +313,7 @@ def check_bulk(jobs: Rowcall, chosen: JobFilter, way: str, number: int) -> None:
     fitting = [job for job in before if all(_fits(job, name, value) for name, value in chosen.items())]
     fitting = [job for job in fitting if job.status in CHANGED_BY[way]]
     queue = queue_of(jobs)
-    assert queue.run(count_matching(queue, chosen, CHANGED_BY[way])) == (len(fitting), True), (way, chosen)
+    assert queue.run(Selection(chosen, CHANGED_BY[way]).count(queue)) == (len(fitting), True), (way, chosen)
     match way:
         case "set_priority":
             fitting = [job for job in fitting if job.priority != number]

@@ -8,7 +8,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.overview import matching
-from rowcall.overview.matching import Matching, count_matching
+from rowcall.overview.matching import Matching, Selection
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def jobs(tmp_path: Path) -> Iterator[Rowcall]:
 
 def counted(jobs: Rowcall, **given: object) -> Matching:
     queue = queue_of(jobs)
-    return queue.run(count_matching(queue, given, ["pending"]))
+    return queue.run(Selection(given, ["pending"]).count(queue))
 
 
 def test_jobs_are_counted_as_they_would_be_changed(jobs: Rowcall) -> None:

@@ -1,9 +1,10 @@
 """The values that users receive: frozen snapshots. `jobs.get(id)` reads a job again."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 
@@ -146,11 +147,13 @@ class Page(Value, frozen=True, kw_only=True):
     """A page of jobs: `for job in page`, `len(page)`. `next_cursor` is None on the last page.
 
     A `partial` page ended because 100,000 jobs were looked at: more may fit, and `next_cursor` continues there.
+    `searched` is how many were looked at.
     """
 
     jobs: list[Job]
     next_cursor: str | None = None
     partial: bool = False
+    searched: int = 0
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.jobs)
@@ -397,11 +400,20 @@ class Stack(Value, frozen=True, kw_only=True):
         return "\n".join(map(str, self.frames))
 
 
+class Counts(NamedTuple):
+    """How many jobs of each status, queue and type there were at a time, and since when the first of a queue waits."""
+
+    at_ms: int
+    jobs: Counter[tuple[str, str, str]]
+    oldest_ms: dict[str, int]
+
+
 class Stats(Value, frozen=True, kw_only=True):
     """Counts of jobs by state, the age of the oldest waiting job, and recent rates.
 
     `window` is the period of the rates, in seconds, up to now. Arrivals are counted over `arrival_window`, which is
-    shorter if very many jobs arrived.
+    shorter if very many jobs arrived. `counted_at` is when the jobs were counted: the dashboard counts millions of
+    unfinished jobs only now and then.
     """
 
     total: int
@@ -418,6 +430,7 @@ class Stats(Value, frozen=True, kw_only=True):
     pace_by_queue: dict[str, Pace] = msgspec.field(default_factory=dict)
     pace_by_type: dict[str, Pace] = msgspec.field(default_factory=dict)
     paused: list[Paused] = msgspec.field(default_factory=list)
+    counted_at: datetime | None = None
 
 
 class Period(Value, frozen=True, kw_only=True):
@@ -457,6 +470,7 @@ class Retries(Value, frozen=True, kw_only=True):
 
     by_attempts: dict[int, int]
     by_type: dict[str, dict[int, int]]
+    counted_at: datetime | None = None
 
 
 class ErrorGroup(Value, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -32,16 +33,22 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
-    """Return the app. It needs no lifespan, so that it can be mounted anywhere."""
+    """Return the app. It can be mounted anywhere: without a lifespan, only its first counts come later."""
 
     async def openapi(request: Request) -> Response:
         return JSONResponse(document(ENDPOINTS, base_path(request.scope)))
 
-    counts = SharedCounts(queue.clock)
+    counts = SharedCounts(queue)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        counts.start()
+        yield
+
     routes: list[BaseRoute] = [
         Route("/healthz", health.healthz),
         Route("/readyz", health.ready(queue)),
-        Route("/metrics", health.metrics(queue)),
+        Route("/metrics", health.metrics(queue, counts)),
         Route("/api/openapi.json", openapi),
         *live_routes(queue, settings),
         *(Route(f"/api{one.path}", api_route(queue, counts, one), methods=[one.method]) for one in ENDPOINTS),
@@ -49,7 +56,11 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
         *page_routes(queue, counts, settings),
     ]
     known = dict.fromkeys((Problem, RowcallError, msgspec.MsgspecError, TimeoutError), _refused)
-    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed})
+    app = Starlette(
+        routes=routes,
+        exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed},
+        lifespan=lifespan,
+    )
     return Guard(app, settings, queue.clock)
 
 

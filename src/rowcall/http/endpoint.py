@@ -22,6 +22,8 @@ from rowcall.queue import Operation, Queue
 T = TypeVar("T")
 
 READ_SECONDS, ANSWER_SECONDS = 3.0, 10.0
+SEARCH_SECONDS = 0.1
+"""How long jobs are compared with a filter that no index knows, before a page or a count ends."""
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _MULTIPLE = (list, tuple)
 
@@ -33,6 +35,8 @@ class Call(NamedTuple):
     access: Access
     counts: SharedCounts
     idempotency_key: str | None = None
+    patience_seconds: float = ANSWER_SECONDS
+    """How long to wait for counts, if there are none of the last minute."""
 
     @property
     def actor(self) -> str:
@@ -51,8 +55,9 @@ class Call(NamedTuple):
             self.counts.forget()  # also what others have read meanwhile
 
     async def stats(self, window: float) -> Stats:
-        """Return the statistics, as they were some seconds ago if counting is slow."""
-        return await self.counts.read(window, lambda: self.read(stats(self.queue, window)))
+        """Return the statistics. Their counts are some seconds old if counting is slow."""
+        counts = await self.counts.jobs.read(self.patience_seconds)
+        return await self.read(stats(self.queue, window, counts))
 
     def scrubbed(self, value: V) -> V:
         return scrubbed(self.queue.failures, value)

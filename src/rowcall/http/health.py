@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rowcall.domain.errors import RowcallError
-from rowcall.http.endpoint import READ_SECONDS
-from rowcall.observe.meter import Latest
+from rowcall.domain.job import Stats
+from rowcall.http.counts import SharedCounts
+from rowcall.http.endpoint import Call
+from rowcall.http.guard import ACCESS
 from rowcall.observe.metrics import exposition
-from rowcall.operations.effects import reading_within
-from rowcall.operations.stats import stats
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
 
@@ -37,11 +37,13 @@ def ready(queue: Queue) -> Callable[[Request], Awaitable[Response]]:
     return readyz
 
 
-def metrics(queue: Queue) -> Callable[[Request], Awaitable[Response]]:
+def metrics(queue: Queue, counts: SharedCounts) -> Callable[[Request], Awaitable[Response]]:
     """Return the state of the queues for Prometheus. What workers have done is in the metrics of each worker."""
-    counts = Latest(lambda: queue.run(reading_within(stats(queue, WINDOW_SECONDS), READ_SECONDS)), queue.clock)
 
     async def answer(request: Request) -> Response:
-        return Response(await run_in_threadpool(exposition, counts), media_type=TEXT_FORMAT)
+        found: Stats | None = None
+        with contextlib.suppress(RowcallError, TimeoutError):
+            found = await Call(queue, request.scope[ACCESS], counts).stats(WINDOW_SECONDS)
+        return Response(exposition(found), media_type=TEXT_FORMAT)
 
     return answer

@@ -80,7 +80,7 @@ def server_of(queue: Queue, settings: Settings, host: str, port: int, root_path:
         host=host,
         port=port,
         root_path=root_path,
-        lifespan="off",
+        lifespan="on",
         access_log=False,
         log_config=None,
         server_header=False,

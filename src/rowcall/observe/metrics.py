@@ -24,12 +24,12 @@ from rowcall.observe.meter import Bounded, Latest, Meter
 class QueueCollector(Collector):
     """The state of the queues: how many jobs are in each state, and how long the oldest waits."""
 
-    def __init__(self, counts: Latest[Stats]) -> None:
-        self._counts = counts
+    def __init__(self, latest: Callable[[], Stats | None]) -> None:
+        self._latest = latest
         self._queues = Bounded()
 
     def collect(self) -> Iterator[Metric]:
-        stats = self._counts.latest()
+        stats = self._latest()
         up = "Whether the database answered the query for counts."
         yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
         if stats is not None:
@@ -60,7 +60,7 @@ class WorkerCollector(Collector):
 
     def __init__(self, meter: Meter, counts: Latest[Stats], slots: int, busy: Callable[[], int]) -> None:
         self._meter = meter
-        self._queues = QueueCollector(counts)
+        self._queues = QueueCollector(counts.latest)
         self._slots = slots
         self._busy = busy
 
@@ -107,10 +107,10 @@ class _DefaultRegistry(Collector):
         yield from REGISTRY.collect()
 
 
-def exposition(counts: Latest[Stats]) -> bytes:
-    """Return the state of the queues as Prometheus reads it."""
+def exposition(stats: Stats | None) -> bytes:
+    """Return the state of the queues as Prometheus reads it; None if the database does not answer."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(QueueCollector(counts))
+    registry.register(QueueCollector(lambda: stats))
     return generate_latest(registry)
 
 

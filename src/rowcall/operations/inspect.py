@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -39,15 +40,25 @@ def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:
 
 
 def list_jobs(
-    queue: Queue, order: str, limit: int, cursor: str | None, connection: object, chosen: Mapping[str, object]
+    queue: Queue,
+    order: str,
+    limit: int,
+    cursor: str | None,
+    connection: object,
+    chosen: Mapping[str, object],
+    seconds: float = math.inf,
 ) -> Operation[Page]:
+    """Return a page of jobs. A search that takes longer than some seconds ends as a partial page."""
     wanted = checked_filter(chosen)
     refuse_payload(queue, wanted)
     by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
     placed = Order(checks.one_of("newest", "oldest")("order", order) == "newest", by_end)
     after = None if cursor is None else inspect.place_of_cursor(cursor, wanted, placed)
     shown = checked_limit(limit, inspect.LONGEST_PAGE)
-    return (yield from read(queue, connection, inspect.list_jobs, wanted, placed, after, shown))
+    timer = queue.clock.timer
+    until = timer() + seconds
+    plan = (wanted, placed, after, shown, lambda: timer() < until)
+    return (yield from read(queue, connection, inspect.list_jobs, *plan))
 
 
 def attempts(queue: Queue, job: Job | int) -> Operation[list[Attempt]]:

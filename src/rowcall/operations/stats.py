@@ -7,7 +7,17 @@ from datetime import timedelta
 
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.job import Activity, ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, Status
+from rowcall.domain.job import (
+    Activity,
+    Counts,
+    ErrorGroup,
+    Failing,
+    InProgress,
+    RetentionReport,
+    Retries,
+    Stats,
+    Status,
+)
 from rowcall.operations.arguments import checked_error_code, checked_limit
 from rowcall.operations.effects import Read
 from rowcall.operations.retention import rules_of
@@ -23,20 +33,29 @@ LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
 
-def stats(queue: Queue, window: float | timedelta) -> Operation[Stats]:
-    window_ms = _checked_window(window)
-    return (yield from Read(questions.stats(queue.dialect, window_ms, queue.now_ms()), snapshot=True))
+def stats(queue: Queue, window: float | timedelta, counts: Counts | None = None) -> Operation[Stats]:
+    """Return counts and rates. `counts` are from an earlier time, or None to count now."""
+    plan = questions.stats(queue.dialect, _checked_window(window), queue.now_ms(), counts)
+    return (yield from Read(plan, snapshot=True))
+
+
+def count_jobs(queue: Queue) -> Operation[Counts]:
+    return (yield from Read(questions.count_jobs(queue.dialect, queue.now_ms()), snapshot=True))
 
 
 def finished_jobs(
-    queue: Queue, statuses: Collection[str], named: str | None = None, kind: str | None = None
+    queue: Queue,
+    statuses: Collection[str],
+    named: str | None = None,
+    kind: str | None = None,
+    error_code: str | None = None,
 ) -> Operation[int]:
-    """Count finished jobs of some states, of a queue or a task. This does not depend on how many jobs wait."""
-    totals = yield from Read(queue.dialect.ask(TOTALS))
+    """Count finished jobs of some states, of a queue, a task or an error. It does not depend on how many jobs wait."""
+    fits = _fitting(kind, error_code)
     return sum(
         total.jobs
-        for total in totals
-        if total.status in statuses and named in (None, total.queue) and kind in (None, total.type)
+        for total in (yield from Read(queue.dialect.ask(TOTALS)))
+        if total.status in statuses and named in (None, total.queue) and fits(total.type, total.error_code)
     )
 
 
@@ -62,7 +81,7 @@ def stuck(queue: Queue, limit: int) -> Operation[list[InProgress]]:
 
 
 def retries(queue: Queue) -> Operation[Retries]:
-    return (yield from Read(questions.retries(queue.dialect), snapshot=True))
+    return (yield from Read(questions.retries(queue.dialect, queue.now_ms()), snapshot=True))
 
 
 def top_errors(queue: Queue, limit: int, task: str | None, error_code: str | None) -> Operation[list[ErrorGroup]]:

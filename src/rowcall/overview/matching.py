@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
-from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.job import FINISHED, Counts
 from rowcall.operations.inspect import list_jobs
-from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS, finished_jobs, stats
+from rowcall.operations.stats import count_jobs, finished_jobs
 from rowcall.queue import Operation, Queue
 
 MOST_COUNTED, _PAGE = 10_000, 1_000
 _NOT_FILTERS = ("limit", "rate", "all")
+_IN_TOTALS, _IN_COUNTS = {"queue", "type", "error_code"}, {"queue", "type"}
 
 
 class Matching(NamedTuple):
@@ -24,28 +26,48 @@ class Matching(NamedTuple):
         return f"{self.jobs:,}" if self.exact else f"{self.jobs:,} or more"
 
 
-def count_matching(queue: Queue, given: Mapping[str, object], statuses: Collection[str]) -> Operation[Matching]:
-    """Count the jobs that a filter means. `statuses` are meant unless it names some; `limit` is the highest number."""
-    chosen = {name: value for name, value in given.items() if name not in _NOT_FILTERS and value is not None}
-    wanted = chosen.pop("status", None) or [str(status) for status in statuses]
-    most = cast("int | None", given.get("limit"))
-    if not chosen.keys() - {"queue"} or not chosen.keys() - {"type"}:
-        named = [wanted] if isinstance(wanted, str) else cast("Collection[str]", wanted)
-        name, kind = cast("str | None", chosen.get("queue")), cast("str | None", chosen.get("type"))
-        if all(status in FINISHED for status in named):
-            count = yield from finished_jobs(queue, named, name, kind)
-            return Matching(count if most is None else min(count, most), True)
-        found = yield from stats(queue, DEFAULT_WINDOW_SECONDS)
-        by_name = {**found.by_queue.get(str(name), {}), **found.by_type.get(str(kind), {})}
-        by_status = by_name if chosen else found.by_status
-        count = sum(by_status.get(Status(status), 0) for status in named if status in list(Status))
-        return Matching(count if most is None else min(count, most), True)
-    count, cursor = 0, None
-    while count < (most or MOST_COUNTED):
-        page = yield from list_jobs(queue, "newest", _PAGE, cursor, None, {**chosen, "status": wanted})
-        count, cursor = count + len(page.jobs), page.next_cursor
-        if cursor is None or page.partial:
-            break
-    if most is not None and count >= most:
-        return Matching(most, True)
-    return Matching(count, cursor is None)
+class Selection:
+    """The jobs that a filter means. `statuses` are meant unless it names some; `limit` is the highest number."""
+
+    def __init__(self, given: Mapping[str, object], statuses: Collection[str]) -> None:
+        self._chosen = {name: value for name, value in given.items() if name not in _NOT_FILTERS and value is not None}
+        named = self._chosen.pop("status", None) or [str(status) for status in statuses]
+        self._statuses = [named] if isinstance(named, str) else list(cast("Collection[str]", named))
+        self._most = cast("int | None", given.get("limit"))
+        self._finished = all(status in FINISHED for status in self._statuses)
+
+    @property
+    def needs_counts(self) -> bool:
+        """Return whether the number is known from the counts of all jobs."""
+        return not self._finished and self._chosen.keys() <= _IN_COUNTS
+
+    def count(self, queue: Queue, counts: Counts | None = None, seconds: float = math.inf) -> Operation[Matching]:
+        """Count the jobs, within some seconds if they have to be looked at."""
+        if self.needs_counts:
+            found = counts or (yield from count_jobs(queue))
+            return self._limited(sum(jobs for group, jobs in found.jobs.items() if self._means(*group)))
+        if self._finished and self._chosen.keys() <= _IN_TOTALS:
+            name, kind, code = (cast("str | None", self._chosen.get(one)) for one in ("queue", "type", "error_code"))
+            return self._limited((yield from finished_jobs(queue, self._statuses, name, kind, code)))
+        return (yield from self._looked_at(queue, seconds))
+
+    def _means(self, status: str, queue: str, task: str) -> bool:
+        chosen = self._chosen
+        return status in self._statuses and chosen.get("queue", queue) == queue and chosen.get("type", task) == task
+
+    def _limited(self, jobs: int) -> Matching:
+        return Matching(jobs if self._most is None else min(jobs, self._most), True)
+
+    def _looked_at(self, queue: Queue, seconds: float) -> Operation[Matching]:
+        count, cursor, until = 0, None, queue.clock.timer() + seconds
+        chosen = {**self._chosen, "status": self._statuses}
+        while (rest := until - queue.clock.timer()) > 0:
+            page = yield from list_jobs(queue, "newest", _PAGE, cursor, None, chosen, rest)
+            count, cursor = count + len(page.jobs), page.next_cursor
+            if cursor is None:
+                return self._limited(count)
+            if page.partial or count >= (self._most or MOST_COUNTED):
+                break
+        if self._most is not None and count >= self._most:
+            return Matching(self._most, True)
+        return Matching(count, False)

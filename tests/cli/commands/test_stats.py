@@ -38,6 +38,7 @@ def test_stats_print_states_queues_types_and_rates(run: Run, troubled: Rowcall) 
         *("total", "by_status", "by_queue", "by_type", "oldest_waiting", "oldest_waiting_by_queue", "window"),
         *("arrival_window", "arrivals_per_second", "completions_per_second", "pace", "pace_by_queue", "pace_by_type"),
         "paused",
+        "counted_at",
     ]
     assert stats["total"] == 9
     assert {status: count for status, count in stats["by_status"].items() if count} == {

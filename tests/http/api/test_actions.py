@@ -47,8 +47,10 @@ def test_all_that_match_are_counted_first_and_then_changed(client: Client, fille
         filled.enqueue("broken", {})
     filled.drain()
     body = {"filter": {"error_code": "INTERNAL:*", "type": "broken"}}
-    expected = {"count": 4, "exact": True, "dry_run": True, "refused": []}
+    expected: dict[str, object] = {"count": 4, "exact": True, "dry_run": True, "counted_at": None, "refused": []}
     assert client.post("/api/jobs/retry", {**body, "dry_run": True}).json() == expected
+    waiting = client.post("/api/jobs/cancel", {"filter": {"queue": "default"}, "dry_run": True}).json()
+    assert (waiting["count"], waiting["counted_at"] is None) == (1, False)
     assert client.post("/api/jobs/retry", {**body, "limit": 1, "dry_run": True}).json()["count"] == 1
     assert filled.stats().by_status["failed"] == 4
     assert client.post("/api/jobs/retry", {**body, "limit": 3}).json()["count"] == 3

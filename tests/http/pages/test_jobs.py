@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 
 from rowcall import Rowcall
@@ -27,6 +30,20 @@ def test_times_are_as_a_browser_sends_them(client: Client) -> None:
 def test_pages_are_linked(client: Client) -> None:
     assert 'rel="next"' in client.page("/jobs?limit=1")
     assert 'rel="next"' not in client.page("/jobs?limit=3")
+
+
+def test_a_long_search_says_how_far_it_came(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowcall.http.api.jobs.SEARCH_SECONDS", 0)
+    client.post("/api/jobs", {"jobs": [{"task": "greet", "arguments": {"name": "Kim"}}] * 100})
+    page = client.page("/jobs?payload=name%3DAnn")
+    assert "Nothing among 51 jobs" in page
+    assert client.get("/api/jobs?payload=name%3DAnn").json()["searched"] == 51
+    found = re.search(r'href="(\?[^"]*cursor=[^"]*)"', page)
+    assert found is not None
+    again = "/jobs" + html.unescape(found[1])
+    assert "Nothing among 51 jobs" in client.page(again)
+    monkeypatch.setattr("rowcall.http.api.jobs.SEARCH_SECONDS", 60)
+    assert '<span class="key">name</span> Ann' in client.page(again)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Rowcall
+from rowcall.testing import eventually
 from tests.http.client import Client
 
 
@@ -16,6 +17,15 @@ def test_a_form_needs_the_token_of_its_page(client: Client, filled: Rowcall) -> 
 @pytest.mark.parametrize("path", ["https://evil.example/", "//evil.example", "/\\evil.example", "", "javascript:1"])
 def test_a_form_returns_to_this_site(client: Client, path: str) -> None:
     assert client.submit("/jobs/2", "/jobs/2/retry", {"return_to": path}).headers["location"] == "/"
+
+
+def test_a_page_does_not_wait_until_jobs_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowcall.http.counts.QUICK_SECONDS", 0)
+    answer = client.get("/")
+    assert "Counting jobs" in answer.text
+    assert answer.headers["refresh"] == "1"
+    eventually(lambda: "Counting jobs" not in client.page("/queues"))
+    assert client.get("/").headers.get("refresh") is None
 
 
 def test_what_cannot_be_done_is_a_page_that_says_why(client: Client) -> None:

@@ -35,7 +35,7 @@ from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, StoreUnavailable, WrongState
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.overview.formats import counted, moment
-from rowcall.overview.matching import count_matching
+from rowcall.overview.matching import Selection
 
 Act = Callable[[Rowcall, int], tuple[Job | None, str]]
 """Acts on one job; returns its new state, and what to print after its id."""
@@ -284,7 +284,7 @@ def _confirm(target: Target, verb: str, given: Mapping[str, Any], statuses: Coll
     """Ask at a terminal. `statuses` are selected unless the filter names one."""
     if yes or not sys.stdin.isatty():
         return
-    matching = target.queue.run(count_matching(target.queue, given, statuses))
+    matching = target.queue.run(Selection(given, statuses).count(target.queue))
     named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
     if not click.confirm(f"{verb} all jobs with {named} (now {matching})?", err=True):
         click.echo("nothing was changed", err=True)

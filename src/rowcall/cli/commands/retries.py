@@ -17,8 +17,8 @@ MOST_COLUMNS = 7
 def retries_command(target: Target) -> Answer:
     """Show how many jobs have used how many attempts, in total and by type.
 
-    With --json: {"by_attempts": {"1": 340, "2": 12, …}, "by_type": {"send_email": {"1": 340, …}, …}}. "0" means not
-    run yet; "100" means 100 or more.
+    With --json: {"by_attempts": {"1": 340, "2": 12, …}, "by_type": {"send_email": {"1": 340, …}, …}, "counted_at"}.
+    "0" means not run yet; "100" means 100 or more.
     """
     retries = target.jobs.retries()
     return Answer(retries, lambda: _show(retries) if retries.by_attempts else show("no jobs"))

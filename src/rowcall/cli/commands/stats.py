@@ -32,8 +32,8 @@ def stats_command(target: Target, window: float) -> Answer:
     With --json: {"total", "by_status": {"pending": 3, …}, "by_queue": {"default": {"pending": 3, …}, …}, "by_type":
     {…}, "oldest_waiting", "oldest_waiting_by_queue": {…}, "window", "arrival_window", "arrivals_per_second",
     "completions_per_second", "pace": {"arrived", "succeeded", "failed", "retried", "wait": {"p50", "p95", "p99"} or
-    null, "run": …}, "pace_by_queue": {…}, "pace_by_type": {…}, "paused": [{"kind", "name", "actor", "at"}, …]}. Every
-    state is listed, even with 0; times are seconds.
+    null, "run": …}, "pace_by_queue": {…}, "pace_by_type": {…}, "paused": [{"kind", "name", "actor", "at"}, …],
+    "counted_at"}. Every state is listed, even with 0; times are seconds.
     """
     stats = target.jobs.stats(window=window)
     return Answer(stats, lambda: _show(stats))

@@ -8,16 +8,17 @@ from typing import Any
 
 import msgspec
 
+from rowcall.base.times import time_of
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import BodyFilter
-from rowcall.http.endpoint import Call, Request
+from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
 from rowcall.http.problems import Problem
 from rowcall.operations import by_hand, control, inspect
 from rowcall.operations.control import UNFINISHED, BulkFilter, RetryFilter
-from rowcall.overview.matching import count_matching
+from rowcall.overview.matching import Selection
 from rowcall.queue import Operation
 
 MOST_IDS = 1000
@@ -126,11 +127,15 @@ class Refused(Value, frozen=True, kw_only=True):
 
 
 class Changed(Value, frozen=True, kw_only=True):
-    """How many jobs were changed; with `dry_run`, how many match now. If `exact` is false, there may be more."""
+    """How many jobs were changed; with `dry_run`, how many match now. If `exact` is false, there may be more.
+
+    `counted_at` is when they were counted, if that was not now.
+    """
 
     count: int
     exact: bool = True
     dry_run: bool = False
+    counted_at: datetime | None = None
     refused: list[Refused] = msgspec.field(default_factory=list)
 
 
@@ -234,9 +239,11 @@ async def count(call: Call, body: Bulk, statuses: Sequence[Status]) -> Changed:
     """Count the jobs that an action would change."""
     if body.ids is not None:
         return Changed(count=len(set(body.ids)), dry_run=True)
-    given = {**body.filter.given(), "limit": body.limit}
-    matching = await call.read(count_matching(call.queue, given, statuses))
-    return Changed(count=matching.jobs, exact=matching.exact, dry_run=True)
+    selection = Selection({**body.filter.given(), "limit": body.limit}, statuses)
+    counts = await call.counts.jobs.read(call.patience_seconds) if selection.needs_counts else None
+    matching = await call.read(selection.count(call.queue, counts, SEARCH_SECONDS))
+    counted_at = None if counts is None else time_of(counts.at_ms)
+    return Changed(count=matching.jobs, exact=matching.exact, dry_run=True, counted_at=counted_at)
 
 
 async def _each(call: Call, body: Bulk, act: Callable[[int | None, Any], Operation[Any]]) -> Changed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from rowcall.domain.job import EVERY_QUEUE, Job, Pace, Paused, Pruned, Schedule, WorkerInfo, paused_by
 from rowcall.domain.value import Value
 from rowcall.http.api.questions import WindowQuery
@@ -21,10 +23,14 @@ class QueueState(Value, frozen=True, kw_only=True):
 
 
 class Queues(Value, frozen=True, kw_only=True):
-    """All queues that have jobs or are paused. `paused` is the pause of every queue, if there is one."""
+    """All queues that have jobs or are paused. `paused` is the pause of every queue, if there is one.
+
+    `counted_at` is when the jobs were counted.
+    """
 
     queues: list[QueueState]
     paused: Paused | None
+    counted_at: datetime | None
 
 
 async def list_queues(call: Call, query: WindowQuery) -> Queues:
@@ -43,7 +49,7 @@ async def list_queues(call: Call, query: WindowQuery) -> Queues:
         )
         for name in sorted(names)
     ]
-    return Queues(queues=queues, paused=every)
+    return Queues(queues=queues, paused=every, counted_at=found.counted_at)
 
 
 class Resumed(Value, frozen=True, kw_only=True):

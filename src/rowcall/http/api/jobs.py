@@ -12,7 +12,7 @@ from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, 
 from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
-from rowcall.http.endpoint import Call, Request
+from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
 from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
@@ -29,7 +29,9 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
     """List jobs that match, a page at a time."""
     if not 1 <= query.limit <= LONGEST_PAGE:
         raise Problem(422, "Invalid value", f"limit must be from 1 to {LONGEST_PAGE}, got {query.limit}")
-    operation = inspect.list_jobs(call.queue, query.order, query.limit, query.cursor, None, query.given())
+    operation = inspect.list_jobs(
+        call.queue, query.order, query.limit, query.cursor, None, query.given(), SEARCH_SECONDS
+    )
     page = await call.read(operation)
     return msgspec.structs.replace(page, jobs=call.all_scrubbed(page.jobs))
 

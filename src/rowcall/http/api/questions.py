@@ -61,7 +61,7 @@ async def get_stuck(call: Call, query: LimitQuery) -> Stuck:
 
 async def get_retries(call: Call) -> Retries:
     """Count jobs by the number of their attempts."""
-    return await call.read(stats.retries(call.queue))
+    return await call.counts.attempts.read(call.patience_seconds)
 
 
 async def get_retention(call: Call) -> RetentionReport:

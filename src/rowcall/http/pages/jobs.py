@@ -53,6 +53,7 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
         "jobs": jobs,
         "next_cursor": page.next_cursor if page is not None else None,
         "partial": page is not None and page.partial,
+        "searched": 0 if page is None else page.searched,
         "problem": problem,
         "whys": {job_id: call.scrubbed(why) for job_id, why in whys.items()},
         "states": {worker.name: described(worker, now) for worker in workers},

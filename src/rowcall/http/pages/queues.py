@@ -23,6 +23,7 @@ async def queue_list(call: Call, request: Request) -> dict[str, object]:
         "failed": await call.read(failed_jobs(call.queue)),
         "queues": found.queues,
         "every": found.paused,
+        "counted_at": found.counted_at,
         "paused_tasks": [one for one in paused if one.kind == "task"],
         "now": await call.read(time_now(call.queue)),
     }

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from rowcall.base.text import one_line
 from rowcall.http.api import actions
 from rowcall.http.api.table import ENDPOINTS
-from rowcall.http.counts import SharedCounts
+from rowcall.http.counts import SharedCounts, StillCounting
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, check_csrf, local_path, set_cookie
 from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
@@ -55,9 +55,13 @@ def page_routes(queue: Queue, counts: SharedCounts, settings: Settings) -> list[
 
 def page_route(queue: Queue, counts: SharedCounts, settings: Settings, template: str, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
-        call = Call(queue, request.scope[ACCESS], counts)
+        call = Call(queue, request.scope[ACCESS], counts, patience_seconds=0)
         try:
             context = await page(call, request)
+        except StillCounting:
+            response = render(request, "counting.html", {})
+            response.headers["refresh"] = "1"
+            return response
         except Exception as error:
             return error_page(request, error)
         return render(request, template, {**context, "streams": settings.streams, "trace_link": settings.trace_link})

@@ -11,6 +11,7 @@ from rowcall.base.histogram import Histogram, merge, percentile_ms
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
     Activity,
+    Counts,
     ErrorGroup,
     Failing,
     InProgress,
@@ -40,24 +41,36 @@ _DONE = ("succeeded", "failed")
 _UNSUCCESSFUL = ("failed", "retried", "lost")
 
 
-def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
+def count_jobs(dialect: Dialect, now_ms: int | None) -> Plan[Counts]:
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    counts = Counts(at_ms, Counter(), {})
+    for total in (yield from dialect.ask(queries.TOTALS)):
+        counts.jobs[total.status, total.queue, total.type] += total.jobs
+    for waiting in (yield from dialect.ask(queries.UNFINISHED)):
+        counts.jobs[waiting.status, waiting.queue, waiting.type] += waiting.jobs
+        # what is scheduled and overdue waits too: for a worker to notice
+        if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
+            known_ms = counts.oldest_ms.get(waiting.queue, waiting.oldest_ms)
+            counts.oldest_ms[waiting.queue] = min(waiting.oldest_ms, known_ms)
+    return counts
+
+
+def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts | None = None) -> Plan[Stats]:
+    """Return counts and rates. `counts` are from an earlier time, or None to count now."""
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    counts = counts or (yield from count_jobs(dialect, at_ms))
     by_status = _counts()
     by_queue: dict[str, dict[str, int]] = defaultdict(_counts)
     by_type: dict[str, dict[str, int]] = defaultdict(_counts)
-    oldest: dict[str, int] = {}
-    for total in (yield from dialect.ask(queries.TOTALS)):
-        _add(by_status, by_queue, by_type, total.status, total.queue, total.type, total.jobs)
-    for waiting in (yield from dialect.ask(queries.UNFINISHED)):
-        _add(by_status, by_queue, by_type, waiting.status, waiting.queue, waiting.type, waiting.jobs)
-        # what is scheduled and overdue waits too: for a worker to notice
-        if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
-            oldest[waiting.queue] = min(waiting.oldest_ms, oldest.get(waiting.queue, waiting.oldest_ms))
+    for (status, queue, task), jobs in counts.jobs.items():
+        by_status[status] += jobs
+        by_queue[queue][status] += jobs
+        by_type[task][status] += jobs
     since_ms = _since(at_ms, window_ms)
     past = yield from dialect.ask(queries.PAST, since_ms, at_ms)
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
-    ages = {queue: max(0.0, (at_ms - since) / 1000) for queue, since in sorted(oldest.items())}
+    ages = {queue: max(0.0, (counts.at_ms - since) / 1000) for queue, since in sorted(counts.oldest_ms.items())}
     return Stats(
         total=sum(by_status.values()),
         by_status=by_status,
@@ -73,6 +86,7 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Stats]:
         pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
         pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
         paused=(yield from dialect.ask(PAUSED)),
+        counted_at=time_of(counts.at_ms),
     )
 
 
@@ -116,20 +130,6 @@ def _since(at_ms: int, window_ms: int) -> int:
 
 def _counts() -> dict[str, int]:
     return {status.value: 0 for status in Status}
-
-
-def _add(
-    by_status: dict[str, int],
-    by_queue: dict[str, dict[str, int]],
-    by_type: dict[str, dict[str, int]],
-    status: str,
-    queue: str,
-    task: str,
-    jobs: int,
-) -> None:
-    by_status[status] += jobs
-    by_queue[queue][status] += jobs
-    by_type[task][status] += jobs
 
 
 def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
@@ -198,7 +198,8 @@ def _seconds_since(then_ms: int | None, at_ms: int) -> float | None:
     return None if then_ms is None else max(0.0, (at_ms - then_ms) / 1000)
 
 
-def retries(dialect: Dialect) -> Plan[Retries]:
+def retries(dialect: Dialect, now_ms: int | None) -> Plan[Retries]:
+    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     by_type: dict[str, Counter[int]] = defaultdict(Counter)
     for total in (yield from dialect.ask(queries.TOTALS)):
         by_type[total.type][total.attempt] += total.jobs
@@ -210,6 +211,7 @@ def retries(dialect: Dialect) -> Plan[Retries]:
     return Retries(
         by_attempts=dict(sorted(together.items())),
         by_type={task: dict(sorted(counts.items())) for task, counts in sorted(by_type.items())},
+        counted_at=time_of(at_ms),
     )
 
 

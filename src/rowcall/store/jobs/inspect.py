@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -58,11 +58,13 @@ def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
     return (yield from dialect.ask(LOCK_JOBS, job_ids))
 
 
-def list_jobs(dialect: Dialect, wanted: Filter, order: Order, after: Place | None, limit: int) -> Plan[Page]:
+def list_jobs(
+    dialect: Dialect, wanted: Filter, order: Order, after: Place | None, limit: int, go_on: Callable[[], bool]
+) -> Plan[Page]:
     """Return one page. A cursor names the last place seen: jobs that come or finish meanwhile do not move it."""
-    found = yield from find_page(dialect, wanted, order, after, limit)
+    found = yield from find_page(dialect, wanted, order, after, limit, go_on)
     next_cursor = None if found.place is None else _cursor_of(found.place, wanted, order)
-    return Page(jobs=found.jobs, next_cursor=next_cursor, partial=found.is_partial)
+    return Page(jobs=found.jobs, next_cursor=next_cursor, partial=found.is_partial, searched=found.looked_at)
 
 
 def _cursor_of(place: Place, wanted: Filter, order: Order) -> str:

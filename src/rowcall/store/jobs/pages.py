@@ -2,12 +2,12 @@
 
 Jobs are read in the order of an index that holds all that can fit, and few others. Each is then compared with the whole
 filter. So a page costs as much as its own jobs where an index knows the filter. Elsewhere it ends after `LOOK_AT_MOST`
-jobs, and says so.
+jobs, or when its time is over, and says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rowcall.domain.job import FINISHED, Job, Status
@@ -22,16 +22,24 @@ LARGEST_CHUNK = 5_000
 
 
 class Found(NamedTuple):
-    """Jobs that fit, and the place of the last job that was looked at, or None if no job can follow."""
+    """Jobs that fit, the place of the last one, or None if no other can follow, and how many were looked at."""
 
     jobs: list[Job]
     place: Place | None
+    looked_at: int
     is_partial: bool = False
-    """Whether it ended because of `LOOK_AT_MOST`."""
+    """Whether it ended before it had a whole page."""
 
 
-def find(dialect: Dialect, wanted: Filter, order: Order, after: Place | None, limit: int) -> Plan[Found]:
-    """Return the next jobs that fit, behind a place in the order."""
+def find(
+    dialect: Dialect,
+    wanted: Filter,
+    order: Order,
+    after: Place | None,
+    limit: int,
+    go_on: Callable[[], bool] = lambda: True,
+) -> Plan[Found]:
+    """Return the next jobs that fit, behind a place in the order. It ends early when `go_on()` returns false."""
     span = yield from _span_of(dialect, wanted, order, after)
     found: list[tuple[Place, Job]] = []
     looked_at, size, by_payload = 0, limit + 1, False
@@ -41,11 +49,11 @@ def find(dialect: Dialect, wanted: Filter, order: Order, after: Place | None, li
         found += [(place, jobs[place[-1]]) for place in places if place[-1] in jobs]
         looked_at += len(places)
         if len(found) > limit:
-            return Found([job for _, job in found[:limit]], found[limit - 1][0])
+            return Found([job for _, job in found[:limit]], found[limit - 1][0], looked_at)
         if len(places) < size:
-            return Found([job for _, job in found], None)
-        if looked_at >= LOOK_AT_MOST:
-            return Found([job for _, job in found], places[-1], is_partial=True)
+            return Found([job for _, job in found], None, looked_at)
+        if looked_at >= LOOK_AT_MOST or not go_on():
+            return Found([job for _, job in found], places[-1], looked_at, is_partial=True)
         span = span.behind(places[-1], order)
         size = min(max(4 * size, 200), LARGEST_CHUNK)
         by_payload = by_payload or (wanted.payload is not None and (yield from dialect.has_payload_index()))
