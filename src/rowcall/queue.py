@@ -107,6 +107,8 @@ class Queue:
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}
+        self.last_declarations: list[Callable[[], None]] = []
+        """Called once, before a worker starts or a command shows what is declared: they may declare more."""
         self.lifespan: LifespanFunction | None = None
         self.limits = KnownLimits()
         self.deliver: Deliver | None = None
@@ -130,6 +132,7 @@ class Queue:
         self._schema_ready = False
         self._parts: Parts | None = None
         self._opening = threading.Lock()
+        self._finishing = threading.RLock()
         self.is_exchanged = False
         """Whether it uses the database of another queue for a while: in tests."""
 
@@ -172,6 +175,16 @@ class Queue:
         """Return the time of a test's clock, or None to use the database's clock."""
         now = self.clock.now()
         return None if now is None else milliseconds_of(now)
+
+    def finish_declarations(self) -> None:
+        with self._finishing:
+            while self.last_declarations:
+                declare = self.last_declarations.pop(0)
+                try:
+                    declare()
+                except BaseException:
+                    self.last_declarations.insert(0, declare)
+                    raise
 
     # operations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from tests.examples.site import PATIENCE_SECONDS, Ask, Example, Site
+from tests.examples.site import EXAMPLES, PATIENCE_SECONDS, Ask, Example, Site
 from tests.support import PythonProcess, eventually
 from tests.wheel import built_wheel, unpacked
 
@@ -93,6 +95,83 @@ def test_flask(example: Open, running: ExitStack) -> None:
         sign_up_and_be_welcomed(app, site)
     assert "Welcome, ann@example.com, from shop@example.com\n" in worker.output
     stop(worker, "stopped")
+
+
+def test_litestar(example: Open, running: ExitStack) -> None:
+    app = example("litestar_app")
+    server = running.enter_context(app.start("uvicorn", "--port=0"))
+    with Site(server) as site:
+        sign_up_and_be_welcomed(app, site)
+        unknown = site.ask(Ask(f"/jobs/{10**23}", None))
+        assert (unknown.status_code, unknown.json()["title"]) == (404, "Job not found")
+        eventually(lambda: "Visited users\n" in server.output)
+    stop(server, "Application shutdown complete")
+
+
+def test_sqlalchemy_and_alembic(example: Open, running: ExitStack) -> None:
+    app = example("sqlalchemy_app")
+    app.run("alembic upgrade head")
+    if app.database_url.startswith("sqlite"):
+        app.run("alembic check")
+    server = running.enter_context(app.start("flask --app app run", "--port=0"))
+    with Site(server) as site:
+        book, orders, sold_out = app.asks()
+        placed = site.ask(book)
+        assert placed.status_code == 201, placed.text
+        assert site.ask(orders).json() == [{"item": "book", "receipts": 0, "job": "pending"}]
+        assert site.ask(sold_out).status_code == 409  # refused after it had enqueued
+        worker = running.enter_context(app.start("rowcall work"))
+        done = [{"item": "book", "receipts": 1, "job": "succeeded"}]
+        eventually(lambda: site.ask(orders).json() == done, within=PATIENCE_SECONDS)
+    assert "Receipt of order 1\n" in worker.output
+    stop(worker, "stopped")
+
+
+def test_celery_imports_are_all_that_changed() -> None:
+    """The app that was written for Celery, and the moved one, are the same without their imports."""
+    moved = EXAMPLES / "celery_app"
+    for name in ("tasks.py", "web.py"):
+        before, after = ((folder / name).read_text(encoding="utf-8") for folder in (moved / "before", moved))
+        assert without_imports(before) == without_imports(after)
+        assert "rowcall" not in before
+        assert not re.search(r"\bfrom celery|\bimport celery", after)
+    names = re.findall(r"^@(?:app\.|shared_)task", (moved / "tasks.py").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(names) == 10
+
+
+def without_imports(text: str) -> list[str]:
+    imports = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    gone = {line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    return [line for number, line in enumerate(text.splitlines(), start=1) if number not in gone and line]
+
+
+def test_celery(example: Open, running: ExitStack) -> None:
+    app = example("celery_app")
+    at = {"ROWCALL_URL": app.database_url}
+    server = running.enter_context(app.start("flask --app web run", "--port=0", **at))
+    with Site(server) as site:
+        emma, _, moon, paper = app.asks()
+        placed, refused, counted = (site.ask(ask).json()["id"] for ask in (emma, moon, paper))
+        worker = running.enter_context(app.start("rowcall work", **at))
+
+        def state(order_id: str) -> dict[str, object]:
+            found: dict[str, object] = site.ask(Ask(f"/orders/{order_id}", None)).json()
+            return found
+
+        eventually(lambda: state(placed)["state"] == "SUCCESS", within=PATIENCE_SECONDS)
+        parcel = {"first": "Emma, page 1", "pages": 3, "shipped": True}
+        assert parcel.items() <= state(placed)["result"].items()  # type: ignore[attr-defined]
+        eventually(lambda: [state(order)["state"] for order in (refused, counted)] == ["FAILURE", "SUCCESS"])
+        said = (
+            "tasks.charge failed: ValueError",
+            "order failed in tasks.charge",
+            "mail to ann@example.com about 3 pages",
+        )
+        eventually(lambda: all(text in worker.output for text in said), within=PATIENCE_SECONDS)
+    stop(worker, "stopped")
+    with Rowcall(app.database_url) as jobs:
+        assert {schedule.name for schedule in jobs.schedules()} == {"nightly", "paper"}
+        assert {job.queue for job in jobs.list(type="tasks.mail_receipt")} == {"mail"}
 
 
 def test_django(example: Open, running: ExitStack) -> None:

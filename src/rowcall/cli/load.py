@@ -13,7 +13,7 @@ from types import ModuleType
 
 import click
 
-from rowcall.app import Rowcall
+from rowcall.app import Rowcall, queue_of
 from rowcall.base.urls import looks_secret
 from rowcall.cli.django_project import task_modules
 
@@ -49,6 +49,10 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
         raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
     for name in (*_tasks_modules(module_name), *of_project, *imports):
         _imported(name)
+    try:
+        queue_of(found).finish_declarations()
+    except Exception as error:
+        raise click.UsageError(_import_failure(module_name, error)) from error
     return found
 
 

@@ -246,7 +246,7 @@ def _prepare(queue: Queue) -> None:
         queue.ensure_schema(0.0)
     except StoreUnavailable as error:
         raise StoreUnavailable(
-            f"the tables do not exist yet, and could not be made: {error.problem}",
+            f"the tables could not be checked, or made: {error.problem}",
             "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
         ) from error
     dialect = queue.database.read(queue.dialect.for_caller())

@@ -68,6 +68,7 @@ def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]
 
 def unwritten_schedules(queue: Queue) -> list[Schedule]:
     """Return the declared schedules, as they are before a worker writes them."""
+    queue.finish_declarations()
     return [_described(entry, declaration="new") for _, entry in sorted(queue.declared_schedules.items())]
 
 

@@ -192,6 +192,7 @@ class Worker:
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
         queue, settings = self._queue, self._settings
+        queue.finish_declarations()
         queue.ensure_schema()
         _publish_limits(queue)
         if self._endpoint is not None:

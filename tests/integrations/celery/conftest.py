@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rowcall.compat.celery import Celery
 from rowcall.integrations.celery import app as celery_app
 from rowcall.integrations.celery import current
 
@@ -34,3 +35,9 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     found = SimpleNamespace(**names)
     with found.app.jobs:
         yield found
+
+
+@pytest.fixture
+def app() -> Iterator[Celery]:
+    with Celery("app", broker="sqlite:///:memory:") as app:
+        yield app

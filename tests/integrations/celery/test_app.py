@@ -1,4 +1,4 @@
-"""A Celery app of eleven tasks, moved over by changing its imports only."""
+"""A Celery app, moved over by changing its imports only: see `before.txt`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, Rowcall, UnknownTask
-from rowcall.compat.celery import Celery, shared_task
+from rowcall.compat.celery import Celery, crontab, shared_task
+from tests.support import PythonProcess
 
 
 def test_schedules_and_names(shop: Any) -> None:
@@ -68,3 +69,59 @@ def test_an_unknown_option() -> None:
     app = Celery("shop", broker="sqlite:///:memory:")
     with pytest.raises(InvalidOption, match=r"unknown option 'max_retrys' .did you mean 'max_retries'"):
         app.task(max_retrys=3)
+
+
+def test_what_is_declared_late(app: Celery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    (tmp_path / "lonely.py").write_text(
+        "from rowcall.compat.celery import current_app\n\n@current_app.task\ndef one(): ...\n"
+    )
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "work.py").write_text(
+        "from rowcall.compat.celery import shared_task\n\n@shared_task\ndef two(): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app.conf.include = ["lonely"]
+    app.autodiscover_tasks(lambda: ["pack", "json"], related_name="work")
+    app.conf.beat_schedule = {"typo": {"task": "shop.no_such", "schedule": 5}}
+    app.conf.timezone = "Europe/Berlin"
+
+    @app.on_after_configure.connect
+    def set_up(sender: Celery, **_: object) -> None:
+        sender.add_periodic_task(30.0, pulse.s(), name="pulse")
+        sender.add_periodic_task(crontab(minute=0, hour=3), pulse.s(), name="nightly")
+
+    @app.task
+    def pulse() -> None: ...
+
+    with app.jobs.worker():
+        found = {schedule.name: schedule for schedule in app.jobs.schedules()}
+        results = [app.send_task("lonely.one"), app.send_task("pack.work.two")]
+        assert [result.get(timeout=20) for result in results] == [None, None]
+    assert set(found) == {"pulse", "nightly"}
+    assert found["nightly"].tz == "Europe/Berlin"
+    assert "beat_schedule: typo names a task that is not declared: shop.no_such" in caplog.text
+
+
+def test_a_handler_that_fails_ends_the_worker(app: Celery) -> None:
+    def set_up(sender: Celery) -> None:
+        raise KeyError("settings")
+
+    app.on_after_finalize.connect(weak=False)(set_up)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="settings"):
+            app.jobs.drain()
+
+
+def test_a_program_that_is_its_own_worker(tmp_path: Path) -> None:
+    """Its tasks have the names under which other processes import them."""
+    (tmp_path / "shop.py").write_text(
+        "from rowcall.compat.celery import Celery\n"
+        "app = Celery('shop', broker='sqlite:///shop.db')\n"
+        "@app.task\ndef stop():\n    import os, signal\n    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "if __name__ == '__main__':\n    app.start()\n"
+    )
+    with Celery("other", broker=f"sqlite:///{tmp_path}/shop.db") as other:
+        result = other.send_task("shop.stop")
+        with PythonProcess("shop.py", cwd=str(tmp_path)) as process:
+            assert process.wait(within=60) == 0, process.output
+        assert result.state == "SUCCESS"

@@ -5,20 +5,31 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption
-from rowcall.integrations.celery.beat import beat_entries, crontab
+from rowcall.integrations.celery.beat import beat_entries, crontab, schedule
+
+ZONE = "UTC"
 
 
 def test_entries() -> None:
-    (entry,) = beat_entries({"x": {"task": "t", "schedule": timedelta(seconds=5), "kwargs": {"a": 1}}})
+    (entry,) = beat_entries({"x": {"task": "t", "schedule": timedelta(seconds=5), "kwargs": {"a": 1}}}, ZONE)
     assert (entry.cron, entry.every, entry.arguments) == (None, timedelta(seconds=5), {"args": [], "kwargs": {"a": 1}})
 
 
 def test_wrong_entries() -> None:
     with pytest.raises(InvalidOption, match="schedule must be crontab"):
-        beat_entries({"x": {"task": "x", "schedule": None}})
+        beat_entries({"x": {"task": "x", "schedule": None}}, ZONE)
     with pytest.raises(InvalidOption, match="task must be the name"):
-        beat_entries({"x": {"schedule": crontab()}})
+        beat_entries({"x": {"schedule": crontab()}}, ZONE)
     with pytest.raises(InvalidOption, match="args must be a list"):
-        beat_entries({"x": {"task": "x", "schedule": 5, "args": 3}})
+        beat_entries({"x": {"task": "x", "schedule": 5, "args": 3}}, ZONE)
     with pytest.raises(InvalidOption, match="options may have priority and queue"):
-        beat_entries({"x": {"task": "x", "schedule": 5, "options": {"expires": 15}}})
+        beat_entries({"x": {"task": "x", "schedule": 5, "options": {"expires": 15}}}, ZONE)
+    with pytest.raises(InvalidOption, match="x: cron: '0 25"):
+        beat_entries({"x": {"task": "x", "schedule": crontab(minute=0, hour=25)}}, ZONE)
+
+
+def test_times() -> None:
+    assert crontab(minute={30, 0}, hour="*/3", day_of_month="1") == "0,30 */3 1 * *"
+    assert schedule(run_every=30) == 30
+    with pytest.raises(InvalidOption, match="day_of_week and day_of_month"):
+        crontab(minute=0, hour=0, day_of_week="mon", day_of_month="1-7")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rowcall import InvalidOption
+from rowcall import InvalidOption, JobNotFound
 from rowcall.compat.celery import AsyncResult
 
 
@@ -23,3 +23,11 @@ def test_an_id_of_celery_itself_is_refused(shop: Any) -> None:
     assert AsyncResult(shop.add.delay(1, 2).id, app=shop.app).state == "PENDING"
     with pytest.raises(InvalidOption, match="number of a job, got 'd2f1-uuid'"):
         AsyncResult("d2f1-uuid")
+
+
+def test_a_job_that_does_not_exist_is_pending(shop: Any) -> None:
+    missing = AsyncResult("99")
+    assert (missing.state, missing.ready(), missing.result, str(missing)) == ("PENDING", False, None, "99")
+    missing.revoke()
+    with pytest.raises(JobNotFound):
+        missing.get(timeout=1)

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, JobFailed
+from rowcall.compat.celery import AsyncResult, Celery, Ignore, Reject, Task, current_task, states
+from tests.support import eventually
 
 
 def test_options_of_a_call(shop: Any) -> None:
@@ -18,8 +20,8 @@ def test_options_of_a_call(shop: Any) -> None:
     assert shop.report.delay("monday").job.queue == "reports"
     later.revoke()
     assert later.state == "REVOKED"
-    with pytest.raises(InvalidOption, match="link_error"):
-        shop.add.apply_async((1, 2), link_error=shop.wrong.s())
+    with pytest.raises(InvalidOption, match="task_id has no equivalent in Rowcall: ids are numbers"):
+        shop.add.apply_async((1, 2), task_id="d2f1-uuid")
 
 
 def test_a_link_runs_after_success(shop: Any) -> None:
@@ -83,3 +85,117 @@ def test_wrong_arguments_are_refused_where_they_are_given(shop: Any) -> None:
         with pytest.raises(InvalidArguments, match="argument"):
             signature.delay()
     assert shop.app.jobs.list().jobs == []
+
+
+def test_a_class_of_tasks(app: Celery) -> None:
+    seen: list[object] = []
+
+    class Retried(Task):
+        autoretry_for = (KeyError,)
+        max_retries = 1
+        default_retry_delay = 0
+
+        def __call__(self, *args: object, **kwargs: object) -> object:
+            seen.append("around")
+            return self.run(*args, **kwargs)
+
+        def on_retry(self, exc: Exception, *_: object) -> None:
+            seen.append(("retry", repr(exc)))
+
+        def on_failure(self, exc: Exception, task_id: str, args: list[object], kwargs: object, einfo: str) -> None:
+            seen.append(("failure", repr(exc), task_id, args, einfo.splitlines()[-1]))
+
+        def after_return(self, status: str, *_: object) -> None:
+            seen.append(status)
+
+    @app.task(base=Retried)
+    def lookup(name: str) -> None:
+        raise KeyError(name)
+
+    class Doubled(Task):
+        name = "doubled"
+
+        def run(self, number: int) -> int:
+            return 2 * number
+
+    doubled = app.register_task(Doubled()).delay(21)
+    failed = lookup.delay("ann")
+    for _ in range(2):
+        app.jobs.drain()
+    assert doubled.get(timeout=1) == 42
+    error = "KeyError('ann')"
+    retried = ["around", ("retry", error), "RETRY"]
+    assert seen == [*retried, "around", ("failure", error, failed.id, ["ann"], "KeyError: 'ann'"), "FAILURE"]
+
+
+def test_the_class_of_all_tasks_may_be_set_later(app: Celery) -> None:
+    @app.task
+    def name_of() -> str:
+        return current_task.name
+
+    class Marked(app.Task):  # type: ignore[name-defined,misc]
+        def __call__(self) -> str:
+            return f"<{self.run()}>"
+
+    app.Task = Marked
+    result = name_of.delay()
+    app.jobs.drain()
+    assert result.get(timeout=1) == f"<{name_of.name}>"
+
+
+def test_states_of_a_running_task(app: Celery) -> None:
+    seen: list[object] = []
+
+    @app.task(bind=True)
+    def steps(self: Any) -> str:
+        self.update_state(state="PROGRESS", meta={"current": 1, "total": 4})
+        running = AsyncResult(self.request.id)
+        eventually(lambda: running.state == "PROGRESS")
+        seen.extend([running.info, running.job.progress, running.ready()])
+        with pytest.raises(InvalidOption, match="at most 500 characters"):
+            self.update_state(state="PROGRESS", meta="x" * 500)
+        return "done"
+
+    result = steps.delay()
+    app.jobs.drain(raise_errors=True)
+    assert (result.state, result.info) == ("SUCCESS", "done")
+    assert seen == [{"current": 1, "total": 4}, 0.25, False]
+    with pytest.raises(InvalidOption, match="inside a task"):
+        steps.update_state(state="PROGRESS")
+
+
+def test_a_task_that_ends_in_another_way(app: Celery) -> None:
+    @app.task(bind=True)
+    def end(self: Any, state: str | None) -> None:
+        if state:
+            self.update_state(state=state, meta="why")
+        raise Ignore
+
+    @app.task
+    def reject() -> None:
+        raise Reject("broken")
+
+    results = [end.delay(None), end.delay(states.FAILURE), end.delay(states.SUCCESS), reject.delay()]
+    app.jobs.drain()
+    assert [(result.state, result.job.error_code) for result in results] == [
+        ("REVOKED", "CANCELLED:BY_HANDLER"),
+        ("FAILURE", "CELERY:FAILURE"),
+        ("SUCCESS", None),
+        ("FAILURE", "CELERY:REJECTED"),
+    ]
+    assert results[2].get() == "why"
+
+
+def test_what_cannot_be_declared(app: Celery) -> None:
+    async def later() -> None: ...
+
+    with pytest.raises(InvalidOption, match="is async"):
+        app.task(later)
+    with pytest.raises(InvalidOption, match="must be a class of tasks"):
+        app.task(base=int)(print)
+    with pytest.raises(InvalidOption, match="soft_time_limit has no equivalent in Rowcall: use time_limit"):
+        app.task(soft_time_limit=5)
+    with pytest.raises(AttributeError, match="a task has no 'replace'"):
+        app.task(lambda: None).replace()
+    with pytest.raises(InvalidOption, match="on_commit needs Celery"):
+        app.task(print).delay_on_commit()

@@ -131,3 +131,17 @@ def test_wrong_calls_are_refused() -> None:
         migrate(3)  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="table_prefix"):
         include_name_with("Jobs-")
+
+
+def test_the_first_transaction_after_a_revision_can_enqueue(tmp_path: Path) -> None:
+    """It has locked the file before Rowcall opens it, so the file must be in the right mode by then."""
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path}/app.db")
+    with engine.begin() as connection:
+        migrate(connection)
+    with Rowcall(tmp_path / "app.db", auto_migrate=False, busy_timeout=0.1) as jobs:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("create table orders (id integer primary key)")
+            connection.exec_driver_sql("insert into orders default values")
+            jobs.enqueue("send", connection=connection)
+        assert len(jobs.list()) == 1
+    engine.dispose()

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
-from rowcall.app import Rowcall
+from rowcall.app import Rowcall, queue_of
 from rowcall.base.urls import shown
-from rowcall.domain.errors import InvalidOption, UnknownTask, unknown_option
+from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.integrations.celery.beat import beat_entries
 from rowcall.integrations.celery.canvas import Signature, signature
-from rowcall.integrations.celery.current import current_app, set_current
+from rowcall.integrations.celery.control import Control
+from rowcall.integrations.celery.current import current_app, running, set_current
+from rowcall.integrations.celery.options import our_options, task_settings
 from rowcall.integrations.celery.result import AsyncResult
-from rowcall.integrations.celery.settings import Settings, logger, settings_in
-from rowcall.integrations.celery.task import Task, TaskSettings, our_options
+from rowcall.integrations.celery.settings import Route, Settings, logger, routes_of, settings_in
+from rowcall.integrations.celery.task import Task as CeleryTask
+from rowcall.integrations.celery.values import packed
 
 OUR_SCHEMES = ("sqlite:", "postgresql:", "postgres:")
-# nothing to do for these: jobs are acknowledged when they are done, results are kept, payloads are JSON
-NEEDLESS = frozenset(
-    {"acks_late", "compression", "ignore_result", "reject_on_worker_lost", "serializer", "throws", "track_started"}
-)
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class SharedTask:
@@ -29,7 +31,7 @@ class SharedTask:
     def __init__(self, function: Callable[..., object], options: Mapping[str, object]) -> None:
         self.function = function
         self.given = options
-        self.task: Task | None = None
+        self.task: CeleryTask | None = None
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         return self._found()(*args, **kwargs)
@@ -37,11 +39,29 @@ class SharedTask:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found(), name)
 
-    def _found(self) -> Task:
+    def _found(self) -> CeleryTask:
         if self.task is None:
             current_app()  # raises: there is none
             raise UnknownTask(self.function.__name__, [])
         return self.task
+
+
+class Late:
+    """Functions that are called once, before a worker starts: `@app.on_after_configure.connect`."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[..., object]] = []
+
+    def connect(self, function: F | None = None, **options: object) -> Any:
+        if function is None:
+            return self.connect
+        self.functions.append(function)
+        return function
+
+    def send(self, sender: object) -> None:
+        while self.functions:
+            self.functions[0](sender)
+            self.functions.pop(0)
 
 
 _shared: list[SharedTask] = []
@@ -64,23 +84,42 @@ class Celery:
     """
 
     def __init__(
-        self, main: str | None = None, broker: str | None = None, *, jobs: Rowcall | None = None, **settings: object
+        self,
+        main: str | None = None,
+        broker: str | None = None,
+        *,
+        jobs: Rowcall | None = None,
+        task_cls: type[CeleryTask] = CeleryTask,
+        config_source: object = None,
+        **settings: object,
     ) -> None:
         if jobs is not None and not isinstance(jobs, Rowcall):
             raise InvalidOption("jobs", f"must be a Rowcall, got {jobs!r}")
         self.main = main
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, CeleryTask] = {}
+        self.on_after_configure, self.on_after_finalize = Late(), Late()
+        self._packages: list[tuple[object, str]] = []
         self._scheduled: set[str] = set()
+        self._routes: list[Route] = []
         self._broker: str | None = None
         self._has_own_queue = jobs is None
+        self._task_class = _task_class(task_cls)
         self.jobs = Rowcall() if jobs is None else jobs
+        self.control = Control(self.jobs)
         self.conf = Settings(self._apply_settings)
-        if broker:
-            self.conf.broker_url = broker
-        settings.pop("backend", None)  # results are in the jobs
-        settings.pop("include", None)  # workers find modules named tasks; --import names others
-        self.conf.update(settings)
-        set_current(self)
+        unused = {
+            "backend",
+            "set_as_current",
+            "strict_typing",
+            "autofinalize",
+            "fixups",
+            "loader",
+        }  # results are in the jobs
+        given = {name: value for name, value in settings.items() if name not in unused and value is not None}
+        self.conf.update({"broker_url": broker, **given} if broker else given)
+        if config_source is not None:
+            self.config_from_object(config_source)
+        self.set_default()
         _apps[:] = [self]
         for shared in _shared:
             self._attach(shared)
@@ -88,26 +127,63 @@ class Celery:
     def __repr__(self) -> str:
         return f"<Celery {self.main}: {self.jobs!r}>"
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"an app has no {name!r} in Rowcall; see docs/from-celery.md")
+
+    def set_default(self) -> None:
+        """Make it the app of `current_app` and `AsyncResult`."""
+        set_current(self)
+
+    set_current = set_default
+
+    # tasks
+
+    @property
+    def Task(self) -> type[CeleryTask]:  # noqa: N802 (Celery's name)
+        """The class of tasks without `base=…`. It may be set: tasks that are there already become of that class."""
+        return self._task_class
+
+    @Task.setter
+    def Task(self, kind: type[CeleryTask]) -> None:  # noqa: N802
+        before, self._task_class = self._task_class, _task_class(kind)
+        for task in self.tasks.values():
+            if type(task) is before:
+                task.__class__ = kind
+
     @overload
-    def task(self, function: Callable[..., object], /) -> Task: ...
+    def task(self, function: Callable[..., object], /) -> CeleryTask: ...
     @overload
-    def task(self, /, **options: object) -> Callable[[Callable[..., object]], Task]: ...
+    def task(self, /, **options: object) -> Callable[[Callable[..., object]], CeleryTask]: ...
 
     def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a task: `@app.task`, or `@app.task(bind=True, max_retries=3, queue="mail")`."""
-        settings = _task_settings(options)
+        task_settings(options)
         if function is not None:
-            return self._declare(function, settings)
-        return lambda function: self._declare(function, settings)
+            return self._declare(function, options)
+        return lambda function: self._declare(function, options)
 
-    def _declare(self, function: Callable[..., object], settings: TaskSettings) -> Task:
-        task = Task(self, function, settings)
+    def _declare(self, function: Callable[..., object], options: Mapping[str, object]) -> CeleryTask:
+        task = _task_class(options.get("base") or self._task_class)()
+        name = function.__name__
+        if function.__module__ == "__main__" and self.main and not options.get("name"):
+            options = {**options, "name": f"{self.main}.{name}"}  # as workers import it
+        return self._register(task, function, options)
+
+    def register_task(self, task: CeleryTask, **options: object) -> CeleryTask:
+        """Declare a task that is a class: `app.register_task(Import())`, whose method `run` is the function."""
+        return self._register(task, None, options)
+
+    def _register(
+        self, task: CeleryTask, function: Callable[..., object] | None, options: Mapping[str, object]
+    ) -> CeleryTask:
+        task.attach(self, function, options)
         self.tasks[task.name] = task
-        self._declare_schedules()
         return task
 
     def _attach(self, shared: SharedTask) -> None:
-        shared.task = self._declare(shared.function, _task_settings(shared.given))
+        shared.task = self._declare(shared.function, shared.given)
+
+    # settings
 
     def config_from_object(
         self, obj: object, silent: bool = False, force: bool = False, namespace: str | None = None
@@ -123,6 +199,17 @@ class Celery:
                 raise
             return
         self.conf.update(found)
+
+    def autodiscover_tasks(
+        self,
+        packages: Iterable[str] | Callable[[], Iterable[str]] | None = None,
+        related_name: str = "tasks",
+        force: bool = False,
+    ) -> None:
+        """Have workers import the module `tasks` of each package. Without packages they find them by themselves."""
+        if packages is not None:
+            self._packages.append((packages, related_name))
+            self._finish_later()
 
     def add_periodic_task(
         self,
@@ -141,6 +228,12 @@ class Celery:
         return name or repr(call)
 
     def _apply_settings(self) -> None:
+        self._routes = routes_of(self.conf.task_routes)
+        beat_entries(self.conf.beat_schedule, self.conf.timezone)
+        for option in ("imports", "include"):
+            names = getattr(self.conf, option)
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                raise InvalidOption(option, f"must be a list of modules, got {names!r}")
         broker = self.conf.broker_url
         if broker != self._broker and self._has_own_queue:
             self._broker = broker
@@ -148,12 +241,28 @@ class Celery:
                 self.jobs.configure(url=broker)
             elif broker:
                 logger.warning("the broker %s is not used: Rowcall() opens $ROWCALL_URL, or a file", shown(broker))
-        self._declare_schedules()
+        self._finish_later()
 
-    def _declare_schedules(self) -> None:
-        """Declare the entries of `beat_schedule` whose tasks are there."""
-        for entry in beat_entries(self.conf.beat_schedule):
-            if entry.name in self._scheduled or entry.task not in self.tasks:
+    def _finish_later(self) -> None:
+        """Tasks and settings may still follow; the last of them are there when a worker starts."""
+        later = queue_of(self.jobs).last_declarations
+        if self.finalize not in later:
+            later.append(self.finalize)
+
+    def finalize(self, auto: bool = False) -> None:
+        """Import the modules of tasks, call `on_after_configure`, and declare `beat_schedule`.
+
+        A worker calls it before it starts.
+        """
+        for module in (*self.conf.imports, *self.conf.include, *self._discovered()):
+            importlib.import_module(module)
+        self.on_after_configure.send(self)
+        self.on_after_finalize.send(self)
+        for entry in beat_entries(self.conf.beat_schedule, self.conf.timezone):
+            if entry.name in self._scheduled:
+                continue
+            if entry.task not in self.tasks:
+                logger.error("beat_schedule: %s names a task that is not declared: %s", entry.name, entry.task)
                 continue
             tz = self.conf.timezone if entry.cron is not None else None
             options: Any = our_options({**self.route(entry.task), **entry.options})
@@ -163,34 +272,78 @@ class Celery:
             declare(self.tasks[entry.task].task)
             self._scheduled.add(entry.name)
 
+    def _discovered(self) -> list[str]:
+        """Return the modules of the packages of `autodiscover_tasks`, as far as there are such."""
+        found = []
+        for packages, name in self._packages:
+            given: Any = packages() if callable(packages) else packages
+            names = [f"{package}.{name}" for package in given]
+            found += [module for module in names if importlib.util.find_spec(module) is not None]
+        return found
+
     def route(self, task: str) -> Mapping[str, object]:
         """Return the options that `task_routes` has for a task; `mail.*` is every task that begins with `mail.`."""
-        for pattern, options in self.conf.task_routes.items():
-            if pattern == task or (pattern.endswith("*") and task.startswith(pattern[:-1])):
-                return options
-        return {}
+        return next((route.options for route in self._routes if route.matches(task)), {})
+
+    # calls
 
     def send_task(
-        self, name: str, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None, **options: object
+        self,
+        name: str,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        **options: object,
     ) -> AsyncResult:
-        """Enqueue a task by its name."""
+        """Enqueue a task by its name, which another program may declare."""
         if name in self.tasks:
-            return self.tasks[name].apply_async(args, kwargs, **options)
-        payload = {"args": list(args), "kwargs": dict(kwargs or {})}
+            result = self.tasks[name].s().enqueue(args, kwargs, **options)
+            assert isinstance(result, AsyncResult)
+            return result
+        payload: Any = packed({"args": args or [], "kwargs": kwargs or {}})
         job = self.jobs.enqueue(name, payload, **our_options({**self.route(name), **options}))
         return AsyncResult(job.id, self.jobs)
 
     def signature(
-        self, name: str, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None, **options: object
+        self,
+        name: str,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        immutable: bool = False,
+        **options: object,
     ) -> Signature:
         """Return a call of the task with this name as a value."""
-        return signature(self.tasks.get(name, name), args, kwargs).set(**options)
+        return signature(self.tasks.get(name, name), args, kwargs, immutable, **options)
 
-    def autodiscover_tasks(self, *packages: object, **options: object) -> None:
-        """Do nothing: workers import the modules named `tasks` by themselves."""
+    @property
+    def current_task(self) -> object:
+        """The task that runs here, or None."""
+        found = running.get()
+        return None if found is None else found.task
+
+    current_worker_task = current_task
 
     def AsyncResult(self, id: str | int) -> AsyncResult:  # noqa: N802 (Celery's name)
         return AsyncResult(id, self.jobs)
+
+    # processes
+
+    def worker_main(self, argv: Sequence[str] | None = None) -> None:
+        """Run a worker until SIGINT or SIGTERM. `argv` has no effect: `rowcall work shop:app.jobs` has options."""
+        self.jobs.work()
+
+    def start(self, argv: Sequence[str] | None = None) -> None:
+        """`worker_main`: there is no command line of Celery."""
+        self.worker_main(argv)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.jobs.close()
+
+    def __enter__(self) -> Celery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @overload
@@ -201,7 +354,7 @@ def shared_task(**options: object) -> Callable[[Callable[..., object]], SharedTa
 
 def shared_task(function: Callable[..., object] | None = None, /, **options: object) -> object:
     """Declare a task for the app that is, or will be, there."""
-    _task_settings(options)  # a wrong option is reported here, and not when the app is created
+    task_settings(options)  # a wrong option is reported here, and not when the app is created
 
     def declare(function: Callable[..., object]) -> SharedTask:
         shared = SharedTask(function, options)
@@ -213,10 +366,7 @@ def shared_task(function: Callable[..., object] | None = None, /, **options: obj
     return declare if function is None else declare(function)
 
 
-def _task_settings(options: Mapping[str, object]) -> TaskSettings:
-    """Return the options that have an effect. `InvalidOption` for an unknown one."""
-    given = {name: value for name, value in options.items() if name not in NEEDLESS}
-    for name in given:
-        if name not in TaskSettings.__struct_fields__:
-            raise unknown_option(name, [*TaskSettings.__struct_fields__, *NEEDLESS])
-    return TaskSettings(**given)  # type: ignore[arg-type]
+def _task_class(kind: object) -> type[CeleryTask]:
+    if not (isinstance(kind, type) and issubclass(kind, CeleryTask)):
+        raise InvalidOption("base", f"must be a class of tasks, a subclass of Task, got {kind!r}")
+    return kind

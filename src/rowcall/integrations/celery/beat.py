@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import msgspec
 
 from rowcall.domain.errors import InvalidOption
+from rowcall.domain.schedule import DEFAULT_CATCH_UP, timing_of
 
 OPTIONS = {"priority", "queue"}
+Field = str | int | Iterable[int]
 
 
 def crontab(
-    minute: str | int = "*",
-    hour: str | int = "*",
-    day_of_week: str | int = "*",
-    day_of_month: str | int = "*",
-    month_of_year: str | int = "*",
+    minute: Field = "*",
+    hour: Field = "*",
+    day_of_week: Field = "*",
+    day_of_month: Field = "*",
+    month_of_year: Field = "*",
 ) -> str:
     """Return the times as a cron line.
 
-    >>> crontab(minute=0, hour="7,19", day_of_week="mon-fri")
+    >>> crontab(minute=0, hour=(7, 19), day_of_week="mon-fri")
     '0 7,19 * * mon-fri'
     """
-    return f"{minute} {hour} {day_of_month} {month_of_year} {day_of_week}"
+    minutes, hours, weekdays, days, months = map(_field, (minute, hour, day_of_week, day_of_month, month_of_year))
+    if not (weekdays.startswith("*") or days.startswith("*")):
+        advice = "give one of them, and test the other in the task"
+        raise InvalidOption("crontab", f"day_of_week and day_of_month: Celery needs both, cron one of them; {advice}")
+    return f"{minutes} {hours} {days} {months} {weekdays}"
+
+
+def schedule(run_every: float | timedelta) -> float | timedelta:
+    """Return an interval: `schedule(run_every=30)`."""
+    return run_every
+
+
+def _field(given: Field) -> str:
+    return str(given) if isinstance(given, str | int) else ",".join(map(str, sorted(given)))
 
 
 class BeatEntry(msgspec.Struct, frozen=True):
@@ -38,12 +53,12 @@ class BeatEntry(msgspec.Struct, frozen=True):
     options: dict[str, object]
 
 
-def beat_entries(schedule: Mapping[str, Mapping[str, object]]) -> list[BeatEntry]:
+def beat_entries(entries: Mapping[str, Mapping[str, object]], zone: str) -> list[BeatEntry]:
     """Check `beat_schedule`, and return its entries."""
-    return [_entry(name, given) for name, given in schedule.items()]
+    return [_entry(name, given, zone) for name, given in entries.items()]
 
 
-def _entry(name: str, given: Mapping[str, object]) -> BeatEntry:
+def _entry(name: str, given: Mapping[str, object], zone: str) -> BeatEntry:
     match given.get("schedule"):
         case str() as cron:
             times: tuple[str | None, float | timedelta | None] = cron, None
@@ -53,6 +68,10 @@ def _entry(name: str, given: Mapping[str, object]) -> BeatEntry:
             raise InvalidOption(
                 "beat_schedule", f"{name}: schedule must be crontab(…), seconds or timedelta, got {other!r}"
             )
+    try:
+        timing_of(*times, zone if times[0] is not None else None, DEFAULT_CATCH_UP)
+    except InvalidOption as error:
+        raise InvalidOption("beat_schedule", f"{name}: {error}") from error
     task, args, kwargs = given.get("task"), given.get("args", ()), given.get("kwargs", {})
     if not isinstance(task, str):
         raise InvalidOption("beat_schedule", f"{name}: task must be the name of a task, got {task!r}")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from rowcall.app import Rowcall
 from rowcall.domain.errors import InvalidOption, UnknownTask
-from rowcall.integrations.celery.current import Callee, Takes, current_app
+from rowcall.integrations.celery.current import App, Callee, Takes, current_app
+from rowcall.integrations.celery.eager import EagerResult, failed_call
 from rowcall.integrations.celery.result import AsyncResult, GroupResult
 from rowcall.operations.flows import Flow, Node
+
+P = TypeVar("P", bound="Part")
+
+Ran = EagerResult | GroupResult
+"""What a part of a canvas returned that ran at once, with `task_always_eager`."""
 
 
 class Added(NamedTuple):
@@ -23,29 +29,129 @@ class Added(NamedTuple):
 class Part(ABC):
     """A call, a chain, a group or a chord. `a | b` is a chain."""
 
+    links: tuple[Part, ...] = ()
+    """What follows each of its ends that succeeds."""
+    errbacks: tuple[Signature, ...] = ()
+    """What follows each of its ends that fails."""
+
     @abstractmethod
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         """Add its jobs to a flow, after those of the part before."""
 
-    def jobs(self) -> Rowcall:
-        return current_app().jobs
+    @abstractmethod
+    def run_in_place(self, before: Ran | None) -> Ran:
+        """Run it here, after the part before has succeeded."""
+
+    @abstractmethod
+    def app(self) -> App: ...
+
+    def add(self, flow: Flow, before: Added | None) -> Added:
+        """`add_to`, with what follows."""
+        added = self.add_to(flow, before)
+        for end in added.ends:
+            for part in self.links:
+                part.add(flow, Added([end], is_group=False))
+            for errback in self.errbacks:
+                errback.add_errback(flow, end)
+        return added
+
+    def run(self, before: Ran | None = None) -> Ran:
+        """`run_in_place`, with what follows."""
+        ran = self.run_in_place(before)
+        for one in _eager(ran):
+            if one.failed():
+                for errback in self.errbacks:
+                    errback.run_errback(one)
+            elif one.successful():
+                for part in self.links:
+                    part.run(one)
+        return ran
 
     def __or__(self, other: Part) -> chain:
         return chain(self, other)
 
-    def delay(self, *args: object, **kwargs: object) -> AsyncResult | GroupResult:
+    def __invert__(self) -> object:
+        """Enqueue it, and wait for the result: `~add.s(1, 2)`."""
+        return self.apply_async().get()
+
+    def delay(self, *args: object, **kwargs: object) -> AsyncResult | Ran:
         return self.apply_async(args, kwargs)
 
     def apply_async(
-        self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None, **options: object
-    ) -> AsyncResult | GroupResult:
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        connection: object = None,
+        **options: Any,
+    ) -> AsyncResult | Ran:
         """Enqueue all of it in one transaction. Arguments and options belong to the first call."""
-        part, jobs = self.with_first(args, kwargs or {}, options), self.jobs()
-        flow = jobs.flow()
-        added = part.add_to(flow, None)
+        if self.app().conf.task_always_eager:
+            return self.apply(args, kwargs, **options)
+        return self.enqueue(args, kwargs, connection=connection, **options)
+
+    def enqueue(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        connection: object = None,
+        **options: object,
+    ) -> AsyncResult | GroupResult:
+        """`apply_async`, whatever `task_always_eager` says."""
+        part, jobs = self._given(args, kwargs, options), self.app().jobs
+        flow = jobs.flow(connection=connection)
+        added = part.add(flow, None)
         flow.enqueue()
         results = [AsyncResult(_job_id(node), jobs) for node in added.ends]
         return GroupResult(results) if added.is_group else results[0]
+
+    def apply(
+        self,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        throw: bool | None = None,
+        **options: object,
+    ) -> Ran:
+        """Run it here and now. What it raises is raised by `get()`, or at once with `task_eager_propagates`."""
+        ran = self._given(args, kwargs, options).run()
+        if self.app().conf.task_eager_propagates if throw is None else throw:
+            for one in _eager(ran):
+                if one.failed():
+                    one.get()
+        return ran
+
+    def _given(
+        self, args: Sequence[object] | None, kwargs: Mapping[str, object] | None, options: Mapping[str, object]
+    ) -> Part:
+        """Return it with more arguments and options, of which `link` and `link_error` belong to all of it."""
+        plain = {name: value for name, value in options.items() if name not in ("link", "link_error")}
+        return self.with_first(args or (), kwargs or {}, plain).linked(options.get("link"), options.get("link_error"))
+
+    def linked(self: P, link: object = None, link_error: object = None) -> P:
+        """Return it with more that follows."""
+        changed = copy.copy(self)
+        changed.links = (*self.links, *_parts(link))
+        changed.errbacks = (*self.errbacks, *_calls(link_error))
+        return changed
+
+    def on_error(self: P, errback: object) -> P:
+        """Return it with a call that follows a failure: `chain(…).on_error(report.s())`."""
+        return self.linked(link_error=errback)
+
+    def link(self, part: object) -> object:
+        """Add a call that follows if this one succeeds, and return that call."""
+        self.links = (*self.links, *_parts(part))
+        return part
+
+    def link_error(self, errback: object) -> object:
+        """Add a call that follows if this one fails, and return that call.
+
+        It gets the request, the error and the traceback; only the id, if its function takes one argument.
+        """
+        self.errbacks = (*self.errbacks, *_calls(errback))
+        return errback
 
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
         if args or kwargs or options:
@@ -64,10 +170,12 @@ class Signature(Part):
         options: Mapping[str, object] | None = None,
         immutable: bool = False,
     ) -> None:
+        given = dict(options or {})
         self.task = task
         self.args = tuple(args)
         self.kwargs = dict(kwargs or {})
-        self.options = dict(options or {})
+        self.links, self.errbacks = _parts(given.pop("link", None)), _calls(given.pop("link_error", None))
+        self.options = given
         self.immutable = immutable
 
     def __repr__(self) -> str:
@@ -77,17 +185,25 @@ class Signature(Part):
     def __call__(self, *args: object, **kwargs: object) -> object:
         return self.task(*args, *self.args, **{**self.kwargs, **kwargs})
 
-    def set(self, **options: object) -> Signature:
+    def set(self, *, immutable: Any = None, **options: object) -> Signature:
         """Return the call with options: `countdown`, `queue`, …"""
-        return Signature(self.task, self.args, self.kwargs, {**self.options, **options}, self.immutable)
+        changed = Signature(self.task, self.args, self.kwargs, {**self.options, **options}, self.immutable)
+        changed.immutable = self.immutable if immutable is None else immutable
+        return changed._following(self)
 
     def clone(self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None) -> Signature:
-        """Return the call with more arguments, before the others."""
+        """Return the call with more arguments, before the others, unless it is `immutable`."""
+        if self.immutable:
+            args, kwargs = (), None
         both = {**self.kwargs, **(kwargs or {})}
-        return Signature(self.task, (*args, *self.args), both, self.options, self.immutable)
+        return Signature(self.task, (*args, *self.args), both, self.options, self.immutable)._following(self)
 
-    def jobs(self) -> Rowcall:
-        return self.task.jobs
+    def _following(self, other: Signature) -> Signature:
+        self.links, self.errbacks = (*other.links, *self.links), (*other.errbacks, *self.errbacks)
+        return self
+
+    def app(self) -> App:
+        return self.task.app
 
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
         return self.clone(args, kwargs).set(**options)
@@ -96,8 +212,46 @@ class Signature(Part):
         takes: Takes | None = None
         if before is not None and not self.immutable:
             takes = "all" if before.is_group else "one"
+        return self._add(flow, takes, before.ends if before is not None else [])
+
+    def add_errback(self, flow: Flow, failing: Node) -> None:
+        self._add(flow, "failure" if self.immutable else "error", [failing])
+
+    def _add(self, flow: Flow, takes: Takes | None, after: list[Node]) -> Added:
         call = self.task.bound(self.args, self.kwargs, self.options, takes)
-        return Added([flow.add(call, after=before.ends if before is not None else ())], is_group=False)
+        return Added([flow.add(call, after=after)], is_group=False)
+
+    def run_in_place(self, before: Ran | None) -> Ran:
+        given = [] if before is None or self.immutable else [before.get()]
+        return self.task.run_in_place((*given, *self.args), self.kwargs)
+
+    def run_errback(self, failed: EagerResult) -> None:
+        self.task.run_in_place(self.args, self.kwargs, None if self.immutable else "error", failed_call(failed))
+
+
+class Spread(Part):
+    """One job that calls a function for each item: `task.map` and `task.starmap`."""
+
+    def __init__(self, task: Callee, items: Sequence[object], takes: Literal["map", "starmap"]) -> None:
+        self.task = task
+        self.items = items
+        self.takes = takes
+
+    def __repr__(self) -> str:
+        return f"{self.task.name}.{self.takes}({len(self.items)} items)"
+
+    def __call__(self) -> AsyncResult | Ran:
+        return self.apply_async()
+
+    def app(self) -> App:
+        return self.task.app
+
+    def add_to(self, flow: Flow, before: Added | None) -> Added:
+        call = self.task.bound([self.items], {}, {}, self.takes)
+        return Added([flow.add(call, after=before.ends if before is not None else [])], is_group=False)
+
+    def run_in_place(self, before: Ran | None) -> Ran:
+        return self.task.run_in_place([self.items], {}, self.takes)
 
 
 class chain(Part):  # noqa: N801 (Celery's name)
@@ -109,20 +263,29 @@ class chain(Part):  # noqa: N801 (Celery's name)
             raise InvalidOption("chain", "must have at least one call")
 
     def __or__(self, other: Part) -> chain:
-        return chain(*self.parts, other)
+        return chain(*self.parts, other).linked(self.links, self.errbacks)
 
-    def __call__(self, *args: object, **kwargs: object) -> AsyncResult | GroupResult:
+    def __call__(self, *args: object, **kwargs: object) -> AsyncResult | Ran:
         return self.apply_async(args, kwargs)
 
-    def jobs(self) -> Rowcall:
-        return self.parts[0].jobs()
+    def app(self) -> App:
+        return self.parts[0].app()
 
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
-        return chain(self.parts[0].with_first(args, kwargs, options), *self.parts[1:])
+        first = self.parts[0].with_first(args, kwargs, options)
+        return chain(first, *self.parts[1:]).linked(self.links, self.errbacks)
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         for part in self.parts:
-            before = part.add_to(flow, before)
+            before = part.add(flow, before)
+        assert before is not None
+        return before
+
+    def run_in_place(self, before: Ran | None) -> Ran:
+        for part in self.parts:
+            before = part.run(before)
+            if not before.successful():
+                break
         assert before is not None
         return before
 
@@ -135,17 +298,21 @@ class group(Part):  # noqa: N801 (Celery's name)
         if not self.parts:
             raise InvalidOption("group", "must have at least one call")
 
-    def __call__(self, *args: object, **kwargs: object) -> AsyncResult | GroupResult:
+    def __call__(self, *args: object, **kwargs: object) -> AsyncResult | Ran:
         return self.apply_async(args, kwargs)
 
-    def jobs(self) -> Rowcall:
-        return self.parts[0].jobs()
+    def app(self) -> App:
+        return self.parts[0].app()
 
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
-        return group(part.with_first(args, kwargs, options) for part in self.parts)
+        parts = [part.with_first(args, kwargs, options) for part in self.parts]
+        return group(parts).linked(self.links, self.errbacks)
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
-        return Added([node for part in self.parts for node in part.add_to(flow, before).ends], is_group=True)
+        return Added([node for part in self.parts for node in part.add(flow, before).ends], is_group=True)
+
+    def run_in_place(self, before: Ran | None) -> Ran:
+        return GroupResult([one for part in self.parts for one in _eager(part.run(before))])
 
 
 class chord(Part):  # noqa: N801 (Celery's name)
@@ -155,28 +322,34 @@ class chord(Part):  # noqa: N801 (Celery's name)
         self.header = header if isinstance(header, group) else group(header)
         self.body = body
 
-    def __call__(self, body: Part | None = None) -> AsyncResult | GroupResult:
-        return chord(self.header, body or self.body).apply_async()
+    def __call__(self, body: Part | None = None) -> AsyncResult | Ran:
+        return chord(self.header, body or self.body).linked(self.links, self.errbacks).apply_async()
 
-    def jobs(self) -> Rowcall:
-        return self.header.jobs()
+    def app(self) -> App:
+        return self.header.app()
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
+        return self._body().add(flow, self.header.add(flow, before))
+
+    def run_in_place(self, before: Ran | None) -> Ran:
+        return chain(self.header, self._body()).run(before)
+
+    def _body(self) -> Part:
         if self.body is None:
             raise InvalidOption("chord", "must have a body: chord(header)(body)")
-        return self.body.add_to(flow, self.header.add_to(flow, before))
+        return self.body
 
 
 def signature(
     task: Callee | Signature | str,
-    args: Sequence[object] = (),
+    args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     immutable: bool = False,
     **options: object,
 ) -> Signature:
     """Return a call of a task, or of the task with a name, as a value."""
     if isinstance(task, Signature):
-        return task.clone(args, kwargs).set(**options)
+        return task.clone(args or (), kwargs).set(**options)
     if isinstance(task, str):
         tasks = current_app().tasks
         if task not in tasks:
@@ -190,11 +363,28 @@ def _flat(parts: Iterable[Part | Iterable[Part]]) -> list[Part]:
     for part in parts:
         if isinstance(part, Part):
             found.append(part)
-        elif isinstance(part, Iterable):
+        elif isinstance(part, Iterable) and not isinstance(part, str | bytes):
             found += _flat(part)
         else:
             raise InvalidOption("canvas", f"must be calls such as task.s(…), got {part!r}")
     return found
+
+
+def _parts(given: object) -> tuple[Part, ...]:
+    return () if given is None else tuple(_flat([given]))  # type: ignore[list-item]
+
+
+def _calls(given: object) -> tuple[Signature, ...]:
+    found = _parts(given)
+    for part in found:
+        if not isinstance(part, Signature):
+            raise InvalidOption("link_error", f"must be calls such as task.s(), got {part!r}")
+    return found  # type: ignore[return-value]
+
+
+def _eager(ran: Ran) -> list[EagerResult]:
+    results = ran.results if isinstance(ran, GroupResult) else [ran]
+    return [one for one in results if isinstance(one, EagerResult)]
 
 
 def _job_id(node: Node) -> int:

@@ -1,16 +1,27 @@
-"""The Celery app of this process, and its tasks as far as calls need them."""
+"""The Celery app of this process, the task that runs, and as much of both as calls need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.domain.errors import InvalidOption
+from rowcall.integrations.celery.eager import EagerResult, FailedCall, Request
 from rowcall.operations.enqueue import Bound
 
-Takes = Literal["one", "all"]
-"""Whether a call gets the result of the call before it as its first argument, or all results of a group."""
+T = TypeVar("T")
+
+Takes = Literal["one", "all", "map", "starmap", "error", "failure"]
+"""What a job passes to its function beside its arguments.
+
+`one` and `all`: the result of the call before it, or all results of a group. `map` and `starmap`: there is one call for
+each item. `error`: the request, the error and the traceback of a call that failed. `failure`: nothing; it, too, runs
+only after a failure.
+"""
 
 
 class Callee(Protocol):
@@ -19,7 +30,7 @@ class Callee(Protocol):
     name: str
 
     @property
-    def jobs(self) -> Rowcall: ...
+    def app(self) -> App: ...
     def bound(
         self,
         args: Sequence[object],
@@ -27,12 +38,28 @@ class Callee(Protocol):
         options: Mapping[str, object],
         takes: Takes | None = None,
     ) -> Bound: ...
+    def run_in_place(
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        takes: Takes | None = None,
+        failed: FailedCall | None = None,
+    ) -> EagerResult: ...
     def __call__(self, *args: object, **kwargs: object) -> object: ...
+
+
+class Conf(Protocol):
+    task_always_eager: bool
+    task_eager_propagates: bool
+    task_default_queue: str | None
+    task_time_limit: float | None
 
 
 class App(Protocol):
     jobs: Rowcall
 
+    @property
+    def conf(self) -> Conf: ...
     @property
     def tasks(self) -> Mapping[str, Callee]: ...
 
@@ -40,6 +67,16 @@ class App(Protocol):
         """Return the options that `task_routes` has for a task."""
 
 
+class Running(msgspec.Struct):
+    """The call that runs here. `request` is None in a worker: it is made of the job when it is asked for."""
+
+    task: object
+    request: Request | None = None
+    state: tuple[str, object] | None = None
+    """What `update_state` said last."""
+
+
+running: ContextVar[Running | None] = ContextVar("rowcall_celery", default=None)
 _apps: list[App] = []
 
 
@@ -52,3 +89,33 @@ def current_app() -> App:
     if not _apps:
         raise InvalidOption("app", "is missing; create one with Celery(…)")
     return _apps[0]
+
+
+def current_task() -> object:
+    """Return the task that runs here."""
+    if (found := running.get()) is None:
+        raise AttributeError("current_task: no task is running here")
+    return found.task
+
+
+class Proxy(Generic[T]):
+    """Forwards to what a function returns now. It is false while there is nothing."""
+
+    def __init__(self, find: Callable[[], T]) -> None:
+        self.__dict__["_find"] = find
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_find"](), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self.__dict__["_find"](), name, value)
+
+    def __bool__(self) -> bool:
+        try:
+            self.__dict__["_find"]()
+        except (AttributeError, InvalidOption):
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return repr(self.__dict__["_find"]()) if self else "<nothing yet>"

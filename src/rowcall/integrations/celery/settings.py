@@ -2,42 +2,90 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
+from typing import NamedTuple
+
+from rowcall.domain.errors import InvalidOption
+from rowcall.integrations.celery.options import our_options
 
 logger = logging.getLogger("rowcall.celery")
 
-EFFECTIVE = ("beat_schedule", "broker_url", "task_routes", "timezone")
+NEEDLESS = frozenset(
+    {
+        *("accept_content", "broker_connection_retry_on_startup", "enable_utc", "result_accept_content"),
+        *("result_backend", "result_serializer", "task_acks_late", "task_reject_on_worker_lost", "task_serializer"),
+        "task_track_started",
+    }
+)
+"""What is so anyway, or cannot matter without a broker: nothing is logged about these."""
+
+OLD_NAMES = {
+    "BROKER_URL": "broker_url",
+    "CELERYBEAT_SCHEDULE": "beat_schedule",
+    "CELERY_ALWAYS_EAGER": "task_always_eager",
+    "CELERY_BROKER_URL": "broker_url",
+    "CELERY_DEFAULT_QUEUE": "task_default_queue",
+    "CELERY_EAGER_PROPAGATES": "task_eager_propagates",
+    "CELERY_IMPORTS": "imports",
+    "CELERY_ROUTES": "task_routes",
+    "CELERY_TIMEZONE": "timezone",
+}
+"""The names of settings before Celery 4."""
 
 
 class Settings:
-    """Set them as attributes or with `update`. A setting without an effect is logged once."""
+    """Set them as attributes, as items or with `update`. A setting without an effect is logged once."""
 
-    broker_url: str | None = None
     beat_schedule: Mapping[str, Mapping[str, object]] = {}
-    task_routes: Mapping[str, Mapping[str, object]] = {}
+    broker_url: str | None = None
+    imports: Sequence[str] = ()
+    include: Sequence[str] = ()
+    task_always_eager: bool = False
+    task_default_queue: str | None = None
+    task_eager_propagates: bool = False
+    task_routes: object = None
+    task_time_limit: float | None = None
     timezone: str = "UTC"
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.__dict__["_changed"] = changed
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name not in EFFECTIVE and name not in self.__dict__:
-            logger.warning("the setting %s of Celery has no effect in Rowcall", name)
+        self.update({name: value})
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self.update({name: value})
+
+    def __getitem__(self, name: str) -> object:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __contains__(self, name: str) -> bool:
+        return hasattr(self, name)
+
+    def get(self, name: str, default: object = None) -> object:
+        return getattr(self, name, default)
+
+    def update(self, given: Mapping[str, object] | None = None, **more: object) -> None:
         before = dict(self.__dict__)
-        self.__dict__[name] = value
+        for old, value in {**(given or {}), **more}.items():
+            name = OLD_NAMES.get(old, old)
+            if not hasattr(Settings, name) and name not in NEEDLESS and name not in self.__dict__:
+                logger.warning("the setting %s of Celery has no effect in Rowcall", name)
+            self.__dict__[name] = getattr(Settings, name) if value is None and hasattr(Settings, name) else value
         try:
             self.__dict__["_changed"]()
         except Exception:  # a wrong value must not stay
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-
-    def update(self, given: Mapping[str, object] | None = None, **more: object) -> None:
-        for name, value in {**(given or {}), **more}.items():
-            setattr(self, name, value)
 
 
 def settings_in(obj: object, namespace: str | None = None) -> dict[str, object]:
@@ -55,3 +103,37 @@ def settings_in(obj: object, namespace: str | None = None) -> dict[str, object]:
         for name, value in given.items()
         if not name.startswith("_") and not isinstance(value, ModuleType) and not callable(value)
     }
+
+
+class Route(NamedTuple):
+    """The options of the tasks whose names match."""
+
+    pattern: str | re.Pattern[str]
+    options: Mapping[str, object]
+
+    def matches(self, task: str) -> bool:
+        if isinstance(self.pattern, str):
+            return fnmatch.fnmatchcase(task, self.pattern)
+        return self.pattern.match(task) is not None
+
+
+def routes_of(given: object) -> list[Route]:
+    """Return `task_routes`: `{"mail.*": {"queue": "mail"}, "feed.update": "feeds"}`, or a list of such."""
+    match given:
+        case None:
+            return []
+        case Mapping():
+            return [_route(pattern, options) for pattern, options in given.items()]
+        case (str() | re.Pattern() as pattern, str() | Mapping() as options):
+            return [_route(pattern, options)]
+        case list() | tuple():
+            return [route for one in given for route in routes_of(one)]
+    raise InvalidOption("task_routes", f"must be names of tasks with their queues or options, got {given!r}")
+
+
+def _route(pattern: object, options: object) -> Route:
+    options = {"queue": options} if isinstance(options, str) else options
+    if not isinstance(pattern, str | re.Pattern) or not isinstance(options, Mapping):
+        raise InvalidOption("task_routes", f"must be names of tasks with their queues or options, got {pattern!r}")
+    our_options(options)
+    return Route(pattern, options)

@@ -2,91 +2,77 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 import msgspec
 
-from rowcall.app import Rowcall
+from rowcall.app import Rowcall, queue_of
 from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.base.text import DETAIL_LENGTH
 from rowcall.context import Context, current
-from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.backoff import Backoff
-from rowcall.domain.errors import InvalidArguments, InvalidOption, Retry
-from rowcall.integrations.celery.canvas import Signature, chain
-from rowcall.integrations.celery.current import App, Takes
-from rowcall.integrations.celery.result import AsyncResult, EagerResult
+from rowcall.domain.errors import Cancel, Control, Fail, InvalidArguments, InvalidOption, Retry, Snooze
+from rowcall.integrations.celery import states
+from rowcall.integrations.celery.canvas import Signature, Spread, group
+from rowcall.integrations.celery.current import App, Running, Takes, running
+from rowcall.integrations.celery.eager import EagerResult, FailedCall, Request, eager_request
+from rowcall.integrations.celery.errbacks import errback_arguments, failed_before
+from rowcall.integrations.celery.exceptions import ExceptionInfo, Ignore, MaxRetriesExceededError, Reject
+from rowcall.integrations.celery.options import TaskSettings, aware, options_of_class, our_options, task_settings
+from rowcall.integrations.celery.result import AsyncResult
+from rowcall.integrations.celery.values import packed, unpacked
 from rowcall.operations.enqueue import Bound
 from rowcall.task import ContextTask
 
-DEFAULT_MAX_RETRIES = 3
-DEFAULT_RETRY_SECONDS = 180
-LONGEST_BACKOFF_SECONDS = 600
-
-
-class MaxRetriesExceededError(Exception):
-    """`self.retry()` was called in the last attempt."""
+MOST_ATTEMPTS = 1_000_000  # max_retries=None has no limit
+MOST_EAGER_RETRIES = 1000
+REQUEUE_SECONDS = 1.0
 
 
 def get_task_logger(name: str) -> logging.Logger:
     return logging.getLogger(name)
 
 
-class Request(msgspec.Struct):
-    """What a bound task knows of its call."""
-
-    id: str | None = None
-    retries: int = 0
-    args: Sequence[object] = ()
-    kwargs: Mapping[str, object] = {}
-
-
-class TaskSettings(msgspec.Struct, kw_only=True):
-    """The options of `@app.task(...)` that have an effect."""
-
-    name: str | None = None
-    bind: bool = False
-    queue: str | None = None
-    priority: int | None = None
-    max_retries: int | None = DEFAULT_MAX_RETRIES
-    default_retry_delay: float = DEFAULT_RETRY_SECONDS
-    autoretry_for: tuple[type[BaseException], ...] = ()
-    dont_autoretry_for: tuple[type[BaseException], ...] = ()
-    retry_kwargs: Mapping[str, Any] = {}
-    retry_backoff: bool | float = False
-    retry_backoff_max: float = LONGEST_BACKOFF_SECONDS
-    retry_jitter: bool = True
-    time_limit: float | None = None
-
-
-MOST_ATTEMPTS = 1_000_000  # max_retries=None has no limit
-# nothing to do for these: payloads are JSON, results are kept, and an enqueue that fails raises
-NEEDLESS_OF_CALLS = frozenset({"compression", "ignore_result", "retry", "retry_policy", "serializer"})
-
-
 class Task:
-    """A function and its options. Call it, or enqueue it with `delay` and `apply_async`."""
+    """A function and its options. Call it, or enqueue it with `delay` and `apply_async`.
 
-    def __init__(self, app: App, function: Callable[..., object], settings: TaskSettings) -> None:
+    A subclass, for `@app.task(base=…)` and `Celery(task_cls=…)`, may have options as attributes, override `__call__`,
+    and have hooks: `before_start`, `on_success`, `on_retry`, `on_failure`, `after_return`.
+    """
+
+    app: App
+    name: str = ""
+    settings: TaskSettings
+    task: ContextTask[..., object]
+    max_retries: int | None
+
+    def run(self, *args: Any, **kwargs: Any) -> object:
+        """Run the function itself."""
+        raise NotImplementedError("a task needs a function: @app.task, or a method named run")
+
+    def attach(self, app: App, function: Callable[..., object] | None, given: Mapping[str, object]) -> None:
+        """Declare the task. Without a function it is the method `run` of the class."""
         self.app = app
-        self.settings = settings
-        self.function = function
-        self.name = settings.name or f"{function.__module__}.{function.__name__}"
-        self.max_retries: int | None = settings.retry_kwargs.get("max_retries", settings.max_retries)
-        self.__doc__ = function.__doc__
-        self.__name__ = function.__name__
+        self.settings = settings = task_settings({**options_of_class(type(self), Task), **given})
+        if function is not None:
+            functools.update_wrapper(self, function)
+            bound = settings.bind
+            self.run = functools.partial(function, self) if bound else function  # type: ignore[method-assign]
+        if inspect.iscoroutinefunction(function or self.run):
+            raise InvalidOption("task", f"{function or self!r} is async: declare it with @app.jobs.task")
+        self.name = settings.name or f"{self.__module__}.{getattr(self, '__name__', type(self).__name__)}"
+        self.max_retries = settings.retry_kwargs.get("max_retries", settings.max_retries)
         self.task = self._declared()
 
     def _declared(self) -> ContextTask[..., object]:
         def handler(ctx: Context, args: list[object], kwargs: dict[str, object], takes: Takes | None = None) -> object:
-            if takes == "one":
-                args = [ctx.blockers[0], *args]
-            elif takes == "all":
-                args = [list(ctx.blockers), *args]
-            return self._run(args, kwargs)
+            return self._work(ctx, args, kwargs, takes)
 
         settings = self.settings
         attempts = MOST_ATTEMPTS if self.max_retries is None else self.max_retries + 1
@@ -98,9 +84,66 @@ class Task:
         declared: ContextTask[..., object] = declare(handler)
         return declared
 
-    def _run(self, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    # running
+
+    def _work(self, ctx: Context, args: list[object], kwargs: dict[str, object], takes: Takes | None) -> object:
+        """Run a job in a worker."""
+        given: list[object] = [unpacked(argument) for argument in args]
+        if takes == "one":
+            given = [unpacked(ctx.blockers[0]), *given]
+        elif takes == "all":
+            given = [unpacked(list(ctx.blockers)), *given]
+        elif takes in ("error", "failure"):
+            failed = failed_before(self.jobs, ctx.job)
+            if failed is None:
+                return None  # what it follows has succeeded, or was cancelled
+            if takes == "error":
+                given = [*errback_arguments(self.run, failed, given, kwargs), *given]
+        call = Running(self)
         try:
+            return packed(self._traced(call, given, {name: unpacked(kwargs[name]) for name in kwargs}, takes))
+        except Ignore:
+            return packed(_ignored(call))
+        except Reject as error:
+            if error.requeue:
+                raise Snooze(delay=REQUEUE_SECONDS) from error
+            raise Fail("CELERY:REJECTED", str(error.reason)) from error
+
+    def _traced(
+        self, call: Running, args: Sequence[object], kwargs: Mapping[str, object], takes: Takes | None = None
+    ) -> object:
+        """Call the function and the hooks around it."""
+        token = running.set(call)
+        job_id = self.request.id
+        try:
+            self.before_start(job_id, args, kwargs)
+            returned = self._called(args, kwargs, takes)
+            self.on_success(returned, job_id, args, kwargs)
+            self.after_return(states.SUCCESS, returned, job_id, args, kwargs, None)
+            return returned
+        except Retry as retry:
+            reason, info = retry.__cause__ or retry, _info(retry)
+            self.on_retry(reason, job_id, args, kwargs, info)
+            self.after_return(states.RETRY, reason, job_id, args, kwargs, info)
+            raise
+        except (Ignore, Reject, Control):
+            raise
+        except Exception as error:
+            info = _info(error)
+            self.on_failure(error, job_id, args, kwargs, info)
+            self.after_return(states.FAILURE, error, job_id, args, kwargs, info)
+            raise
+        finally:
+            running.reset(token)
+
+    def _called(self, args: Sequence[object], kwargs: Mapping[str, object], takes: Takes | None) -> object:
+        try:
+            if takes in ("map", "starmap"):
+                items: Any = args[0]
+                return [self(*item) if takes == "starmap" else self(item) for item in items]
             return self(*args, **kwargs)
+        except (Ignore, Reject, Control):
+            raise
         except self.settings.dont_autoretry_for:
             raise
         except self.settings.autoretry_for as error:
@@ -116,63 +159,154 @@ class Task:
         return SYSTEM_CLOCK.chance() * longest if settings.retry_jitter else longest
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        return self.function(self, *args, **kwargs) if self.settings.bind else self.function(*args, **kwargs)
-
-    run = __call__
+        return self.run(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<@task: {self.name}>"
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a task has no {name!r} in Rowcall; see docs/from-celery.md")
+
+    # hooks of subclasses
+
+    def before_start(self, task_id: Any, args: Any, kwargs: Any) -> None: ...
+    def on_success(self, retval: Any, task_id: Any, args: Any, kwargs: Any) -> None: ...
+    def on_retry(self, exc: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+    def on_failure(self, exc: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+    def after_return(self, status: str, retval: Any, task_id: Any, args: Any, kwargs: Any, einfo: Any) -> None: ...
+
+    # what a bound function uses
+
     @property
     def request(self) -> Request:
         """The call that runs now; an empty one outside of a worker."""
+        call = running.get()
+        if call is not None and call.request is not None:
+            return call.request
         try:
             job = current().job
         except RuntimeError:
             return Request()
-        payload = job.payload
-        args, kwargs = payload.get("args", []), payload.get("kwargs", {})
-        assert isinstance(args, list)
-        assert isinstance(kwargs, dict)
-        return Request(str(job.id), job.attempt - 1, args, kwargs)
+        given: Any = unpacked(job.payload)
+        return Request(
+            id=str(job.id),
+            task=job.type,
+            args=given.get("args", []),
+            kwargs=given.get("kwargs", {}),
+            retries=job.attempt - 1,
+            called_directly=False,
+            hostname=job.worker,
+            delivery_info={"routing_key": job.queue, "priority": job.priority},
+        )
 
     def retry(
         self,
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
         exc: BaseException | None = None,
-        countdown: float | timedelta | None = None,
+        throw: bool = True,
         eta: datetime | None = None,
+        countdown: float | timedelta | None = None,
         max_retries: int | None = None,
+        **options: object,
     ) -> NoReturn:
         """End this attempt, and try again later. In the last one raise `exc`, or `MaxRetriesExceededError`."""
-        if args is not None or kwargs is not None:
-            raise InvalidOption("retry", "cannot change the arguments; enqueue another job with them")
+        if args is not None or kwargs is not None or options or not throw:
+            raise InvalidOption("retry", "cannot change the arguments or options, or return; enqueue another job")
         most = self.max_retries if max_retries is None else max_retries
         if most is not None and self.request.retries >= most:
             raise exc or MaxRetriesExceededError(f"{self.name}: {most} retries")
         reason = str(exc) if exc is not None else ""
         if eta is not None:
-            raise Retry(run_at=_aware(eta), reason=reason) from exc
+            raise Retry(run_at=aware(eta), reason=reason) from exc
         delay = self.settings.default_retry_delay if countdown is None else countdown
         raise Retry(delay=delay, reason=reason) from exc
 
+    def update_state(self, task_id: str | None = None, state: str | None = None, meta: object = None) -> None:
+        """Record a state and its data, which `AsyncResult.state` and `info` return while the job runs.
+
+            self.update_state(state="PROGRESS", meta={"current": 3, "total": 10})
+
+        As JSON, both may have 500 characters.
+        """
+        call = running.get()
+        if call is None:
+            raise InvalidOption("update_state", "works inside a task that runs")
+        if task_id not in (None, self.request.id):
+            raise InvalidOption("task_id", f"must be that of the job that runs, got {task_id!r}")
+        call.state = (state or states.STARTED, meta)
+        text = msgspec.json.encode({"state": call.state[0], "meta": packed(meta)}).decode()
+        if len(text) > DETAIL_LENGTH:
+            raise InvalidOption("meta", f"must have at most {DETAIL_LENGTH} characters as JSON, got {len(text)}")
+        if call.request is None:
+            current().progress(_share(meta), text)
+
     # enqueueing
 
-    def delay(self, *args: object, **kwargs: object) -> AsyncResult:
+    def delay(self, *args: object, **kwargs: object) -> AsyncResult | EagerResult:
         return self.apply_async(args, kwargs)
 
     def apply_async(
-        self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None, **options: object
-    ) -> AsyncResult:
-        """Enqueue a call: `countdown` or `eta`, `expires`, `queue`, `priority`, `time_limit`, `link`, `connection`."""
-        link = options.pop("link", None)
-        following = [] if link is None else chain(link).parts  # type: ignore[arg-type]
-        flow = self.jobs.flow(connection=options.pop("connection", None))
-        first = self.s(*args, **(kwargs or {})).set(**options).add_to(flow, None)
-        for part in following:
-            part.add_to(flow, first)
-        return AsyncResult(flow.enqueue()[0].id, self.jobs)
+        self, args: Sequence[object] | None = None, kwargs: Mapping[str, object] | None = None, **options: object
+    ) -> AsyncResult | EagerResult:
+        """Enqueue a call: `countdown` or `eta`, `expires`, `queue`, `priority`, `time_limit`, `link`, `link_error`.
+
+        `connection` enqueues it in your transaction. With the setting `task_always_eager` the call runs now.
+        """
+        result = self.s().apply_async(args, kwargs, **options)
+        assert isinstance(result, AsyncResult | EagerResult)
+        return result
+
+    def delay_on_commit(self, *args: object, **kwargs: object) -> None:
+        self.apply_async_on_commit(args, kwargs)
+
+    def apply_async_on_commit(self, *args: Any, **kwargs: Any) -> None:
+        """Enqueue a call in the surrounding transaction of Django: for an app with `jobs` of `rowcall.django`."""
+        if queue_of(self.jobs).surrounding is None:
+            advice = "Celery(jobs=rowcall.django.jobs), whose jobs join the surrounding transaction"
+            raise InvalidOption("on_commit", f"needs {advice}; see docs/from-celery.md")
+        self.apply_async(*args, **kwargs)
+
+    def apply(
+        self, args: Sequence[object] | None = None, kwargs: Mapping[str, object] | None = None, **options: Any
+    ) -> EagerResult:
+        """Run a call here and now, with its retries. What it raises is raised by `get()` of the result.
+
+        `throw=True`, and the setting `task_eager_propagates`, raise it at once.
+        """
+        result = self.s().apply(args, kwargs, **options)
+        assert isinstance(result, EagerResult)
+        return result
+
+    def run_in_place(
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        takes: Takes | None = None,
+        failed: FailedCall | None = None,
+    ) -> EagerResult:
+        """`apply`, without what follows."""
+        self._check(args, kwargs, takes)
+        if takes == "error":
+            args = [*errback_arguments(self.run, failed, args, kwargs), *args]
+        request = eager_request(self.name, args, kwargs)
+        while True:
+            call = Running(self, request)
+            try:
+                return EagerResult(request, self._traced(call, args, kwargs, takes))
+            except Retry as error:
+                request.retries += 1
+                if request.retries > MOST_EAGER_RETRIES:
+                    return EagerResult(request, error.__cause__ or error, states.FAILURE)
+            except Ignore as error:
+                state, value = call.state or (states.IGNORED, error)
+                return EagerResult(request, value, state)
+            except Reject as error:
+                return EagerResult(request, error, states.REJECTED)
+            except Cancel as error:
+                return EagerResult(request, error, states.REVOKED)
+            except Exception as error:
+                return EagerResult(request, error, states.FAILURE)
 
     @property
     def jobs(self) -> Rowcall:
@@ -186,20 +320,31 @@ class Task:
         takes: Takes | None = None,
     ) -> Bound:
         """Return the job of a call, not enqueued yet. `InvalidArguments` if the function does not accept them."""
+        self._check(args, kwargs, takes)
+        ours = our_options({**self._defaults(), **options})
+        if takes in ("error", "failure"):
+            ours["on_blocker_failure"] = "run"
+        return self.task.using(**ours).bind(packed(list(args)), packed(dict(kwargs)), takes)
+
+    def _defaults(self) -> dict[str, object]:
+        """Return the options of all calls, which those of the task and of one call override."""
+        conf, settings = self.app.conf, self.settings
+        found = {"queue": conf.task_default_queue, "time_limit": conf.task_time_limit, **self.app.route(self.name)}
+        return {name: value for name, value in found.items() if getattr(settings, name, None) is None}
+
+    def _check(self, args: Sequence[object], kwargs: Mapping[str, object], takes: Takes | None) -> None:
+        signature = inspect.signature(self.run)
         try:
-            given = [self, *args] if self.settings.bind else args
-            inspect.signature(self.function).bind(*([None] if takes else []), *given, **kwargs)
+            if takes == "map" or takes == "starmap":
+                items: Any = args[0]
+                for item in items:
+                    signature.bind(*(item if takes == "starmap" else (item,)))
+            elif takes == "error":
+                errback_arguments(self.run, None, args, kwargs)
+            else:
+                signature.bind(*([None] if takes in ("one", "all") else []), *args, **kwargs)
         except TypeError as error:
             raise InvalidArguments(self.name, str(error)) from error
-        ours = our_options({**self.app.route(self.name), **options})
-        return self.task.using(**ours).bind(list(args), dict(kwargs), takes)
-
-    def apply(self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None) -> EagerResult:
-        """Call the function here and now. What it raises is raised by `get()` of the result."""
-        try:
-            return EagerResult(self(*args, **(kwargs or {})))
-        except Exception as error:
-            return EagerResult(error, failed=True)
 
     def s(self, *args: object, **kwargs: object) -> Signature:
         """Return the call as a value, for chains and groups: its first argument may be the result of the one before."""
@@ -211,7 +356,7 @@ class Task:
 
     def signature(
         self,
-        args: Sequence[object] = (),
+        args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
         immutable: bool = False,
         **options: object,
@@ -221,34 +366,42 @@ class Task:
 
     subtask = signature
 
-    def AsyncResult(self, id: str | int) -> AsyncResult:  # noqa: N802 (Celery's name)
-        return AsyncResult(id, self.app.jobs)
+    def map(self, items: Iterable[object]) -> Spread:
+        """Return one job that calls the function with each item, and whose result is the list of what it returns."""
+        return Spread(self, [*items], "map")
+
+    def starmap(self, items: Iterable[Iterable[object]]) -> Spread:
+        """`map`, with items that are the arguments of a call: `add.starmap([(1, 2), (3, 4)])`."""
+        return Spread(self, [[*item] for item in items], "starmap")
+
+    def chunks(self, items: Iterable[Iterable[object]], n: int) -> group:
+        """Return a group of `starmap`, of `n` items each: `add.chunks(zip(range(100), range(100)), 10)`."""
+        given = [[*item] for item in items]
+        return group(Spread(self, given[start : start + n], "starmap") for start in range(0, len(given), n))
+
+    def AsyncResult(self, task_id: str | int) -> AsyncResult:  # noqa: N802 (Celery's name)
+        return AsyncResult(task_id, self.app.jobs)
 
 
-def our_options(given: Mapping[str, object]) -> EnqueueOptions:
-    """Return the options of Rowcall for those of `apply_async`. `InvalidOption` for one that has no equivalent."""
-    found: dict[str, object] = {}
-    for name, value in given.items():
-        match name, value:
-            case _, None:
-                continue
-            case "countdown", _:
-                found["delay"] = value
-            case "eta", datetime():
-                found["run_at"] = _aware(value)
-            case "expires", datetime():
-                found["expires_at"] = _aware(value)
-            case "expires", _:
-                found["expires_in"] = value
-            case "time_limit", _:
-                found["timeout"] = value
-            case "connection" | "queue" | "priority", _:
-                found[name] = value
-            case _ if name not in NEEDLESS_OF_CALLS:
-                raise InvalidOption(name, "has no equivalent in Rowcall; see docs/from-celery.md")
-    return found  # type: ignore[return-value]
+def _info(error: BaseException) -> ExceptionInfo:
+    info = ExceptionInfo("".join(traceback.format_exception(error)))
+    info.exception = error
+    return info
 
 
-def _aware(moment: datetime) -> datetime:
-    """Celery takes a time without a zone as UTC."""
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+def _ignored(call: Running) -> object:
+    """Return or raise what `update_state` said before the task raised `Ignore`."""
+    state, meta = call.state or (states.IGNORED, None)
+    if state == states.SUCCESS:
+        return meta
+    if state == states.FAILURE:
+        raise Fail("CELERY:FAILURE", str(meta))
+    raise Cancel("ignored")
+
+
+def _share(meta: object) -> float:
+    """Return how much is done, if the data say so as Celery's documentation does: `current` of `total`."""
+    match meta:
+        case {"current": int() | float() as done, "total": int() | float() as total} if total > 0:
+            return min(max(done / total, 0.0), 1.0)
+    return 0.0

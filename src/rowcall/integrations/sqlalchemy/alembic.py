@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,6 +72,9 @@ def migrate(connection: sqlalchemy.Connection, table_prefix: str = DEFAULT_PREFI
     prefix = _config(table_prefix).table_prefix
     alchemy = Alchemy(connection)
     if alchemy.database == "sqlite":
+        # otherwise the app's first transaction would be in the way; inside of one it cannot be changed
+        with contextlib.suppress(sqlalchemy.exc.OperationalError):
+            connection.exec_driver_sql("pragma journal_mode = wal")
         return run(SqliteDialect(prefix).migrate(None), alchemy.execute)
     if alchemy.database == "postgresql":
         return run(_with_settings_restored(PostgresDialect(prefix)), alchemy.execute)
