@@ -326,10 +326,10 @@ INDEXES = (
     "create index <prefix>ready_turned on <ready> (queue, type, id) where turn <> id",
     "create index <prefix>claim_worker on <claim> (worker)",
     "create index <prefix>job_held on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
-    " where status = <pending> and held is not null",
+    " where held is not null and status = <pending>",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
-    " where status = <pending> and held is not null",
-    "create index <prefix>job_mismatched on <job> (id) where status = <pending> and held = 'mismatch'",
+    " where held is not null and status = <pending>",
+    "create index <prefix>job_mismatched on <job> (id) where held = 'mismatch' and status = <pending>",
     "create index <prefix>job_scheduled on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
     " where status = <scheduled>",
     "create index <prefix>job_due on <job> (run_at) where status = <scheduled>",
@@ -337,7 +337,7 @@ INDEXES = (
     "create index <prefix>job_expiry on <job> (expires_at)"
     " where expires_at is not null and attempt = 0 and status in <waiting>",
     "create index <prefix>job_owned on <job> (worker, id) where status = <running>",
-    "create index <prefix>job_leased on <job> (lease_until) where status = <running> and lease_until is not null",
+    "create index <prefix>job_leased on <job> (lease_until) where lease_until is not null and status = <running>",
     "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
     "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
     "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",

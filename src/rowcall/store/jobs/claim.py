@@ -22,7 +22,7 @@ from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Ready, Resume, Success, Work
+from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Ready, Resume, Success, Work, all_plain, any_fair
 from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
@@ -186,10 +186,9 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
     claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
     claimed = (*claim.started, *claim.buffered, *claim.joining)
-    special = [job for job in claimed if not job.is_plain or job.fair is not None]
-    if fair := [job for job in special if job.fair is not None]:
-        yield from serve(dialect, fair)
-    retried = {job.id: job for job in special if job.attempt > 1}
+    if any_fair(claimed):
+        yield from serve(dialect, [job for job in claimed if job.fair is not None])
+    retried = {} if all_plain(claimed) else {job.id: job for job in claimed if job.attempt > 1}
     if retried:
         for job_id, code, detail in (yield from dialect.ask(queries.ERRORS_OF, list(retried))):
             job = retried[cast("int", job_id)]
@@ -286,6 +285,8 @@ def _mark_claimed(
 def _parted(demand: Demand, jobs: Sequence[Ready]) -> tuple[list[Ready], list[Ready]]:
     """Return the jobs to claim together, and the others."""
     alone = demand.claimed_alone
+    if not alone and all_plain(jobs):
+        return list(jobs), []
     together = [job for job in jobs if job.is_plain and job.type not in alone and job.queue not in alone]
     if len(together) == len(jobs):
         return together, []
@@ -379,10 +380,10 @@ def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]
         return list(takewhile(partial(_assign, demand, claim), ready))
     slots = max(0, demand.slots - len(claim.started))
     started, waiting = ready[:slots], ready[slots:]
-    end = next((number for number, job in enumerate(waiting) if not (job.is_plain or job.bufferable)), None)
-    if end is not None:
-        claim.slot_wanted = True
-        waiting = waiting[:end]
+    if not all_plain(waiting):
+        buffered = list(takewhile(lambda job: job.is_plain or job.bufferable, waiting))
+        claim.slot_wanted |= len(buffered) < len(waiting)
+        waiting = buffered
     claim.started += started
     claim.buffered += waiting
     return [*started, *waiting]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -100,6 +101,19 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     def bufferable(self) -> bool:
         """A job that was lost before, or has one attempt left, starts at once or not at all."""
         return self.lost == 0 and self.attempt < self.max_attempts
+
+
+_IS_PLAIN = attrgetter("is_plain")
+_FAIR = attrgetter("fair")
+
+
+def all_plain(jobs: Iterable[Ready]) -> bool:
+    # not a generator: what is done for each claimed job is a part of each drain
+    return all(map(_IS_PLAIN, jobs))
+
+
+def any_fair(jobs: Iterable[Ready]) -> bool:
+    return not {None}.issuperset(map(_FAIR, jobs))
 
 
 Resume = Mapping[tuple[str, str], tuple[int, int, int] | None]

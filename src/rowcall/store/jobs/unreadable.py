@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from rowcall.base.text import DETAIL_LENGTH, storable
@@ -14,6 +15,7 @@ from rowcall.store.jobs.queries import Ready
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
 
 V = TypeVar("V")
+_RETRY = attrgetter("retry")
 
 
 class Unreadable(NamedTuple):
@@ -43,7 +45,7 @@ class Unread:
 
     def readable(self, ready: list[Ready]) -> list[Ready]:
         """Return the jobs whose columns can be read; limits are read where they are needed."""
-        if all(job.retry is None for job in ready):
+        if {None}.issuperset(map(_RETRY, ready)):
             return ready
         for job in ready:
             self.read(job, "the column retry", _read_retry)

@@ -17,7 +17,7 @@ from rowcall.domain.limits import HELD_BY_ORDER, JobLimit, Numbers, TaskLimit, h
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.fairness.order import adopt, heads, make_ready
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.queries import Ready, all_plain
 from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.limits import queries
 from rowcall.store.limits.queries import Starts
@@ -44,7 +44,7 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
             declared = of_task.keys() | ordered.keys()
             if any(job.type in declared or job.queue in of_queue for job in ready):
                 return True
-        return any(not job.is_plain and (job.limits is not None or job.ordered is not None) for job in ready)
+        return not all_plain(ready) and any(job.limits is not None or job.ordered is not None for job in ready)
 
     def of(self, job: Ready) -> list[JobLimit]:
         """Return the limits in its row, else those of its task; and the limits of its queue."""

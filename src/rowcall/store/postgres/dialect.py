@@ -18,7 +18,16 @@ from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import TRANSACTION_BEGAN
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import runs_of
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
+from rowcall.store.jobs.queries import (
+    NOTHING_KNOWN,
+    Claimed,
+    Ready,
+    Resume,
+    Success,
+    all_plain,
+    any_fair,
+    inserted_from_row,
+)
 from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
@@ -161,9 +170,11 @@ class PostgresDialect:
             found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0])
         else:
             found = yield from self._ready_of_types(queue, asked, limit, now_ms)
-        if any(job.fair is not None for job in found):
+        if any_fair(found):
             _claim_scattered_alone(found)
         # A transaction that has locked a job may wait for its ready row, which is locked here: never wait for the job.
+        if alone is not None and not alone and all_plain(found):
+            return found
         to_lock = [
             job.id for job in found if not job.is_plain or alone is None or job.type in alone or job.queue in alone
         ]

@@ -34,6 +34,7 @@ MOST_RANGES = 8
 LEAST_BULK = 16
 
 _ready = msgspec.json.Decoder(list[Ready])
+_KIND = attrgetter("queue", "type", "priority")
 
 
 @cache
@@ -172,7 +173,7 @@ class SqliteDialect:
     def claim_together(
         self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
     ) -> Plan[None]:
-        kinds = {(job.queue, job.type, ~job.priority) for job in jobs}
+        kinds = {(queue, task, ~priority) for queue, task, priority in set(map(_KIND, jobs))}
         if len(kinds) * len(runs) <= MOST_RANGES:
             for kind in kinds:
                 for first, last, _ in runs:

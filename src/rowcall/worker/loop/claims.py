@@ -10,7 +10,7 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume, all_plain
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
@@ -119,7 +119,7 @@ class Claims:
 
     def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:
         tasks = self.queue.tasks
-        if any(task.options.target is not None for task in tasks.values()) or not all(job.is_plain for job in jobs):
+        if any(task.options.target is not None for task in tasks.values()) or not all_plain(jobs):
             return zip(jobs, map(self._task_of, jobs), strict=True)
         return zip(jobs, [tasks[job.type] for job in jobs], strict=True)  # a call for each job is slow
 
