@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -20,6 +20,7 @@ from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.observe.endpoint import DEFAULT_HOST, require_free
 from rowcall.overview.formats import counted
+from rowcall.queue import Queue
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
@@ -115,30 +116,14 @@ def work_command(
     if app is None:
         raise click.UsageError("Missing argument 'APP'.")
 
-    def supervise(reloads: bool) -> None:
-        more = _with_metrics(settings["metrics_host"], settings["metrics_port"], processes)
-        given = {
-            **settings,
-            "log_level": log_level,
-            "log_format": log_format,
-            "metrics_host": None,
-            "metrics_port": None,
-        }
-        options = [f"{typed_option(name)}={value}" for name, value in given.items() if value is not None]
-        options += [f"--import={module}" for module in imports]
-        command = [sys.executable, "-m", "rowcall", "work", app, *options]
-        supervisor = Supervisor(command, processes, settings["grace"], SystemClock(), more, reloads=reloads)
-        if leash is not None:
-            supervisor.obey(leash)
-        with reloading(supervisor.reload) if reloads else contextlib.nullcontext():
-            well = supervisor.run()
-        if not well:
-            sys.exit(1)
+    def supervise_processes(*, reloads: bool) -> None:
+        given = {**settings, "log_level": log_level, "log_format": log_format}
+        _supervise(_command(app, imports, given), processes, settings, leash, reloads=reloads)
 
     if reload:  # imports nothing of the app, so that no error in it ends this process
         check_settings(**settings)
         log.set_up(log_level, log_format)
-        supervise(reloads=True)
+        supervise_processes(reloads=True)
         return
     jobs = load(app, imports)
     queue = queue_of(jobs)
@@ -152,22 +137,43 @@ def work_command(
         with _migration_named(app):
             worker.check_folder()  # report problems of the database and its folder once, here
         jobs.close()
-        supervise(reloads=False)
+        supervise_processes(reloads=False)
         return
     if leash is not None:
         obey(leash, worker)
 
-    def log_start() -> None:
-        served = "all queues" if settings["queues"] is None else f"queues {settings['queues']}"
-        tasks = counted(len(queue.tasks) - len(queue.aliases), "task")
-        at_a_time = settings["concurrency"]
-        logger.info("working on %s: %s, %s, %s at a time", queue.database.name, tasks, served, at_a_time)
-        if not queue.tasks:
-            logger.warning("%s declares no task: this worker has nothing to run", app)
-
     with _migration_named(app):
-        work(worker, ready=log_start)
+        work(worker, ready=lambda: _log_start(app, queue, settings))
     logger.info("stopped")
+
+
+def _command(app: str, imports: Iterable[str], given: Mapping[str, object]) -> list[str]:
+    """Return the command of a worker process, without its metrics port: each has its own."""
+    own = {name: value for name, value in given.items() if value is not None and not name.startswith("metrics_")}
+    options = [f"{typed_option(name)}={value}" for name, value in own.items()]
+    options += [f"--import={module}" for module in imports]
+    return [sys.executable, "-m", "rowcall", "work", app, *options]
+
+
+def _supervise(
+    command: list[str], processes: int, settings: Mapping[str, Any], leash: int | None, *, reloads: bool
+) -> None:
+    more = _with_metrics(settings["metrics_host"], settings["metrics_port"], processes)
+    supervisor = Supervisor(command, processes, settings["grace"], SystemClock(), more, reloads=reloads)
+    if leash is not None:
+        supervisor.obey(leash)
+    with reloading(supervisor.reload) if reloads else contextlib.nullcontext():
+        well = supervisor.run()
+    if not well:
+        sys.exit(1)
+
+
+def _log_start(app: str, queue: Queue, settings: Mapping[str, Any]) -> None:
+    served = "all queues" if settings["queues"] is None else f"queues {settings['queues']}"
+    tasks = counted(len(queue.tasks) - len(queue.aliases), "task")
+    logger.info("working on %s: %s, %s, %s at a time", queue.database.name, tasks, served, settings["concurrency"])
+    if not queue.tasks:
+        logger.warning("%s declares no task: this worker has nothing to run", app)
 
 
 @contextlib.contextmanager

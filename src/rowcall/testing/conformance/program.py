@@ -30,6 +30,10 @@ class Declaration(NamedTuple):
     journey_async: AsyncContextTask[[], list[str]]
 
 
+Noted = Callable[[Context, Callable[[], object]], None]
+"""Calls a function, and notes the start and the end of the attempt."""
+
+
 def declare(jobs: Rowcall, notes: Notes) -> Declaration:
     """The tasks of the cases. Each notes the start and the end of every attempt."""
 
@@ -38,6 +42,13 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         body()
         notes.write("ended", ctx.job.id, ctx.job.attempt)
 
+    lasting = _declare_waiting(jobs, noted)
+    _declare_deadly(jobs, noted)
+    _declare_failing(jobs, notes)
+    return Declaration(lasting, _declare_many(jobs, notes), *_declare_journeys(jobs, notes))
+
+
+def _declare_waiting(jobs: Rowcall, noted: Noted) -> ContextTask[[float], None]:
     @jobs.task
     def quick(ctx: Context) -> None:
         noted(ctx, lambda: None)
@@ -60,17 +71,24 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         """Runs until it is cancelled."""
         noted(ctx, lambda: eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS))
 
-    @jobs.task(batch=1000, batch_wait=0)
-    def many(ctx: Context, items: list[int]) -> None:
-        """Notes how many jobs it got, instead of an id, and runs until it is cancelled."""
-        notes.write("started", len(items))
-        eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS)
-
     @jobs.task(limit=Limit("narrow", concurrency=3))
     def narrow(ctx: Context, until: str) -> None:
         """Runs until a file exists or it is cancelled."""
         noted(ctx, lambda: eventually(lambda: os.path.exists(until) or ctx.cancelled, within=LONGEST_HOLD_SECONDS))
 
+    @jobs.task(limit=Limit("alone", concurrency=1, by="key"))
+    def alone(ctx: Context, key: str) -> None:
+        noted(ctx, lambda: threading.Event().wait(0.005))
+
+    @jobs.task(limit=Limit("overdue", concurrency=1), timeout=0.1)
+    def overdue(ctx: Context) -> None:
+        """Runs on past its timeout."""
+        noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
+
+    return lasting
+
+
+def _declare_deadly(jobs: Rowcall, noted: Noted) -> None:
     @jobs.task
     def stopping(ctx: Context) -> None:
         """Stops the whole worker at the first attempt, until it is resumed."""
@@ -86,9 +104,27 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
 
         noted(ctx, stop)
 
+    @jobs.task
+    def deadly(ctx: Context) -> None:
+        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    @jobs.task
+    def deadly_going(ctx: Context) -> None:
+        ctx.continue_with("quick")
+        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+    @jobs.task
+    def going(ctx: Context, left: int) -> int:
+        """A chain that grows, step by step."""
+        if left:
+            ctx.continue_with(going, left=left - 1)
+        return left
+
+
+def _declare_failing(jobs: Rowcall, notes: Notes) -> None:
     @jobs.task(retry=Backoff.constant(0))
     def fragile(ctx: Context, number: int) -> None:
-        """Fails if its number is odd. Its ends are handled."""
+        """Fails if its number is odd. A follow-up follows each end."""
         threading.Event().wait(0.01)
         if number % 2:
             raise ValueError(number)
@@ -109,30 +145,21 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         if (number + ctx.job.attempt) % 5 == 0:
             raise ValueError(number)
 
-    @jobs.task
-    def deadly(ctx: Context) -> None:
-        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
-    @jobs.task
-    def going(ctx: Context, left: int) -> int:
-        """A chain that grows, step by step."""
-        if left:
-            ctx.continue_with(going, left=left - 1)
-        return left
+def _declare_many(jobs: Rowcall, notes: Notes) -> BatchTask[None]:
+    @jobs.task(batch=1000, batch_wait=0)
+    def many(ctx: Context, items: list[int]) -> None:
+        """Notes how many jobs it got, instead of an id, and runs until it is cancelled."""
+        notes.write("started", len(items))
+        eventually(lambda: ctx.cancelled, within=LONGEST_HOLD_SECONDS)
 
-    @jobs.task
-    def deadly_going(ctx: Context) -> None:
-        ctx.continue_with("quick")
-        noted(ctx, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    return many
 
-    @jobs.task(limit=Limit("alone", concurrency=1, by="key"))
-    def alone(ctx: Context, key: str) -> None:
-        noted(ctx, lambda: threading.Event().wait(0.005))
 
-    @jobs.task(limit=Limit("overdue", concurrency=1), timeout=0.1)
-    def overdue(ctx: Context) -> None:
-        """Runs on past its timeout."""
-        noted(ctx, lambda: threading.Event().wait(LONGEST_HOLD_SECONDS))
+def _declare_journeys(
+    jobs: Rowcall, notes: Notes
+) -> tuple[ContextTask[[], list[str]], AsyncContextTask[[], list[str]]]:
+    """Tasks made of steps, with a sleep and a signal between them."""
 
     def effect(ctx: Context, name: str) -> str:
         """What a step does: note a text that no other call returns."""
@@ -146,7 +173,6 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
 
     @jobs.task
     def journey(ctx: Context) -> list[str]:
-        """Made of steps, with a sleep and a signal between them."""
         seen = [saw(ctx, name, ctx.step(name, effect, ctx, name)) for name in JOURNEY[:3]]
         ctx.sleep(0.02)
         seen.append(saw(ctx, JOURNEY[3], ctx.step(JOURNEY[3], effect, ctx, JOURNEY[3])))
@@ -165,7 +191,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
         seen.append(await ctx.wait_for("go"))
         return [*seen, saw(ctx, JOURNEY[4], await ctx.step(JOURNEY[4], aeffect, ctx, JOURNEY[4]))]
 
-    return Declaration(lasting, many, journey, journey_async)
+    return journey, journey_async
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:
