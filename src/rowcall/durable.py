@@ -87,7 +87,7 @@ class StepStore(Protocol):
 
 
 class Place(NamedTuple):
-    """A step that the handler calls: the how many-th, and what it is."""
+    """A step that the handler calls: its number in the order of the calls, and what it is."""
 
     position: int
     kind: StepKind

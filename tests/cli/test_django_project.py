@@ -79,4 +79,4 @@ def test_the_settings_are_enough_for_a_worker(project: Path) -> None:
 
 def test_settings_that_cannot_be_imported(project: Path) -> None:
     printed = run(project, "-m", "rowcall", "jobs", settings="nothing", code=2)
-    assert "setting Django up failed (DJANGO_SETTINGS_MODULE=nothing): ModuleNotFoundError" in printed
+    assert "could not set up Django (DJANGO_SETTINGS_MODULE=nothing): ModuleNotFoundError" in printed

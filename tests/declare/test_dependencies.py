@@ -151,6 +151,6 @@ def test_a_handler_that_is_called_without_its_dependency_fails(jobs: Rowcall) ->
         return session.name
 
     assert charge(7, Path("a/b")) == "b"
-    with pytest.raises(AttributeError, match="no name here: a worker fills in this parameter; pass a value"):
+    with pytest.raises(AttributeError, match="INJECTED has no name: a worker fills in this parameter; pass a value"):
         charge(7)
     assert repr(Depends(get_session)) == f"Depends({__name__}.get_session, scope='attempt')"

@@ -22,7 +22,7 @@ def test_a_key_is_32_bytes_or_these_in_base64(key: str | bytes) -> None:
 
 @pytest.mark.parametrize("key", ["short", "§" * 43, b"x" * 31, 7, None, ""])
 def test_another_key_is_refused_and_not_shown(key: object) -> None:
-    with pytest.raises(InvalidOption, match="must be 32 bytes, or these in base64; key 1 is not") as caught:
+    with pytest.raises(InvalidOption, match="must have 32 bytes each, as bytes or in base64; key 1 has not") as caught:
         Encryption(keys=[KEY, key])  # type: ignore[list-item]
     assert repr(key) not in str(caught.value) or not key
 

@@ -41,7 +41,7 @@ def is_django_set_up() -> bool:
     except Exception as error:
         settings = os.environ.get(SETTINGS)
         raise click.UsageError(
-            f"setting Django up failed ({SETTINGS}={settings}): {type(error).__name__}: {error}"
+            f"could not set up Django ({SETTINGS}={settings}): {type(error).__name__}: {error}"
         ) from error
 
 

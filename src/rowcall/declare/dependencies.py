@@ -57,7 +57,9 @@ class _Injected:
         return "INJECTED"
 
     def __getattr__(self, name: str) -> object:
-        raise AttributeError(f"no {name} here: a worker fills in this parameter; pass a value if you call the function")
+        raise AttributeError(
+            f"INJECTED has no {name}: a worker fills in this parameter; pass a value if you call the function yourself"
+        )
 
 
 INJECTED: Never = cast("Never", _Injected())

@@ -155,5 +155,6 @@ def _held(node: Node, attempt: Attempted) -> object:
         return attempt.worker_values[node.function]
     except KeyError:
         raise RuntimeError(
-            f"there is no {node.name} here: it was declared after the worker had started, or the job came by push"
+            f"dependency {node.name} has no value here: it was declared after the worker had started, or the job came"
+            " by push"
         ) from None

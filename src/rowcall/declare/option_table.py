@@ -220,7 +220,9 @@ def _check_task(fields: Mapping[str, object]) -> None:
     if fields.get("memory_limit") is not None and not fields.get("isolated"):
         raise InvalidOption("memory_limit", "needs isolation='process': a thread shares the memory of its worker")
     if fields.get("target") is not None and (fields.get("batch") is not None or fields.get("isolated")):
-        raise InvalidOption("target", "cannot be combined with batch=… or isolation='process': nothing runs here")
+        raise InvalidOption(
+            "target", "cannot be combined with batch=… or isolation='process': the worker only delivers the jobs"
+        )
     if fields.get("weight") is not None and fields.get("fair_by") is None:
         raise InvalidOption("weight", "needs fair_by=…, the argument whose values have weights")
     if fields.get("on_failure") is not None and fields.get("ordered_by") is None:

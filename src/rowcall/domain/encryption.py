@@ -65,7 +65,9 @@ def _key_bytes(number: int, key: object) -> bytes:
     except (ValueError, binascii.Error):
         pass
     advice = "make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-    raise InvalidOption("keys", f"must be {KEY_BYTES} bytes, or these in base64; key {number} is not; {advice}")
+    raise InvalidOption(
+        "keys", f"must have {KEY_BYTES} bytes each, as bytes or in base64; key {number} has not; {advice}"
+    )
 
 
 def object_of(token: str) -> str:
@@ -110,7 +112,7 @@ def _masked(found: re.Match[str]) -> str:
 
 
 def masked(value: V) -> V:
-    """Return a text, payload or result as a reader sees it who does not have the key."""
+    """Return a text, payload or result as a reader without the key sees it."""
     return cast("V", each_encrypted(value, _masked_part) if isinstance(value, dict) else _masked_part(value))
 
 

@@ -35,9 +35,9 @@ class RaisedErrors:
 
 
 @contextmanager
-def raising(really: bool) -> Iterator[RaisedErrors | None]:
-    """Raise at the end what was kept meanwhile; keep and raise nothing unless `really`."""
-    errors = RaisedErrors() if really else None
+def raising(raise_errors: bool) -> Iterator[RaisedErrors | None]:
+    """Yield what keeps the errors, and raise them at the end of the block. Without `raise_errors`, yield None."""
+    errors = RaisedErrors() if raise_errors else None
     yield errors
     if errors is not None:
         errors.raise_all()

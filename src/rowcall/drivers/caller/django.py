@@ -44,7 +44,9 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
 
         def call() -> T:
             if self._connection._thread_ident != threading.get_ident():
-                raise InvalidOption("connection", "is of another thread: enqueue in a function for sync_to_async")
+                raise InvalidOption(
+                    "connection", "belongs to another thread; enqueue in a function that sync_to_async calls"
+                )
             return function()
 
         result: T = await finish(sync_to_async(call, thread_sensitive=True)())

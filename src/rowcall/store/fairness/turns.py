@@ -16,7 +16,7 @@ from rowcall.store.schema import HIGHEST_TURN
 from rowcall.store.statement import Plan
 
 OF_QUEUE = "[null,"
-"""How the key of a job begins that takes turns with all jobs of its queue."""
+"""The prefix of the key of jobs that take turns with all jobs of their queue."""
 
 
 def serve(dialect: Dialect, claimed: Iterable[Ready]) -> Plan[None]:
