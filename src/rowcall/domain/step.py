@@ -25,7 +25,7 @@ class StepKind(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """The state of a step. While it is `waiting`, it sleeps, waits for a signal, or will be tried again. It is a `str`."""
+    """The state of a step. `waiting`: it sleeps, waits for a signal, or will be tried again. It is a `str`."""
 
     FINISHED = "finished"
     WAITING = "waiting"
