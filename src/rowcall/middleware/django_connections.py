@@ -13,7 +13,8 @@ def close_django_connections() -> Middleware:
         jobs.middleware(close_django_connections())
 
     Django does this for each request (`CONN_MAX_AGE`). Without it, a handler in a thread may meet a connection that
-    the server has closed long ago.
+    the server has closed long ago. A kept connection is also checked when a handler first uses it, as with
+    `CONN_HEALTH_CHECKS`.
     """
     connections = required("django.db", "django").connections
 
@@ -21,6 +22,7 @@ def close_django_connections() -> Middleware:
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:  # a test's transaction, in which it runs jobs
                 connection.close_if_unusable_or_obsolete()
+                connection.health_check_enabled = True  # jobs are far apart: the server may have restarted meanwhile
 
     def sync(ctx: Context, call_next: CallNext) -> object:
         close()

@@ -3,77 +3,63 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping
-
-import msgspec
+from collections.abc import Iterable, Iterator, Mapping
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
-from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.inspect import get, list_jobs
 from rowcall.queue import Queue
 from rowcall.store.jobs.inspect import LONGEST_PAGE
-from rowcall.task import BaseTask
+from rowcall.testing.called_task import AnyTask, CalledTask, called_task
 
 MOST_SHOWN = 20
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
-AnyTask = BaseTask[..., object]
 
 
 def assert_enqueued(task: AnyTask, /, **arguments: object) -> list[Job]:
     """Assert that a job of the task was enqueued with these arguments, and return all such jobs, oldest first.
 
         assert_enqueued(send_email, to="a@example.com")
+        assert_enqueued("send_email", to="a@example.com")
 
-    Arguments that are not named may have any value. Jobs count in every state, also after they have run.
+    The task is a task of Rowcall, its name, a task of Django or one of `rowcall.compat.celery`. A name is looked for in
+    all queues that are clean. Arguments that are not named may have any value. Jobs count in every state, also after
+    they have run.
     """
     __tracebackhide__ = True
-    found = _matching(task, arguments)
+    called = called_task(task)
+    found = _matching(called, arguments)
     if not found:
-        raise AssertionError(f"no job was enqueued as {_call(task.name, arguments)}\n{_instead(task._queue)}")
+        raise AssertionError(f"no job was enqueued as {_call(called.name, arguments)}\n{_instead(called.queues)}")
     return found
 
 
 def assert_not_enqueued(task: AnyTask, /, **arguments: object) -> None:
     """Assert that no job of the task was enqueued with these arguments, or with any if there are none."""
     __tracebackhide__ = True
-    found = _matching(task, arguments)
+    called = called_task(task)
+    found = _matching(called, arguments)
     if found:
         count = "1 job was" if len(found) == 1 else f"{len(found)} jobs were"
-        raise AssertionError(f"{count} enqueued as {_call(task.name, arguments)}:\n{_lines(found)}")
+        raise AssertionError(f"{count} enqueued as {_call(called.name, arguments)}:\n{_lines(found)}")
 
 
-def _matching(task: AnyTask, arguments: Mapping[str, object]) -> list[Job]:
-    if not isinstance(task, BaseTask):
-        raise InvalidOption("task", f"must be a task, such as the function under @jobs.task, got {task!r}")
-    known = task._declared.arguments.names
+def _matching(called: CalledTask, arguments: Mapping[str, object]) -> list[Job]:
     for name in arguments:
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise InvalidOption("arguments", f"{task.name!r} has no argument {name!r}; {has}")
-    jobs = (task._queue.run(get(task._queue, job)) for job in _jobs(task._queue, type=task.name))
-    return [job for job in jobs if all(_has(task, job, name, value) for name, value in arguments.items())]
+        if called.arguments is not None and name not in called.arguments:
+            has = f"it has {', '.join(called.arguments)}" if called.arguments else "it has none"
+            raise InvalidOption("arguments", f"{called.name!r} has no argument {name!r}; {has}")
+    jobs = [queue.run(get(queue, job)) for queue in called.queues for job in _jobs(queue, type=called.name)]
+    return [job for job in jobs if all(_has(called, job, name, value) for name, value in arguments.items())]
 
 
-def _has(task: AnyTask, job: Job, name: str, value: object) -> bool:
-    """Compare with the JSON value, and with what the handler gets."""
-    declared = task._declared.arguments
-    stored = job.payload.get(name, declared.value_if_missing(name))
-    return stored == value or _decoded(task, job).get(name, stored) == value
+def _has(called: CalledTask, job: Job, name: str, value: object) -> bool:
+    return any(name in form and form[name] == value for form in called.forms(job))
 
 
-def _decoded(task: AnyTask, job: Job) -> dict[str, object]:
-    arguments = task._declared.arguments
-    try:
-        positional, named = arguments.from_json(msgspec.json.encode(job.payload).decode())
-    except PayloadUnfit:
-        return {}
-    return dict(zip(arguments.names, positional, strict=False)) | named
-
-
-def _instead(queue: Queue) -> str:
-    jobs = list(_jobs(queue))
+def _instead(queues: Iterable[Queue]) -> str:
+    jobs = [job for queue in queues for job in _jobs(queue)]
     return f"enqueued were:\n{_lines(jobs)}" if jobs else "nothing was enqueued"
 
 

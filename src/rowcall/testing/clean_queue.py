@@ -16,6 +16,8 @@ from rowcall.testing.time_travel import TravelClock
 
 IN_MEMORY = "sqlite:///:memory:"
 
+clean_now: list[Queue] = []
+"""The queues that are clean at the moment."""
 _spare: weakref.WeakKeyDictionary[Rowcall, dict[str, Queue]] = weakref.WeakKeyDictionary()
 
 
@@ -50,9 +52,11 @@ def _exchanged(apps: tuple[Rowcall, ...], url: str, clock: TravelClock) -> Itera
             spare.clock = clock
             queue.exchange(spare)
             done.append((queue, spare))
+            clean_now.append(queue)
         yield
     finally:
         for queue, spare in reversed(done):
+            clean_now.remove(queue)
             try:
                 queue.close()
             finally:

@@ -21,7 +21,7 @@ class TestAdmin(TestCase):
 
     def test_jobs_are_listed_and_filtered(self) -> None:
         self.log_in("view_job")
-        tasks.confirm.using(queue="mail").enqueue(1)
+        tasks.confirm.using(queue="mail", key="order-7-book").enqueue(1)
         failed = tasks.fail.enqueue("no stock")
         run_jobs(raise_errors=False)
         page = self.client.get(LIST)
@@ -33,6 +33,13 @@ class TestAdmin(TestCase):
             "type=confirm": 1,
             f"q={failed.id}": 1,
             "q=x": 0,
+            "q=ONFIR": 1,
+            "q=confirm+ValueE": 0,
+            "q=Value": 1,
+            "q=7-b": 1,
+            "q=order-7-book": 1,
+            f"q={10**23}": 0,
+            f"q={'9' * 5000}": 0,
         }.items():
             page = self.client.get(f"{LIST}?{query}")
             self.assertContains(page, f"{shown} job")

@@ -9,6 +9,7 @@ from django.test import TestCase
 
 from rowcall import InvalidOption
 from rowcall.django import immediate, jobs, run_jobs
+from rowcall.testing import assert_enqueued, assert_not_enqueued
 from tests.integrations.django.shop import tasks
 from tests.integrations.django.shop.models import Order
 
@@ -50,6 +51,17 @@ class TestRunJobs(TestCase):
             del mail.outbox
             with self.assertRaisesMessage(InvalidOption, "call jobs.drain()"):
                 run_jobs()
+
+    def test_assertions(self) -> None:
+        tasks.add.enqueue(1, two=2)
+        tasks.confirm.enqueue(7)
+        assert_enqueued(tasks.add, args=(1,), two=2)
+        assert_enqueued("confirm", order_id=7)
+        assert_not_enqueued(tasks.add, two=1)
+        with self.assertRaisesMessage(AssertionError, "no job was enqueued as"):
+            assert_enqueued(tasks.fail, message="no stock")
+        with self.assertRaisesMessage(InvalidOption, "has no argument 'text'; it has message"):
+            assert_enqueued(tasks.fail, text="no stock")
 
     def test_a_completed_job(self) -> None:
         job = tasks.complete_itself.enqueue()

@@ -72,7 +72,7 @@ def _problems_of_server(name: str, settings: Mapping[str, Any]) -> Iterator[Chec
     if settings["CONN_MAX_AGE"] != 0 and not settings["CONN_HEALTH_CHECKS"]:
         yield Warning(
             f"DATABASES[{name!r}] keeps connections (CONN_MAX_AGE) without CONN_HEALTH_CHECKS: after a restart of the"
-            " server, the next job in each thread of a worker fails.",
+            " server, the next request in each thread of the web server fails. Workers check their connections.",
             hint='Set "CONN_HEALTH_CHECKS": True, or "CONN_MAX_AGE": 0.',
             id="rowcall.W002",
         )
