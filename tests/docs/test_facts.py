@@ -49,7 +49,7 @@ from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, 
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
 ALL = "\n".join(read(page) for page in PAGES)
-MOST_README_LINES = 200
+MOST_README_LINES = 80
 FIRST_SCREEN_LINES = 30
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
