@@ -14,7 +14,7 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
 from rowcall.declare.failures import CodeFunction
-from rowcall.declare.fairness import checked_fair_queue
+from rowcall.declare.fairness import declare_fair_queue
 from rowcall.declare.handlers import Override
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
@@ -305,8 +305,7 @@ class Rowcall:
         It applies to all jobs that this process enqueues in the queue, whatever their task. A job without that argument
         counts as one with None. See `fair_by` of `task` for the jobs of one task.
         """
-        name, fair = checked_fair_queue(queue, by, weight)
-        self._queue.fair_queues[name] = fair
+        declare_fair_queue(self._queue.fair_queues, queue, by, weight)
 
     def declared_task(self, name: str) -> Declaration:
         """Return the declaration of a task. `UnknownTask` if this process declares none with that name."""

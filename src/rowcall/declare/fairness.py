@@ -20,7 +20,7 @@ def sharing_of(options: Options, task: str, arguments: Arguments) -> Sharing | N
         fair = FairBy(options.fair_by, task, options.weight, missing)
     if options.ordered_by is not None:
         missing = _missing("ordered_by", options.ordered_by, task, arguments)
-        order = OrderedBy(options.ordered_by, task, options.on_failure == "block", missing)
+        order = OrderedBy(options.ordered_by, task, options.on_failure == "block", missing, options.aliases)
     return None if fair is None and order is None else Sharing(fair, order)
 
 
@@ -39,6 +39,9 @@ def shared(job: NewJob, sharing: Sharing | None, of_queue: FairBy | None) -> New
     return job if sharing is None else msgspec.structs.replace(job, shared_by=sharing)
 
 
-def checked_fair_queue(queue: object, by: object, weight: object) -> tuple[str, FairBy]:
+def declare_fair_queue(declared: dict[str, FairBy], queue: object, by: object, weight: object) -> None:
     name, argument = checks.queue("queue", queue), checked_argument("by", by)
-    return name, FairBy(argument, weight=None if weight is None else checked_weight("weight", weight))
+    fair = FairBy(argument, weight=None if weight is None else checked_weight("weight", weight))
+    known = declared.setdefault(name, fair)
+    if known is not fair:
+        raise InvalidOption("queue", f"{name!r} is declared as fair twice: by {known.by!r}, and now by {argument!r}")

@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.domain.checks import name_problem, whole
 from rowcall.domain.errors import InvalidArguments, InvalidOption
-from rowcall.domain.limits import key_of
+from rowcall.domain.limits import key_of, renamed
 
 HIGHEST_WEIGHT = 1000
 LONGEST_KEY = 2000  # bytes: an index of PostgreSQL takes 2704
@@ -59,9 +59,14 @@ class OrderedBy(msgspec.Struct, frozen=True):
     blocks: bool = False
     """Whether a job that failed for good holds the later ones back."""
     missing: object = None
+    aliases: tuple[str, ...] = ()
 
     def of(self, payload: Mapping[str, object]) -> str:
         return key_of(self.task, value_of("ordered_by", self.by, self.task, payload, self.missing))
+
+    def others(self, ordered: str) -> list[str]:
+        """Return the values that jobs with this value have under the other names of the task."""
+        return renamed(ordered, (self.task, *self.aliases)) if self.aliases else []
 
 
 class Sharing(msgspec.Struct, frozen=True):

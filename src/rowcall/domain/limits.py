@@ -20,6 +20,8 @@ SHORTEST_PERIOD_SECONDS = 0.01
 LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
 HELD_BY_ORDER = "order:"
+HELD_BY_OTHER_NAME = "order:+"
+"""Of a job in order that waits for one under another name of its task; the key of that one comes after it."""
 HELD_AS_MISMATCH = "mismatch"
 
 
@@ -155,6 +157,16 @@ def name_of(key: str) -> str:
     """Return the name of the limit that a key belongs to, or the key itself if it is malformed."""
     parts = decoded(_parts, key, [])
     return str(parts[0]) if parts else key
+
+
+def renamed(key: str, names: Iterable[str]) -> list[str]:
+    """Return the keys with the same value and other names.
+
+    >>> renamed('["old",7]', ["new", "old"])
+    ['["new",7]']
+    """
+    name, *value = decoded(_parts, key, []) or [None]
+    return [_sorting.encode([other, *value]).decode() for other in names if other != name and name is not None]
 
 
 def held_by(key: str) -> str:

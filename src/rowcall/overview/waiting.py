@@ -33,6 +33,7 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
+from rowcall.store.fairness.order import order_of
 from rowcall.store.fairness.queries import HEADS
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import AHEAD, READY_TYPES
@@ -175,7 +176,7 @@ class Surroundings:
         return _made(job, Reason.LIMIT, said, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
 
     def _ordered(self, job: Job, by: str) -> Plan[Why]:
-        value = by.removeprefix(HELD_BY_ORDER)
+        value = order_of(by)
         (found,) = yield from self._dialect.ask(HEADS, [value])
         first = dict(found).get(value)
         if first is None or first == job.id:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.fairness import OrderedBy
-from rowcall.domain.limits import HELD_BY_ORDER
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.fairness import queries
@@ -29,14 +29,21 @@ def heads(dialect: Dialect, keys: Collection[str]) -> Plan[dict[str, int | None]
 
 def make_ready(dialect: Dialect, counts: Mapping[str, int]) -> Plan[int]:
     """Make held jobs ready, and return how many: so many under each limit, or the first job of a value in order."""
-    orders = [held.removeprefix(HELD_BY_ORDER) for held in counts if held.startswith(HELD_BY_ORDER)]
+    orders = [order_of(held) for held in counts if held.startswith(HELD_BY_ORDER)]
     changed = yield from ready_heads(dialect, orders)
     limits = {held: count for held, count in counts.items() if not held.startswith(HELD_BY_ORDER)} if orders else counts
     return changed + ((yield from dialect.unhold(limits)) if limits else 0)
 
 
+def order_of(held: str) -> str:
+    """Return the value whose first job holds a job in order."""
+    return held.removeprefix(HELD_BY_OTHER_NAME).removeprefix(HELD_BY_ORDER)
+
+
 def ready_heads(dialect: Dialect, orders: Sequence[str]) -> Plan[int]:
-    """Make the first job of each value ready, if it is held by the order, and return how many changed."""
+    """Make ready the first job of each value, if it is held by the order, and a job that waits for it under another
+    name of the task. Return how many changed.
+    """
     return (yield from dialect.change(queries.READY_HEADS, sorted(orders))) if orders else 0
 
 

@@ -13,7 +13,15 @@ import msgspec
 
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.fairness import OrderedBy
-from rowcall.domain.limits import HELD_BY_ORDER, JobLimit, Numbers, TaskLimit, held_by, job_limits_from_text
+from rowcall.domain.limits import (
+    HELD_BY_ORDER,
+    HELD_BY_OTHER_NAME,
+    JobLimit,
+    Numbers,
+    TaskLimit,
+    held_by,
+    job_limits_from_text,
+)
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.fairness.order import adopt, heads, make_ready
@@ -54,7 +62,9 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
         if of_queue := self.of_queue.get(job.queue):
             limits += job_limits(of_queue, job.payload)
         if job.ordered is not None:
-            limits = [*limits, JobLimit(HELD_BY_ORDER + job.ordered, HELD_BY_ORDER, 1)]
+            order = self.ordered.get(job.type)
+            orders = [job.ordered, *(() if order is None else order.others(job.ordered))]
+            limits = [*limits, *(JobLimit(HELD_BY_ORDER + one, HELD_BY_ORDER, 1) for one in orders)]
         return limits if len(limits) == 1 else list({limit.key: limit for limit in limits}.values())
 
 
@@ -264,11 +274,13 @@ class Admission:
         openings: dict[str, int] = {}
         for job in full:
             keys = [limit.key for limit in needs[job.id] if limit.key in self._rooms]
-            key = next((key for key in keys if self._waits_for_head(job, key) or self._stays_full(key, steady)), None)
+            key = next((key for key in keys if self._waits_for_head(job, key)), None)
+            key = key or next((key for key in keys if self._stays_full(key, steady)), None)
             if key is None:
                 self.left = True
                 continue
-            held[job.id] = held_by(key)
+            of_other = key.startswith(HELD_BY_ORDER) and key != f"{HELD_BY_ORDER}{job.ordered}"
+            held[job.id] = HELD_BY_OTHER_NAME + key.removeprefix(HELD_BY_ORDER) if of_other else held_by(key)
             opens_at_ms = self._rooms[key].opens_at_ms
             if opens_at_ms is not None:
                 openings[key] = opens_at_ms
@@ -284,11 +296,14 @@ class Admission:
 
     def _is_behind(self, job: Ready, limits: Iterable[JobLimit]) -> bool:
         """Return whether an earlier job of the same value has not ended, or may not have."""
-        return bool(self._heads) and any(self._heads.get(limit.key, job.id) != job.id for limit in limits)
+        if not self._heads:
+            return False
+        heads = [self._heads.get(limit.key, job.id) for limit in limits]
+        return any(head is None or head < job.id for head in heads)
 
     def _waits_for_head(self, job: Ready, key: str) -> bool:
         head = self._heads.get(key)
-        return head is not None and head != job.id
+        return head is not None and head < job.id
 
     def _stays_full(self, key: str, steady: Mapping[str, int]) -> bool:
         room = self._rooms[key]

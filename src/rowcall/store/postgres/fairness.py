@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
 from rowcall.store.schema import HOLDS_ORDER
 
 # the order names both columns of the index: by the id alone, the planner might read all jobs
@@ -28,11 +29,14 @@ heads = f"""
     from {_KEYS} cross join lateral ({_HEAD}) as head"""
 steady_heads = f"""
     select id from <job> where id = any ($1::text::bigint[]) and {HOLDS_ORDER} for share skip locked"""
+_MINE = "select id from <job> where status = <pending> and {} for update skip locked"
 ready_heads = f"""
     update <job> as job set held = null where id = any (array(
-      select mine.id from {_KEYS} cross join lateral ({_HEAD}) as head cross join lateral (
-        select id from <job> where id = head.id and status = <pending> and held = 'order:' || ordered
-        for update skip locked) as mine))"""
+      select mine.id from {_KEYS} cross join lateral ({_HEAD}) as head
+        cross join lateral ({_MINE.format(f"id = head.id and held like '{HELD_BY_ORDER}%'")}) as mine
+      union all
+      select mine.id from {_KEYS}
+        cross join lateral ({_MINE.format(f"held = '{HELD_BY_OTHER_NAME}' || given.key")}) as mine))"""
 adopt = """
     update <job> as job set ordered = given.one ->> 1, order_blocks = (given.one ->> 2)::int
     from jsonb_array_elements($1::text::jsonb) as given (one)

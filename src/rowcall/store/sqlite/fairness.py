@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
 from rowcall.store.schema import HOLDS_ORDER
+from rowcall.store.sqlite.limits import HELD
 from rowcall.store.sqlite.words import given
 
 _HEAD = f"""(select id from <job> indexed by <prefix>job_ordered where ordered = given.value and {HOLDS_ORDER}
@@ -17,7 +19,11 @@ heads = f"""
       select given.value, {_HEAD} as head from json_each($1) as given) where head is not null"""
 ready_heads = f"""
     update <job> set held = null
-    where id in (select {_HEAD} from json_each($1) as given) and +status = <pending> and held = 'order:' || ordered"""
+    where id in (
+      select {_HEAD} from json_each($1) as given
+      union all
+      select id from {HELD} in (select '{HELD_BY_OTHER_NAME}' || given.value from json_each($1) as given))
+    and +status = <pending> and held glob '{HELD_BY_ORDER}*'"""
 adopt = f"""
     update <job> set ordered = given.ordered, order_blocks = given.blocks
     from {given(("id", "ordered", "blocks"), "$1")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.store.limits.queries import COUNTS
 from rowcall.store.sqlite.words import given
 
-_HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
+HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
 # Leases by job id; null means slots that no worker holds. Only these need the table: all others are in the index.
 _OF_ATTEMPTS = """json_each($1) as given cross join <slot> as slot indexed by <prefix>slot_by_job
         where slot.job_id = cast(given.key as integer) and case
@@ -30,21 +30,21 @@ hold = """
     where <job>.id = cast(given.key as integer) and +<job>.status = <pending> and +<job>.held is null"""
 unhold_first = f"""
     update <job> set held = null where id in (
-      select (select id from {_HELD} = given.value {_IN_TURN} limit 1) from json_each($1) as given)"""
+      select (select id from {HELD} = given.value {_IN_TURN} limit 1) from json_each($1) as given)"""
 unhold_some = f"""
-    update <job> set held = null where id in (select id from {_HELD} = $1 {_IN_TURN} limit $2)"""
+    update <job> set held = null where id in (select id from {HELD} = $1 {_IN_TURN} limit $2)"""
 held_keys = f"""
     with recursive hop (held, hops) as (
-      select (select held from {_HELD} >= $1 order by held limit 1), 1
+      select (select held from {HELD} >= $1 order by held limit 1), 1
       union all
-      select (select held from {_HELD} > hop.held order by held limit 1), hops + 1
+      select (select held from {HELD} > hop.held order by held limit 1), hops + 1
       from hop where hop.held is not null and hops < $2
     )
-    select json_group_array(json_array(hop.held, (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)))
+    select json_group_array(json_array(hop.held, (select limits from {HELD} = hop.held {_IN_TURN} limit 1)))
     from hop where hop.held is not null"""
 first_held = f"""
-    select json_group_array(json_array(given.value, (select limits from {_HELD} = given.value {_IN_TURN} limit 1)))
-    from json_each($1) as given where exists (select 1 from {_HELD} = given.value)"""
+    select json_group_array(json_array(given.value, (select limits from {HELD} = given.value {_IN_TURN} limit 1)))
+    from json_each($1) as given where exists (select 1 from {HELD} = given.value)"""
 recent_starts = f"""
     select json_group_array(json_array(given.key, last,
       (select at from <start> as start where start.limit_key = given.key and start.number = last),

@@ -185,6 +185,44 @@ class TestOrderedJobs:
             jobs.complete(*claimed)
         assert seen == [one.id, one.id + 1, three.id]
 
+    def test_all_names_of_a_task_share_its_order(self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock) -> None:
+        @jobs.task(name="new", aliases=["old", "older"], ordered_by="account")
+        def post(account: str) -> None: ...
+
+        programs = [jobs, open_queue(clock=clock), open_queue(clock=clock)]  # and two earlier versions of the program
+        for name, program in zip(["old", "older"], programs[1:], strict=True):
+            program.task(name=name, ordered_by="account")(lambda account: None)
+        waiting = [
+            program.enqueue(name, {"account": account})
+            for program, name, account in [
+                (programs[1], "old", "A"),
+                (programs[0], "new", "A"),
+                (programs[2], "older", "A"),
+                (programs[1], "old", "B"),
+                (programs[1], "old", "A"),
+                (programs[0], "old", "A"),
+                (programs[0], "new", "A"),
+                (programs[2], "older", "A"),
+            ]
+        ]
+        (first, other) = claim(jobs)
+        assert [first.id, other.id] == [waiting[0].id, waiting[3].id]
+        assert not claim(jobs)
+        assert [jobs.why(job).first for job in waiting[1:3]] == [first.id, waiting[1].id]
+        jobs.complete(first)
+        (second,) = claim(jobs)
+        jobs.fail(second, "UPSTREAM:DOWN")
+        assert not claim(jobs)
+        clock.advance(3600)
+        jobs.complete(*claim(jobs))
+        jobs.cancel(waiting[2])
+        jobs.delete(waiting[4])
+        seen = []
+        while claimed := claim(jobs):
+            seen += ids(claimed)
+            jobs.complete(*claimed)
+        assert seen == [waiting[5].id, waiting[6].id, waiting[7].id]
+
     def test_new_arguments_move_a_job_to_another_order(self, jobs: Rowcall) -> None:
         one, two, other, last = declare(jobs)("AABA")
         assert ids(claim(jobs)) == [one.id, other.id]
