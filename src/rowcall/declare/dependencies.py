@@ -165,8 +165,8 @@ class _Builder:
         """Return where the node of a dependency is. Add it, after the ones that it needs."""
         function, scope = marker.function, marker.scope
         if function in self._open:
-            circle = [*self._open[self._open.index(function) :], function]
-            raise InvalidOption(self.task, f"has a dependency cycle: {' → '.join(map(name_of, circle))}")
+            cycle = [*self._open[self._open.index(function) :], function]
+            raise InvalidOption(self.task, f"has a dependency cycle: {' → '.join(map(name_of, cycle))}")
         if (function, scope) not in self._index:
             self._open.append(function)
             node = self._node(function, scope)
