@@ -16,6 +16,7 @@ from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect
 from rowcall.store.workers.queries import WORKERS
 
+ALL = 2**62
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)
 
 
@@ -61,12 +62,14 @@ def list_jobs(
     return (yield from read(queue, connection, inspect.list_jobs, *plan))
 
 
-def attempts(queue: Queue, job: Job | int) -> Operation[list[Attempt]]:
-    return (yield from Read(inspect.attempts(queue.dialect, checked_id(job))))
+def attempts(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[Attempt]]:
+    """Return the last attempts, in their order."""
+    return (yield from Read(inspect.attempts(queue.dialect, checked_id(job), limit)))
 
 
-def timeline(queue: Queue, job: Job | int) -> Operation[list[Event]]:
-    return (yield from Read(inspect.timeline(queue.dialect, checked_id(job))))
+def timeline(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[Event]]:
+    """Return the last events, in their order."""
+    return (yield from Read(inspect.timeline(queue.dialect, checked_id(job), limit)))
 
 
 def blockers(queue: Queue, job: Job | int) -> Operation[list[BlockedBy]]:

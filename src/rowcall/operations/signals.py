@@ -12,6 +12,7 @@ from rowcall.domain.step import RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id
 from rowcall.operations.effects import Blocking, Read, joined, write
+from rowcall.operations.inspect import ALL
 from rowcall.queue import Operation, Queue
 from rowcall.store.steps import recorded
 
@@ -28,9 +29,9 @@ def signal(
     yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
 
 
-def step_rows(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
-    """Return the steps as their rows have them: a large result is a reference."""
-    return (yield from Read(recorded.show(queue.dialect, checked_id(job), queue.now_ms())))
+def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[RecordedStep]]:
+    """Return the last steps as their rows have them: a large result is a reference."""
+    return (yield from Read(recorded.show(queue.dialect, checked_id(job), limit, queue.now_ms())))
 
 
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:

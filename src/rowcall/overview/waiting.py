@@ -39,10 +39,11 @@ from rowcall.store.jobs import inspect
 from rowcall.store.jobs.queries import AHEAD, READY_TYPES
 from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.statement import Plan
-from rowcall.store.steps.queries import SHOW_STEPS
+from rowcall.store.steps.recorded import show as show_steps
 from rowcall.store.workers.queries import WORKERS
 
 MOST_AHEAD = 1000  # a higher number is not counted
+MOST_STEPS = 100
 _MOST_NAMED = 3
 _parts = msgspec.json.Decoder(list[object])
 
@@ -97,8 +98,9 @@ class Surroundings:
         if job.status is Status.BLOCKED:
             return self._blocked(job, (yield from inspect.blockers(self._dialect, job.id)))
         if job.status is Status.SCHEDULED and job.run_at > self._now:
-            now_ms = milliseconds_of(self._now)
-            steps = [] if job.error_code is not None else (yield from self._dialect.ask(SHOW_STEPS, now_ms, job.id))
+            steps = []
+            if job.error_code is None:
+                steps = yield from show_steps(self._dialect, job.id, MOST_STEPS, milliseconds_of(self._now))
             waiting = [step for step in steps if step.status is StepStatus.WAITING]
             return self._suspended(job, waiting) if waiting else self._scheduled(job)
         if pause := paused_by(job.queue, job.type, self._paused):

@@ -73,6 +73,18 @@ def test_durable_steps_are_shown(tmp_path: Path) -> None:
         ]
 
 
+def test_a_long_history_is_shortened(client: Client, filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/api/jobs/2").json()["shortened"] is False
+    filled.retry(2)
+    filled.drain()
+    monkeypatch.setattr("rowcall.http.api.jobs.MOST_ROWS", 1)
+    found = client.get("/api/jobs/2").json()
+    assert [one["attempt"] for one in found["attempts"]] == [2]
+    assert [one["event"] for one in found["timeline"]] == ["FAILED"]
+    assert found["shortened"] is True
+    assert "<code>rowcall show 2</code> prints all" in client.page("/jobs/2")
+
+
 def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
     assert client.submit("/jobs/2", "/jobs/2/retry").headers["location"] == "/jobs/2"
     assert "Job 2 is pending" in client.page("/jobs/2")

@@ -20,6 +20,7 @@ from rowcall.operations.signals import step_rows
 from rowcall.overview import waiting
 
 MOST_DEPENDENTS = 100
+MOST_ROWS = 200
 MOST_ENQUEUED = 1000
 LONGEST_PAGE = 200
 IDEMPOTENT_SECONDS = 24 * 3600.0
@@ -37,7 +38,10 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
 
 
 class JobDetail(Value, frozen=True, kw_only=True):
-    """A job, why it waits, its history, its durable steps, and the trace that it is part of."""
+    """A job, why it waits, its history, its durable steps, and the trace that it is part of.
+
+    Of attempts, steps and events, the last 200 are here; `shortened` says whether there are more.
+    """
 
     job: Job
     why: Why
@@ -46,20 +50,25 @@ class JobDetail(Value, frozen=True, kw_only=True):
     dependents: list[Dependent]
     steps: list[RecordedStep]
     timeline: list[Event]
+    shortened: bool
     trace_id: str | None = None
 
 
 async def get_job(call: Call, id: int) -> JobDetail:
     """Return everything about one job. A large payload or result, also of a step, is a reference."""
     queue = call.queue
+    attempts = await call.read(inspect.attempts(queue, id, MOST_ROWS + 1))
+    steps = await call.read(step_rows(queue, id, MOST_ROWS + 1))
+    timeline = await call.read(inspect.timeline(queue, id, MOST_ROWS + 1))
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
         why=call.scrubbed(await call.read(waiting.why(queue, id))),
-        attempts=call.all_scrubbed(await call.read(inspect.attempts(queue, id))),
+        attempts=call.all_scrubbed(attempts[-MOST_ROWS:]),
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
-        steps=call.all_scrubbed(await call.read(step_rows(queue, id))),
-        timeline=call.all_scrubbed(await call.read(inspect.timeline(queue, id))),
+        steps=call.all_scrubbed(steps[-MOST_ROWS:]),
+        timeline=call.all_scrubbed(timeline[-MOST_ROWS:]),
+        shortened=max(len(attempts), len(steps), len(timeline)) > MOST_ROWS,
         trace_id=await call.read(inspect.trace_id(queue, id)),
     )
 

@@ -8,7 +8,7 @@ import msgspec
 from starlette.requests import Request
 
 from rowcall.domain.job import Event, Job
-from rowcall.http.api.jobs import get_job
+from rowcall.http.api.jobs import MOST_ROWS, get_job
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
@@ -30,6 +30,8 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "why": detail.why,
         "attempts": detail.attempts,
         "steps": detail.steps,
+        "shortened": detail.shortened,
+        "most_rows": MOST_ROWS,
         "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
         "timeline": without_claims(detail.timeline),
         "chain": chain,

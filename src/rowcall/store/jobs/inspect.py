@@ -90,9 +90,10 @@ def id_of_cursor(cursor: str) -> int:
     return place_of_cursor(cursor, Filter(), Order())[-1]
 
 
-def attempts(dialect: Dialect, job_id: int) -> Plan[list[Attempt]]:
+def attempts(dialect: Dialect, job_id: int, limit: int) -> Plan[list[Attempt]]:
+    """Return the last attempts, in their order."""
     yield from get(dialect, job_id)
-    return (yield from dialect.ask(ATTEMPTS, job_id))
+    return (yield from dialect.ask(ATTEMPTS, job_id, limit))[::-1]
 
 
 def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
@@ -128,9 +129,10 @@ def dependents(dialect: Dialect, job_id: int, limit: int, *, of_chain: bool) -> 
     ]
 
 
-def timeline(dialect: Dialect, job_id: int) -> Plan[list[Event]]:
+def timeline(dialect: Dialect, job_id: int, limit: int) -> Plan[list[Event]]:
+    """Return the last events, in their order."""
     yield from get(dialect, job_id)
-    return (yield from dialect.ask(TIMELINE, job_id))
+    return (yield from dialect.ask(TIMELINE, job_id, limit))[::-1]
 
 
 def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:

@@ -512,12 +512,12 @@ FIRST_FROM = Query("first_from", (Int,), lambda row: cast("tuple[int, int]", row
 _ATTEMPTS = """
     select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
            worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
-    from <prefix>attempts where job_id = <bigint:1> order by seq"""
-ATTEMPTS = Query("attempts", (Int,), attempt_from_row, text=_ATTEMPTS)
+    from <prefix>attempts where job_id = <bigint:1> order by seq desc limit <bigint:2>"""
+ATTEMPTS = Query("attempts", (Int, Int), attempt_from_row, text=_ATTEMPTS)  # the last first, up to a number
 _TIMELINE = """
     select <ms_or_null:at>, event, actor, detail
-    from <prefix>timeline where job_id = <bigint:1> order by at, seq, rank"""
-TIMELINE = Query("timeline", (Int,), event_from_row, text=_TIMELINE)
+    from <prefix>timeline where job_id = <bigint:1> order by at desc, seq desc, rank desc limit <bigint:2>"""
+TIMELINE = Query("timeline", (Int, Int), event_from_row, text=_TIMELINE)  # likewise
 # the tasks of the ready jobs of a queue; it hops from one to the next
 _READY_TYPES = """
     with recursive found (type) as (

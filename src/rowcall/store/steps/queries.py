@@ -49,8 +49,8 @@ _SHOW_STEPS = f"""
     select position, kind, name, case when {_SLEPT} then 'finished' else status end, attempt, failures, <ms:started_at>,
            <ms:due_at>, case when {_SLEPT} then <ms:due_at> else <ms:finished_at> end, error_code, error_detail,
            <text_of:result>
-    from <step> where job_id = <bigint:2> order by position"""
-SHOW_STEPS = Query("show_steps", (Now, Int), recorded_from_row, text=_SHOW_STEPS)
+    from <step> where job_id = <bigint:2> order by position desc limit <bigint:3>"""
+SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_STEPS)  # the last first
 # of jobs and leases, the jobs whose leases are current. The lock lets other steps of the same attempt pass, and nothing
 # that ends the attempt: on the caller's connection it lasts as long as that transaction
 CURRENT = Packed("current", (Json,), int)

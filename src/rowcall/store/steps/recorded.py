@@ -23,9 +23,10 @@ def read(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[StepRow
     return (yield from dialect.ask(queries.STEPS, now_ms, job_id))
 
 
-def show(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[RecordedStep]]:
+def show(dialect: Dialect, job_id: int, limit: int, now_ms: int | None) -> Plan[list[RecordedStep]]:
+    """Return the last steps, in their order."""
     yield from get(dialect, job_id)
-    return (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id))
+    return (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id, limit))[::-1]
 
 
 def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) -> Plan[list[Answer]]:
