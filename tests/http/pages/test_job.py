@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 import sqlite3
 from contextlib import closing
@@ -71,6 +72,20 @@ def test_durable_steps_are_shown(tmp_path: Path) -> None:
             ("charge", "finished", {"card": "<card>"}),
             ("paid", "waiting", None),
         ]
+
+
+def test_hidden_arguments_are_not_put_into_a_form(tmp_path: Path) -> None:
+    with (
+        Rowcall(tmp_path / "app.db", scrub=lambda text: text.replace("4242", "****")) as jobs,
+        client_of(jobs) as client,
+    ):
+        jobs.enqueue("charge", {"card": "4242"}, delay=60)
+        jobs.enqueue("charge", {"customer": 7}, delay=60)
+        jobs.enqueue("charge", {"text": "x" * 30_000}, delay=60)
+        forms = [
+            re.findall(r"<textarea[^>]*>(.*?)</textarea>", client.page(f"/jobs/{n}"), re.DOTALL) for n in (1, 2, 3)
+        ]
+    assert [html.unescape(*form) for form in forms] == ["", '{\n  "customer": 7\n}', ""]
 
 
 def test_a_long_history_is_shortened(client: Client, filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:

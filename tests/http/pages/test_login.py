@@ -23,6 +23,16 @@ def test_a_visitor_signs_in_and_out(filled: Rowcall) -> None:
         assert client.get("/jobs").status_code == 303
 
 
+def test_a_link_on_another_site_finds_who_is_signed_in(filled: Rowcall) -> None:
+    """A browser sends a strict cookie only after a link on the same site, such as the page to sign in."""
+    with client_of(filled, token="a-secret-of-16-or-more") as client:
+        login = "/login?next=%2Fjobs%3Ftag%3D%C3%A4%26queue%3Da"
+        assert client.get(login, sec_fetch_site="cross-site").headers["refresh"] == "0; url=/jobs?tag=%C3%A4&queue=a"
+        assert "refresh" not in client.get(login, sec_fetch_site="same-origin").headers
+        for wrong in ("//evil.example", "https://evil.example", "%0Ax"):
+            assert client.get(f"/login?next={wrong}", sec_fetch_site="cross-site").headers["refresh"] == "0; url=/"
+
+
 def test_a_sign_in_needs_its_form(filled: Rowcall) -> None:
     with client_of(filled, token=TOKEN) as client:
         assert client.send("POST", "/login", f"token={TOKEN}".encode()).status_code == 403

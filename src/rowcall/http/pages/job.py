@@ -7,19 +7,24 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
+from rowcall.domain.blobs import MARK
 from rowcall.domain.job import Event, Job
+from rowcall.domain.payload import RAW_KEY
 from rowcall.http.api.jobs import MOST_ROWS, get_job
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
-from rowcall.operations import flows
+from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
+from rowcall.operations import flows, inspect
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
 
 async def one_job(call: Call, request: Request) -> dict[str, object]:
-    detail = await get_job(call, int(request.path_params["id"]))
+    job_id = int(request.path_params["id"])
+    detail = await get_job(call, job_id)
     job = detail.job
+    row = await call.read(inspect.get_row(call.queue, job_id))
     chain = None
     if job.chain_id is not None:
         chain = await call.read(flows.get_chain(call.queue, job.chain_id))
@@ -36,10 +41,17 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "timeline": without_claims(detail.timeline),
         "chain": chain,
         "trace_id": detail.trace_id,
+        "is_whole": row.payload == job.payload and is_whole(job.payload),
         "as_python": as_python(job),
         "as_sql": as_sql(job, call.queue.config.table_prefix),
         "now": await call.read(time_now(call.queue)),
     }
+
+
+def is_whole(payload: dict[str, object]) -> bool:
+    """Return whether these are the arguments themselves, and short enough for a form."""
+    is_plain = not any(name.startswith(MARK) or name == RAW_KEY for name in payload)
+    return is_plain and len(pretty_json(payload)) <= LONGEST_SHOWN
 
 
 def without_claims(timeline: Sequence[Event]) -> list[Event]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -12,13 +14,20 @@ from rowcall.http.pages.render import render
 from rowcall.http.settings import Settings
 from rowcall.queue import Queue
 
+_IN_PATHS = "/?=&%:+,;@!$'()*~[]"
+
 
 def login_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
     """Return the routes; without tokens, there are none."""
     sessions = Sessions(settings.tokens, queue.clock)
 
     async def show(request: Request) -> Response:
-        return render(request, "login.html", {"wrong": False, "next": request.query_params.get("next", "")})
+        back = request.query_params.get("next", "")
+        response = render(request, "login.html", {"wrong": False, "next": back})
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            # after a link on another site the browser has not sent the cookie; from this page it does
+            response.headers["refresh"] = f"0; url={quote(local_path(request, back), safe=_IN_PATHS)}"
+        return response
 
     async def sign_in(request: Request) -> Response:
         fields = dict(await form_pairs(request))

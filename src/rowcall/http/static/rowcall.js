@@ -34,10 +34,17 @@ async function refresh() {
 }
 // The server says when something has changed; ages and progress change without that.
 const from = document.body.dataset.liveFrom;
+// A hidden page has no stream: a browser opens few connections to one host, for all its tabs together.
+let stream;
+function listen() {
+  stream?.close();
+  stream = document.hidden ? undefined : new EventSource(from);
+  stream?.addEventListener("message", refresh);
+}
 if (from && document.querySelector("main [data-live]")) {
-  const stream = new EventSource(from);
-  stream.addEventListener("message", refresh);
-  addEventListener("pagehide", () => stream.close());
+  listen();
+  document.addEventListener("visibilitychange", listen);
+  addEventListener("pagehide", () => stream?.close());
 }
 (function again() {
   setTimeout(() => refresh().finally(again), document.getElementById("progress") || !from ? 2000 : 10000);
