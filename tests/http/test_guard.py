@@ -91,6 +91,9 @@ def test_tokens_have_roles(filled: Rowcall) -> None:
     with client_of(filled, token={"ann": TOKEN}, read_token=READ_TOKEN) as client:
         assert client.get("/api/jobs").status_code == client.get("/metrics").status_code == 401
         assert client.get("/api/jobs", authorization="Bearer wrong").status_code == 401
+        assert (
+            client.get("/prefix/login").status_code == 401
+        )  # of a proxy that has not removed it: no endless redirects
         assert client.get("/api/jobs", authorization=f"Bearer {READ_TOKEN}").status_code == 200
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {READ_TOKEN}").status_code == 403
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {TOKEN}").status_code == 200

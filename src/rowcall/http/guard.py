@@ -167,7 +167,8 @@ class Guard:
 
     def _refusal(self, request: Request, path: str) -> Response:
         is_page = path != "/metrics" and not path.startswith("/api/")
-        if self._settings.tokens and is_page and request.method in SAFE_METHODS:
+        is_lost = path.endswith("/login")  # a proxy has not removed the prefix: it would lead here again
+        if self._settings.tokens and is_page and not is_lost and request.method in SAFE_METHODS:
             back = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
             return RedirectResponse(f"{base_path(request.scope)}/login?next={back}", 303)
         response = problem_response(Problem(401, "Unauthorized", "sign in, or send Authorization: Bearer with a token"))

@@ -26,7 +26,9 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
     show_default=True,
     help="Port; 0 chooses a free one.",
 )
-@click.option("--root-path", metavar="PREFIX", default="", help="Prefix that a proxy in front serves it under.")
+@click.option(
+    "--root-path", metavar="PREFIX", default="", help="Prefix that a proxy in front serves it under, and removes."
+)
 @click.option("--allow-host", metavar="NAME", multiple=True, help="Host name to answer to; may be given several times.")
 @click.option("--trace-url", metavar="URL", help="Link of a job to its trace: https://traces.example.com/{trace_id}.")
 def dashboard_command(
