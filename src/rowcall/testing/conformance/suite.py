@@ -26,9 +26,17 @@ from rowcall.testing.conformance.cases.chains import (  # noqa: E402  # noqa: E4
     TestFixedChains,
 )
 from rowcall.testing.conformance.cases.claim import TestClaim  # noqa: E402
+from rowcall.testing.conformance.cases.claim_order import TestClaimOrder  # noqa: E402
 from rowcall.testing.conformance.cases.claim_rows import TestClaimRows  # noqa: E402
 from rowcall.testing.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
 from rowcall.testing.conformance.cases.continue_with import TestGoingOn  # noqa: E402
+from rowcall.testing.conformance.cases.control import (  # noqa: E402
+    TestCancel,
+    TestDelete,
+    TestPriority,
+    TestReschedule,
+    TestRetry,
+)
 from rowcall.testing.conformance.cases.crash import TestCrash, TestStorm  # noqa: E402
 from rowcall.testing.conformance.cases.dependencies import TestDependencies  # noqa: E402
 from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
@@ -62,7 +70,6 @@ from rowcall.testing.conformance.cases.migrations import TestMigrations  # noqa:
 from rowcall.testing.conformance.cases.mismatches import TestMismatches, TestUnknownTasks  # noqa: E402
 from rowcall.testing.conformance.cases.model import TestModel  # noqa: E402
 from rowcall.testing.conformance.cases.observing import TestActivity, TestCounts, TestPace, TestQuestions  # noqa: E402
-from rowcall.testing.conformance.cases.order import TestOrder  # noqa: E402
 from rowcall.testing.conformance.cases.ordered import TestOrderedJobs, TestOrderStorm  # noqa: E402
 from rowcall.testing.conformance.cases.outcomes import TestOutcomes, TestOutcomesOfKilledWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
@@ -81,13 +88,6 @@ from rowcall.testing.conformance.cases.schedules import (  # noqa: E402
 from rowcall.testing.conformance.cases.settle import TestSettle  # noqa: E402
 from rowcall.testing.conformance.cases.stacks import TestStacks  # noqa: E402
 from rowcall.testing.conformance.cases.stage import TestStage  # noqa: E402
-from rowcall.testing.conformance.cases.steering import (  # noqa: E402
-    TestCancel,
-    TestDelete,
-    TestPriority,
-    TestReschedule,
-    TestRetry,
-)
 from rowcall.testing.conformance.cases.step_storm import TestStepStorm  # noqa: E402
 from rowcall.testing.conformance.cases.steps import TestSignals, TestSleeps, TestStepFence, TestSteps  # noqa: E402
 from rowcall.testing.conformance.cases.stopping import TestStopping  # noqa: E402
@@ -123,6 +123,7 @@ __all__ = [
     "TestChainResults",
     "TestChainRows",
     "TestClaim",
+    "TestClaimOrder",
     "TestClaimRows",
     "TestClear",
     "TestClockJumps",
@@ -168,7 +169,6 @@ __all__ = [
     "TestMismatches",
     "TestModel",
     "TestNeeded",
-    "TestOrder",
     "TestOrderStorm",
     "TestOrderedJobs",
     "TestOutcomes",

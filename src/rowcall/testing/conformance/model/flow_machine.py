@@ -175,7 +175,7 @@ class FlowMachine(QueueMachine):
         self.model.continue_with(claim.job_id, next_id, queue)
         self.model.stage()
 
-    # steering
+    # control
 
     @rule(pick=PICK, move=st.sampled_from(sorted(STEERING)))
     def steer(self, pick: int, move: str) -> None:

@@ -256,7 +256,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.watcher.check() == self.model.recover_dead_workers() > 0
         assert not victim.heartbeat()
 
-    # steering
+    # control
 
     @rule(pick=PICK, move=st.sampled_from(["cancel", "retry", "delete"]))
     def steer(self, pick: int, move: str) -> None:

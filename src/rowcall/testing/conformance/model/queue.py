@@ -163,7 +163,7 @@ class ModelQueue:
                 job.await_next_attempt("pending", "lost", self._now(), code=LOST)
         return len(jobs)
 
-    # steering
+    # control
 
     def cancel(self, job_id: int) -> None:
         """Cancel a waiting job; ask a running one to stop."""

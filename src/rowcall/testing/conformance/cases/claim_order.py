@@ -18,7 +18,7 @@ from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
 
 
-class TestOrder:
+class TestClaimOrder:
     @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
     def test_urgent_jobs_with_one_attempt_run_first(self, open_queue: OpenQueue, is_async: bool) -> None:
         jobs, order = open_queue(), list[str]()
