@@ -1,7 +1,7 @@
 """Rowcall: what a user holds. Every method forwards to an operation.
 
-One class is one file, whatever its length: users, type checkers, `help()` and the API pages find each method here, with its
-signature and docstring, next to its async twin.
+One class is one file, whatever its length: users, type checkers, `help()` and the API pages find each method here, with
+its signature and docstring, next to its async twin.
 """
 
 from __future__ import annotations
