@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 import psycopg
 import yaml
 
 from rowcall import Rowcall
+from rowcall.cli.starter import starter
 from tests.docs.pages import DOCS, PAGES, blocks
 
 
@@ -17,6 +19,32 @@ def test_blocks_of_yaml_can_be_read() -> None:
     assert len(texts) >= 3
     for text in texts:
         assert isinstance(yaml.safe_load(text), dict)
+
+
+def test_the_files_of_the_page_are_those_of_rowcall_init(tmp_path: Path) -> None:
+    written = starter("plain", tmp_path)
+    on_page = [block.text for block in blocks(DOCS / "deploy.md")]
+    (compose,) = [text for text in on_page if text.startswith("services:")]
+    assert yaml.safe_load(compose) == yaml.safe_load(written["compose.yaml"])
+    (image,) = [text for text in on_page if text.startswith("FROM ")]
+    assert _words_of(image) == _words_of(written["Dockerfile"])
+    (unit,) = [text for text in on_page if "[Service]" in text]
+    (name,) = [name for name in written if name.endswith(".service")]
+    assert _settings_of(unit) == _settings_of(written[name])
+
+
+def _words_of(image: str) -> list[str]:
+    """The instructions of a Dockerfile, and the image that it is made from."""
+    lines = [line.split() for line in image.splitlines()]
+    return [line[0] for line in lines] + lines[0][1:]
+
+
+def _settings_of(unit: str) -> set[str]:
+    """The lines of a unit that are the same on every machine."""
+    of_machine = ("Description", "User", "WorkingDirectory", "EnvironmentFile", "ExecStart")
+    lines = [line for line in unit.splitlines() if line and not line.startswith("#")]
+    assert len(lines) == len(set(lines))
+    return {line for line in lines if not line.startswith(of_machine)}
 
 
 def test_the_query_for_keda_counts_jobs_that_need_a_worker(postgres_url: str) -> None:

@@ -13,6 +13,7 @@ from rowcall.cli.starter import FRAMEWORKS, framework_of, starter
 _NEXT = {
     "django": 'add "rowcall.django" to INSTALLED_APPS, then: python manage.py migrate; python manage.py rowcall work',
     "fastapi": "fastapi dev app.py, or uvicorn app:app; in another terminal: rowcall work app:jobs",
+    "litestar": "litestar run, or uvicorn app:app; in another terminal: rowcall work app:jobs",
     "flask": "flask run; in another terminal: flask rowcall work",
     "plain": "python app.py; rowcall work app:jobs",
 }

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from string import Template
 
-FRAMEWORKS = ("django", "fastapi", "flask", "plain")
+FRAMEWORKS = ("django", "fastapi", "flask", "litestar", "plain")
 _FILES = Path(__file__).parent
 _WORK = {"django": "manage rowcall work", "flask": "flask --app app rowcall work"}
 _URL = "ROWCALL_URL: postgresql://postgres:postgres@db/postgres"
@@ -22,6 +22,7 @@ _PACKAGES = {
     "django": "'rowcall[postgres,django]'",
     "fastapi": "'rowcall[postgres,fastapi]' uvicorn",
     "flask": "'rowcall[postgres,flask]'",
+    "litestar": "'rowcall[postgres,litestar]' uvicorn",
     "plain": "'rowcall[postgres]'",
 }
 
@@ -30,7 +31,7 @@ def framework_of(folder: Path) -> str:
     """Return the framework of a project: Django has a manage.py, the others are found by what is installed."""
     if (folder / "manage.py").exists():
         return "django"
-    return next((name for name in ("fastapi", "flask") if importlib.util.find_spec(name)), "plain")
+    return next((name for name in ("fastapi", "litestar", "flask") if importlib.util.find_spec(name)), "plain")
 
 
 def starter(framework: str, folder: Path) -> dict[str, str]:
