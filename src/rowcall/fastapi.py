@@ -1,7 +1,7 @@
-"""FastAPI and Starlette. See docs/fastapi.md."""
+"""FastAPI. See docs/fastapi.md."""
 
 from rowcall.integrations.asgi.tasks import Tasks
 from rowcall.integrations.fastapi.dependencies import RowcallTasks, jobs_in
-from rowcall.integrations.fastapi.problem_handler import add_problem_details
+from rowcall.integrations.starlette.problem_handler import add_problem_details
 
 __all__ = ["RowcallTasks", "Tasks", "add_problem_details", "jobs_in"]

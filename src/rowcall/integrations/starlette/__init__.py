@@ -1,0 +1,1 @@
+"""Starlette: `rowcall.starlette`."""
