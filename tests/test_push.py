@@ -6,7 +6,7 @@ import pytest
 
 import rowcall
 from rowcall import InvalidOption, PushedJob, PushRefused, SystemClock
-from rowcall.domain.webhooks import sign
+from rowcall.domain.push_signatures import sign
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = (

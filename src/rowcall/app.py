@@ -91,7 +91,7 @@ from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SE
 from rowcall.overview import stacks, waiting
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
-from rowcall.setup import Setup, Url
+from rowcall.queue_setup import Setup, Url
 from rowcall.task import (
     AnyTask,
     AsyncContextTask,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.errors import seconds_of
 from rowcall.domain.push import PushedJob, pushed_from
-from rowcall.domain.webhooks import DEFAULT_TOLERANCE_SECONDS, checked_secrets, verify_message
+from rowcall.domain.push_signatures import DEFAULT_TOLERANCE_SECONDS, checked_secrets, verify_message
 
 __all__ = ["verify"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rowcall import Context, Flow, Job, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.webhooks import callback_token
+from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.effects import Read, Write
 from rowcall.store.counts.queries import SETTINGS
 from rowcall.store.steps.queries import SIGNALS

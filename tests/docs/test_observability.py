@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rowcall import Rowcall
 from rowcall.domain.outcome import OUTCOMES
 from rowcall.observe import logs, meter, tracing
-from rowcall.observe.endpoint import DEFAULT_HOST
+from rowcall.observe.metrics_server import DEFAULT_HOST
 from tests.docs.pages import DOCS, read, section
 from tests.observe.scraping import free_ports, scrape
 from tests.worker.support import all_ended

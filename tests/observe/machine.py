@@ -19,6 +19,7 @@ from rowcall.operations.arguments import JobFilter
 from rowcall.operations.effects import Write
 from rowcall.operations.events import stream
 from rowcall.store.counts import folding
+from rowcall.store.counts.pruning import prune_history
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.observe import slow
@@ -324,7 +325,7 @@ class HistoryMachine(RuleBasedStateMachine):
         self._step()
         while queue_of(self.jobs).run(Write(lambda: folding.fold_minutes(queue_of(self.jobs).dialect, self.now_ms))):
             pass
-        while queue_of(self.jobs).run(Write(lambda: folding.prune_history(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: prune_history(queue_of(self.jobs).dialect, self.now_ms))):
             pass
 
     @rule()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, PushOptions, PushRefused, Rowcall
-from rowcall.domain.webhooks import callback_token
+from rowcall.domain.push_signatures import callback_token
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJD" * 10

@@ -12,8 +12,8 @@ from rowcall.base.addresses import Address, Network, address_of, is_public, is_w
 from rowcall.domain.checks import whole
 from rowcall.domain.errors import InvalidOption, PushRefused, seconds_of
 from rowcall.domain.limits import Limit, TaskLimit, checked_limits
+from rowcall.domain.push_signatures import DEFAULT_TOLERANCE_SECONDS, checked_secrets
 from rowcall.domain.value import OptionsMeta, Value
-from rowcall.domain.webhooks import DEFAULT_TOLERANCE_SECONDS, checked_secrets
 
 LONGEST_TARGET = 2000
 SHORTEST_TIMEOUT_SECONDS = 0.01

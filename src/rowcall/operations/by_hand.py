@@ -13,7 +13,7 @@ import msgspec
 from rowcall.base.text import code_problem
 from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.limits import with_derived
-from rowcall.declare.policy import policy_of
+from rowcall.declare.retry_policy import policy_of
 from rowcall.domain import checks
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, LeaseLost, RowcallError, seconds_of
@@ -28,11 +28,12 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold
-from rowcall.store.flows.enqueue import RelatedJob, standing_of
+from rowcall.store.flows.enqueue import standing_of
 from rowcall.store.jobs import settle
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand, made
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
+from rowcall.store.new_job import RelatedJob
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0

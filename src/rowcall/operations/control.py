@@ -44,9 +44,9 @@ from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Filter, Order
-from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
+from rowcall.store.new_job import RelatedJob
 from rowcall.store.statement import Plan
 from rowcall.store.workers.queries import WORKERS
 

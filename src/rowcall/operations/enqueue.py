@@ -35,10 +35,11 @@ from rowcall.operations.effects import (
     several_statements,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import Committed, RelatedJob, lock_keys, read_committed, write_related
+from rowcall.store.flows.enqueue import write_related
+from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob
+from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob, RelatedJob
 
 Self = TypeVar("Self", bound="Transaction")
 

@@ -27,10 +27,9 @@ from rowcall.operations.effects import Blocking, Read, joined, read, write
 from rowcall.operations.enqueue import Bound, enqueue_related
 from rowcall.queue import Operation, Queue
 from rowcall.store.flows import chains
-from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.flows.queries import ChainFilter, Unique
 from rowcall.store.jobs import inspect
-from rowcall.store.new_job import NewJob
+from rowcall.store.new_job import NewJob, RelatedJob
 
 
 class Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.domain.errors import LeaseLost, PushRefused
 from rowcall.domain.job import Job, Status
 from rowcall.domain.push import PushOptions
-from rowcall.domain.webhooks import attempt_of_token
+from rowcall.domain.push_signatures import attempt_of_token
 from rowcall.operations import inspect
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation, Queue

@@ -14,7 +14,7 @@ from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control.queries import CLEAR, RESTART_IDS
 from rowcall.store.counts import folding
-from rowcall.store.counts.folding import prune_group
+from rowcall.store.counts.pruning import prune_group, prune_history
 from rowcall.store.counts.queries import (
     DROP_SETTING,
     FINISHED_GROUPS,
@@ -140,7 +140,7 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
     steps: list[MakePlan[object]] = [
         lambda: folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms()),
         lambda: folding.fold_minutes(queue.dialect, queue.now_ms()),
-        lambda: folding.prune_history(queue.dialect, queue.now_ms()),
+        lambda: prune_history(queue.dialect, queue.now_ms()),
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
         lambda: queue.dialect.change(PRUNE_CHANGES),
         lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),

@@ -23,9 +23,8 @@ from rowcall.operations.arguments import checked_actor
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.enqueue import plain_call, with_key
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import RelatedJob
 from rowcall.store.jobs import inspect
-from rowcall.store.new_job import NewJob
+from rowcall.store.new_job import NewJob, RelatedJob
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan

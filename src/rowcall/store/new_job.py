@@ -108,6 +108,20 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.delay_ms == 0 and all(value is None for value in (*special, *others))
 
 
+class RelatedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be written. It waits for `job.after` and then `after`, in this order.
+
+    A number in `after` is the position of an earlier job of the same call. `chain` is the position of the first step of
+    its chain, of which it is step `chain_index`.
+    """
+
+    job: NewJob
+    payload: str
+    after: tuple[Awaited | int, ...] = ()
+    chain: int | None = None
+    chain_index: int = 0
+
+
 _schedule_of = attrgetter("priority", "max_attempts", "run_at_ms", "delay_ms", "timeout_seconds", "retry", "tags")
 _expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context", "on_end", "target")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rowcall.base.clock import Clock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
-from rowcall.declare.policy import policy_of
+from rowcall.declare.retry_policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import MARK, TOO_LARGE_CODE
 from rowcall.domain.encryption import is_hidden

@@ -11,7 +11,7 @@ import msgspec
 from rowcall.domain.checks import queue_problem
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import EVERY_QUEUE
-from rowcall.observe.endpoint import DEFAULT_HOST
+from rowcall.observe.metrics_server import DEFAULT_HOST
 
 DEFAULT_CONCURRENCY = 10
 MOST_CONCURRENCY = 1000

@@ -15,7 +15,7 @@ from rowcall.domain.errors import LifespanFailed, RowcallError
 from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.uncancellable import finish_in_thread
-from rowcall.observe.endpoint import Endpoint, Probes
+from rowcall.observe.metrics_server import Endpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
 from rowcall.overview.liveness import database_time

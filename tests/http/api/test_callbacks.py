@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import PushOptions, Rowcall
-from rowcall.domain.webhooks import callback_token
+from rowcall.domain.push_signatures import callback_token
 from tests.http.client import client_of
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

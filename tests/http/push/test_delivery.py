@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, PushFailed, Rowcall
-from rowcall.domain.webhooks import verify_message
+from rowcall.domain.push_signatures import verify_message
 from tests.http.push.target import SECRET, Reply, TargetServer, json_reply, options
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from rowcall import InvalidOption, Job, PushOptions, Rowcall, SystemClock
 from rowcall.app import queue_of
-from rowcall.domain.webhooks import sign
+from rowcall.domain.push_signatures import sign
 from rowcall.http.push.delivery import body_of, message_id
 from rowcall.http.push.receiver import Answers
 from rowcall.http.settings import AsgiApp

@@ -18,7 +18,7 @@ from rowcall.cli.present import log
 from rowcall.cli.processes import reloading
 from rowcall.context import logger
 from rowcall.domain.errors import SchemaMismatch
-from rowcall.observe.endpoint import DEFAULT_HOST, require_free
+from rowcall.observe.metrics_server import DEFAULT_HOST, require_free
 from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.worker.process.signals import work

@@ -13,9 +13,9 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.errors import PushFailed
 from rowcall.domain.job import Job
 from rowcall.domain.push import LeftOpen, PushedJob, PushOptions, Target
-from rowcall.domain.webhooks import callback_token, sign
+from rowcall.domain.push_signatures import callback_token, sign
 from rowcall.http.push.answers import ACCEPTED, LONGEST_DETAIL_BYTES, Answer
-from rowcall.http.push.connecting import CheckedNetwork, default_ssl_context
+from rowcall.http.push.checked_network import CheckedNetwork, default_ssl_context
 from rowcall.operations.push import leave_open
 from rowcall.queue import Queue
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Status
 from rowcall.domain.push import PushedJob, PushOptions, pushed_from
-from rowcall.domain.webhooks import attempt_of_token, verify_message
+from rowcall.domain.push_signatures import attempt_of_token, verify_message
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
 from rowcall.http.push.running import json_answer, refusal, run_in_place

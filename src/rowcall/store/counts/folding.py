@@ -1,4 +1,4 @@
-"""Fold tallies and old minutes, prune jobs and history, and recount.
+"""Fold tallies and old minutes, and recount.
 
 Each plan is one short transaction. Many processes may run it at once, and stop between any two.
 """
@@ -6,10 +6,8 @@ Each plan is one short transaction. Many processes may run it at once, and stop 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
-from rowcall.domain.retention import Rules
 from rowcall.store.counts import queries
 from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past, Total
 from rowcall.store.dialect import Dialect
@@ -17,8 +15,6 @@ from rowcall.store.jobs.queries import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500
-PRUNED_AT_ONCE = 20
-PAST_KEPT_MS = 30 * 24 * HOUR_MS
 
 
 def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
@@ -56,13 +52,6 @@ def fold_minutes(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     return len(removed)
 
 
-def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    # a clock that was ahead has left history in the future
-    future = yield from dialect.change(queries.PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
-    return future + (yield from dialect.change(queries.PRUNE_PAST, at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))
-
-
 def merged(past: list[Past], span_ms: int) -> list[Past]:
     """Return one row for all rows with the same span, queue, type, outcome and error code."""
     jobs: Counter[tuple[int, str, str, str, str]] = Counter()
@@ -95,24 +84,3 @@ def repair_ready(dialect: Dialect) -> Plan[None]:
     """
     for query in (LOCK_READY, DROP_ALL_STALE, ADD_MISSING):
         yield from dialect.ask(query)
-
-
-def prune_group(
-    dialect: Dialect, group: queries.Group, rules: Rules, limit: int, go_on: Callable[[], bool], now_ms: int | None
-) -> Plan[int]:
-    """Delete jobs of a group whose time is over, oldest first, and return how many.
-
-    It deletes in small batches until `go_on()` returns false: one job with a long history can cost as much as hundreds.
-    """
-    keep = rules.keep_seconds(*group)
-    if keep is None:
-        return 0
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    deleted = 0
-    while deleted < limit:
-        at_once = min(PRUNED_AT_ONCE, limit - deleted)
-        gone = yield from dialect.change(queries.PRUNE, *group, at_ms - round(keep * 1000), at_once)
-        deleted += gone
-        if gone < at_once or not go_on():
-            break
-    return deleted

@@ -15,8 +15,8 @@ from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.enqueue import RelatedJob, write_related
-from rowcall.store.new_job import Inserted, NewJob
+from rowcall.store.flows.enqueue import write_related
+from rowcall.store.new_job import Inserted, NewJob, RelatedJob
 from rowcall.store.schedules import queries
 from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.declare.policy import policy_of
+from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies

@@ -12,6 +12,7 @@ from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.counts import folding, questions
+from rowcall.store.counts.pruning import prune_history
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
@@ -29,7 +30,7 @@ def fold(jobs: Rowcall) -> int:
 
 
 def fold_and_prune_history(jobs: Rowcall) -> None:
-    for step in (folding.fold_minutes, folding.prune_history):
+    for step in (folding.fold_minutes, prune_history):
         while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):  # type: ignore[misc]
             pass
 

@@ -7,7 +7,7 @@ import pytest
 from rowcall import Context, LeaseLost, Limit, PushOptions, Rowcall, Task
 from rowcall.app import queue_of
 from rowcall.domain.push import LeftOpen
-from rowcall.domain.webhooks import callback_token
+from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.push import leave_open
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue

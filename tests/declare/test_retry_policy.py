@@ -9,7 +9,7 @@ import pytest
 from rowcall import Backoff
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.option_table import Options
-from rowcall.declare.policy import policy_of
+from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.backoff import DEFAULT_BACKOFF, RetryPolicy, backoff_to_text
 
 

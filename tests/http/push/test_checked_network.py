@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, PushFailed, PushOptions, Rowcall, TaskDefaults
-from rowcall.http.push import connecting
-from rowcall.http.push.connecting import CheckedNetwork, default_ssl_context
+from rowcall.http.push import checked_network
+from rowcall.http.push.checked_network import CheckedNetwork, default_ssl_context
 from tests.http.push.target import CERTIFICATE, SECRET, TargetServer, options, serving
 
 Dns = Callable[..., list[str]]
@@ -29,7 +29,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Dns:
             asked.append(host)
             return remaining.pop(0)
 
-        monkeypatch.setattr(connecting, "look_up", look_up)
+        monkeypatch.setattr(checked_network, "look_up", look_up)
         return asked
 
     return put

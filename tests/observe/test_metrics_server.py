@@ -15,7 +15,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall, StoreUnavailable
 from rowcall.base.clock import SystemClock
-from rowcall.observe.endpoint import Probes
+from rowcall.observe.metrics_server import Probes
 from rowcall.testing.postgres import PostgresServer
 from tests.observe.scraping import free_ports, is_served
 from tests.support import eventually

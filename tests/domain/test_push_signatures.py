@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import InvalidOption, PushRefused
-from rowcall.domain.webhooks import attempt_of_token, callback_token, checked_secrets, sign, verify_message
+from rowcall.domain.push_signatures import attempt_of_token, callback_token, checked_secrets, sign, verify_message
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER = "whsec_" + "QUJD" * 10
