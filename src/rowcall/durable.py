@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import inspect
 import weakref
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from functools import partial
@@ -28,7 +28,9 @@ from rowcall.domain.errors import (
     InvalidArguments,
     InvalidOption,
     LeaseLost,
+    Retry,
     SignalTimeout,
+    Snooze,
     StepError,
     StepsChanged,
     Suspend,
@@ -41,6 +43,7 @@ from rowcall.domain.step import (
     DUPLICATE_CODE,
     NO_SIGNAL_CODE,
     NOT_ALLOWED_CODE,
+    NOT_AWAITED_CODE,
     StepKind,
     StepRow,
     StepStatus,
@@ -93,8 +96,12 @@ class Place(NamedTuple):
     kind: StepKind
     name: str
 
+    @classmethod
+    def recorded(cls, row: StepRow) -> Place:
+        return cls(row.position, cast("StepKind", row.kind), row.name)
+
     def __str__(self) -> str:
-        return "a sleep" if self.kind is StepKind.SLEEP else f"{self.kind} {self.name!r}"
+        return "a sleep" if self.kind == StepKind.SLEEP else f"{self.kind} {self.name!r}"
 
 
 class Steps:
@@ -108,6 +115,8 @@ class Steps:
         self.facts = facts
         self._names: set[str] = set()
         self._position = 0
+        self._open: dict[Pending[Any], Place] = {}
+        """Of an async handler: the steps that were called and have not ended."""
         self._recorded: dict[int, StepRow] | None = None
         self._by_name: dict[str, int] = {}
         # the first claim of a job: no attempt has recorded anything before
@@ -134,15 +143,17 @@ class Steps:
             raise InvalidOption("retry", "cannot be combined with connection: a failure ends your transaction")
         place = self._enter(StepKind.STEP, name)
         call = Call(place.name, partial(function, *args, **kwargs), function)
-        return self._start(self._step(place, call, retry, connection))
+        return self._start(place, self._step(place, call, retry, connection))
 
     def sleep(self, delay: float | timedelta) -> object:
         delay_ms = round(seconds_of("delay", delay) * 1000)
-        return self._start(self._sleep(self._enter(StepKind.SLEEP, ""), delay_ms))
+        place = self._enter(StepKind.SLEEP, "")
+        return self._start(place, self._sleep(place, delay_ms))
 
     def wait_for(self, name: str, timeout: float | timedelta | None) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
-        return self._start(self._wait_for(self._enter(StepKind.WAIT, name), timeout_ms))
+        place = self._enter(StepKind.WAIT, name)
+        return self._start(place, self._wait_for(place, timeout_ms))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.facts.is_async:
@@ -169,6 +180,24 @@ class Steps:
             self._names.add(name)
         self._position += 1
         return Place(self._position, kind, name)
+
+    def end(self, error: object = None) -> BaseException | None:
+        """Return what ends the attempt instead of what the handler returned, or of the error that it raised."""
+        if self.suspended is not None and (error is None or isinstance(error, Retry | Snooze)):
+            return self.suspended  # the handler caught it
+        if error is not None:
+            return None
+        if self._open:
+            place = next(iter(self._open.values()))
+            for pending in self._open:
+                pending.close()
+            return self._error(NOT_AWAITED_CODE, f"the handler called {place}, and did not await it to its end")
+        left = [row for position, row in (self._recorded or {}).items() if position > self._position]
+        if left:
+            first = Place.recorded(min(left, key=lambda row: row.position))
+            problem = f"step {first.position} is recorded as {first}, and the handler has returned without it"
+            return self._changed(problem)
+        return None
 
     def _error(self, code: str, problem: str) -> StepError:
         return StepError(self.facts.job_id, code, problem)
@@ -244,10 +273,10 @@ class Steps:
             self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
         found = self._recorded.get(place.position)
         if found is not None and (found.kind, found.name) != (place.kind, place.name):
-            recorded = Place(found.position, StepKind(found.kind), found.name)
+            recorded = Place.recorded(found)
             raise self._changed(f"step {place.position} is recorded as {recorded}, and the handler now calls {place}")
         if (
-            place.kind is StepKind.STEP
+            place.kind == StepKind.STEP
             and (position := self._by_name.get(place.name, place.position)) != place.position
         ):
             raise self._changed(
@@ -270,8 +299,12 @@ class Steps:
         self.suspended = Suspend(run_at_ms, waits=waits)
         raise self.suspended
 
-    def _start(self, flow: Flow[T]) -> T | Pending[T]:
-        return Pending(effects.arun(flow, self)) if self.facts.is_async else effects.run(flow, self)
+    def _start(self, place: Place, flow: Flow[T]) -> T | Pending[T]:
+        if not self.facts.is_async:
+            return effects.run(flow, self)
+        pending = Pending(effects.arun(flow, self), self._open.pop)
+        self._open[pending] = place
+        return pending
 
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
@@ -290,12 +323,20 @@ class Steps:
 class Pending(Awaitable[T]):
     """A step of an async handler: it runs when it is awaited."""
 
-    def __init__(self, coroutine: Any) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], ended: Callable[[Pending[T], None], object]) -> None:
         self._coroutine = coroutine
+        self._ended = ended
 
     def __await__(self) -> Generator[Any, Any, T]:
-        result: T = yield from self._coroutine.__await__()
-        return result
+        try:
+            return (yield from self._coroutine.__await__())
+        finally:
+            self._ended(self, None)
+
+    def close(self) -> None:
+        """Let Python not warn that it was never awaited."""
+        if inspect.getcoroutinestate(self._coroutine) == inspect.CORO_CREATED:
+            self._coroutine.close()
 
 
 # the effects of steps

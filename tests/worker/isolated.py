@@ -212,6 +212,25 @@ def repeat_step(ctx: Context) -> None:
     ctx.step("same", int)
 
 
+def charge(ctx: Context, card: str) -> str:
+    charged = ctx.step("charge", card.upper)
+    sent = ctx.wait_for("sent")
+    if card.endswith("fails"):
+        raise ValueError(f"{card} was refused")
+    return f"{charged} {sent}"
+
+
+async def forget_step(ctx: Context) -> None:
+    ctx.step("forgotten", asyncio.sleep, 0)
+
+
+def retry_sleep(ctx: Context) -> None:
+    try:
+        ctx.sleep(3600)
+    except BaseException:
+        raise Retry(delay=0) from None
+
+
 def _noted(what: str, number: int) -> int:
     note(os.environ["NOTES"], what, os.getpid())
     return number

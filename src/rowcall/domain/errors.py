@@ -238,7 +238,7 @@ class StepError(RowcallError):
 
 
 class StepsChanged(StepError):
-    """The steps of the handler come in another order than an earlier attempt has recorded."""
+    """The handler calls other steps than an earlier attempt has recorded, or fewer."""
 
 
 class SignalTimeout(StepError, TimeoutError):

@@ -309,8 +309,8 @@ class Attempt:
             self.saw_cancelled or isinstance(self.stopped_because, TimedOut | Lost)
         ):
             self.transition = self._decide(self.stopped_because)
-        elif self._steps is not None and self._steps.suspended is not None:  # the handler caught it
-            self.transition = self._decide(_suspended(self._steps.suspended))
+        elif self._steps is not None and (error := self._steps.end()) is not None:
+            self._fail(error)
         elif result is None and not self.task.follows_success:
             self.transition = SUCCESS
         else:
@@ -343,7 +343,7 @@ class Attempt:
         if self.settled:
             return
         try:
-            self._fail(error)
+            self._fail(error if self._steps is None else self._steps.end(error) or error)
         except BaseException as broken:  # the app's retry policy or exception is broken: free the slot anyway
             self._end_without_policy(self.task.failures.unfit(broken))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Encryption, Rowcall
 from rowcall.testing import eventually
 from tests.worker import isolated
 from tests.worker.isolation.support import enqueue
@@ -27,7 +28,27 @@ def test_steps_sleeps_and_signals(
     assert jobs.get(job).attempt == 1
 
 
-def test_a_name_that_is_used_twice(jobs: Rowcall) -> None:
-    job = enqueue(jobs, isolated.repeat_step)
+def test_everything_that_a_child_reads_and_writes_is_encrypted(tmp_path: Path) -> None:
+    secret = "card-4111"
+    with Rowcall(tmp_path / "secret.db", encrypt=Encryption(keys=["k" * 43])) as jobs:
+        cards = [secret, f"{secret} fails", secret * 50_000]
+        sent = [enqueue(jobs, isolated.charge, card=card) for card in cards]
+        for job in sent:
+            jobs.signal(job, "sent", secret)
+        jobs.drain(concurrency=1)
+        good, bad, large = [jobs.get(job) for job in sent]
+        assert good.result == f"{secret.upper()} {secret}"
+        assert (bad.status, bad.error_detail) == ("failed", f"{secret} fails was refused")
+        assert large.result == f"{secret.upper() * 50_000} {secret}"
+        assert [step.result for step in jobs.steps(good)] == [secret.upper(), secret]
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert len(written) > 50_000
+    assert secret.encode() not in written.lower()
+
+
+def test_steps_that_end_the_attempt(jobs: Rowcall) -> None:
+    wrong = [enqueue(jobs, handler) for handler in (isolated.repeat_step, isolated.forget_step)]
+    caught = enqueue(jobs, isolated.retry_sleep)
     jobs.drain(concurrency=1)
-    assert jobs.get(job).error_code == "STEPS:DUPLICATE_NAME"
+    assert [jobs.get(job).error_code for job in wrong] == ["STEPS:DUPLICATE_NAME", "STEPS:NOT_AWAITED"]
+    assert (jobs.get(caught).attempt, jobs.get(caught).run_at) == (0, jobs.steps(caught)[0].due_at)

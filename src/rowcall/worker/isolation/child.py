@@ -170,10 +170,8 @@ class Child:
             attempt = ChildAttempt(call, task, report, self._lifespan)
             try:
                 self._attempt = attempt
-                with memory_limited(call.memory_limit):
+                with memory_limited(call.memory_limit), attempt.ending():
                     result = _result_of(task, attempt, self._lifespan.run)
-                if attempt.steps.suspended is not None:  # the handler caught it
-                    raise attempt.steps.suspended
             finally:
                 self._attempt = None
                 attempt.is_over = True

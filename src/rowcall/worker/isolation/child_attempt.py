@@ -99,6 +99,18 @@ class ChildAttempt:
                 self._send(NotCompleted())
             raise
 
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Raise what ends the attempt in place of what the handler returned or raised, if anything."""
+        try:
+            yield
+        except BaseException as error:
+            if (ended := self.steps.end(error)) is None:
+                raise
+            raise ended from None
+        if not self._completed and (ended := self.steps.end()) is not None:
+            raise ended
+
     def _note_completion(self) -> None:
         self._completed = True
 

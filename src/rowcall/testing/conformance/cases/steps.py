@@ -15,8 +15,10 @@ from rowcall import (
     InvalidOption,
     LeaseLost,
     RecordedStep,
+    Retry,
     Rowcall,
     SignalTimeout,
+    Snooze,
     WrongState,
 )
 from rowcall.app import queue_of
@@ -264,6 +266,49 @@ class TestSteps:
         assert (found.status, found.error_code) == ("failed", "STEPS:CHANGED")
         assert "step 1 is recorded as step 'a', and the handler now calls step 'b'" in str(found.error_detail)
 
+    def test_a_handler_that_returns_without_a_recorded_step_fails(self, jobs: Rowcall, clock: FakeClock) -> None:
+        names = ["a", "b", "c"]
+
+        @jobs.task(retry=Backoff.constant(1))
+        async def handler(ctx: Context) -> None:
+            for name in names:
+                await ctx.step(name, asyncio.sleep, 0)
+            if len(names) == 3:
+                raise RuntimeError("again")
+
+        job = handler.enqueue()
+        jobs.drain()
+        del names[1:]
+        clock.advance(1)
+        jobs.drain()
+        found = jobs.get(job)
+        assert (found.status, found.error_code) == ("failed", "STEPS:CHANGED")
+        assert "step 2 is recorded as step 'b', and the handler has returned without it" in str(found.error_detail)
+        names[:] = ["a", "b", "c", "d"]
+        jobs.retry(job)
+        jobs.drain()
+        assert jobs.get(job).status == "succeeded"
+
+    def test_a_step_that_is_not_awaited_fails_the_job_at_once(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def forgotten(ctx: Context) -> str:
+            await ctx.step("a", asyncio.sleep, 0)
+            ctx.step("b", asyncio.sleep, 0)
+            return "done"
+
+        @jobs.task
+        async def abandoned(ctx: Context) -> None:
+            running = asyncio.ensure_future(ctx.step("c", asyncio.Event().wait))
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_soon(running.cancel)
+
+        for task, place in ((forgotten, "step 'b'"), (abandoned, "step 'c'")):
+            job = task.enqueue()
+            jobs.drain()
+            found = jobs.get(job)
+            assert (found.status, found.error_code) == ("failed", "STEPS:NOT_AWAITED")
+            assert f"the handler called {place}, and did not await it to its end" in str(found.error_detail)
+
     @pytest.mark.parametrize(
         ("wrong", "code", "detail"),
         [
@@ -368,21 +413,39 @@ class TestSleeps:
         events = [(event.event, event.detail) for event in jobs.timeline(job) if event.event == "SLEEPING"]
         assert len(events) == 2
 
-    def test_a_handler_cannot_go_on_after_it_caught_the_end(self, jobs: Rowcall, clock: FakeClock) -> None:
-        @jobs.task
+    @pytest.mark.parametrize("raised", [None, Retry(delay=5), Snooze(delay=5)], ids=repr)
+    def test_a_handler_cannot_go_on_after_it_caught_the_end(
+        self, jobs: Rowcall, clock: FakeClock, raised: Exception | None
+    ) -> None:
+        @jobs.task(max_attempts=1)
         def handler(ctx: Context) -> str:
             try:
                 ctx.sleep(60)
             except BaseException:
+                if raised is not None:
+                    raise raised from None
                 return "too early"
             return "awake"
 
         job = handler.enqueue()
         jobs.drain()
-        assert jobs.get(job).status == "scheduled"
+        found = jobs.get(job)
+        assert (found.status, found.attempt, found.run_at) == ("scheduled", 0, jobs.steps(job)[0].due_at)
         clock.advance(60)
         jobs.drain()
         assert jobs.get(job).result == "awake"
+
+    def test_an_error_after_the_end_fails_the_attempt(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def handler(ctx: Context) -> None:
+            try:
+                ctx.sleep(60)
+            finally:
+                raise OSError("the teardown failed")
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert (jobs.get(job).attempt, jobs.get(job).error_code) == (1, "INTERNAL:OSError")
 
     def test_other_steps_of_a_gather_go_on_while_one_sleeps(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
