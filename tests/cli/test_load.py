@@ -25,6 +25,7 @@ def test_an_app_is_imported_from_the_current_folder(app: Path) -> None:
         ("app:queue", "app has no 'queue'; did you mean app:jobs?"),
         ("app:number", "app:number is of type int, not Rowcall; did you mean app:jobs?"),
         ("app:hello", "app:hello is of type Task, not Rowcall; did you mean app:jobs?"),
+        ("app:Holder", "app:Holder is of type type, not Rowcall; did you mean app:Holder.inner?"),
         ("app:Holder.outer", "app has no 'Holder.outer'; did you mean app:Holder.inner?"),
         ("app.py:jobs", "'app.py:jobs' names a file, not a module; did you mean app:jobs?"),
         ("./shop/app.py:jobs", "'./shop/app.py:jobs' names a file, not a module; did you mean shop.app:jobs?"),
@@ -61,6 +62,17 @@ def test_public_names_are_hinted_at_before_private_ones(app: Path, folder: Path)
         with pytest.raises(click.UsageError) as caught:
             load(f"{module}:number")
         assert caught.value.message.endswith(f"; did you mean {hint}?")
+
+
+def test_what_is_declared_last_is_declared_before_a_command_uses_the_app(app: Path) -> None:
+    queue, calls = queue_of(load("app:jobs")), list[int]()
+    queue.last_declarations.append(lambda: calls.append(1))
+    load("app:jobs")
+    assert (calls, queue.last_declarations) == ([1], [])
+    queue.last_declarations.append(lambda: calls.append(1 // 0))
+    for _ in range(2):
+        with pytest.raises(click.UsageError, match="the last declarations of app:jobs failed: ZeroDivisionError"):
+            load("app:jobs")
 
 
 def test_an_import_that_fails_deep_in_a_library_names_the_line_of_the_app(folder: Path) -> None:

@@ -46,13 +46,16 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
             raise click.UsageError(f"{module_name} has no {names!r}{hint}")
         found, path = getattr(holder, name), f"{path}{name}."
     if not isinstance(found, Rowcall):
-        raise click.UsageError(f"{app} is of type {type(found).__name__}, not Rowcall{hint}")
+        raise click.UsageError(
+            f"{app} is of type {type(found).__name__}, not Rowcall{_did_you_mean(found, path) or hint}"
+        )
     for name in (*_tasks_modules(module_name), *of_project, *imports):
         _imported(name)
     try:
         queue_of(found).finish_declarations()
     except Exception as error:
-        raise click.UsageError(_import_failure(module_name, error)) from error
+        said = f"{type(error).__name__}: {error}"
+        raise click.UsageError(f"the last declarations of {app} failed: {said}") from error
     return found
 
 

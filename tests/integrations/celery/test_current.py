@@ -11,6 +11,7 @@ from rowcall.integrations.celery.current import current_app
 def test_the_app_that_was_created_last() -> None:
     with pytest.raises(InvalidOption, match="app is missing"):
         AsyncResult(1)
+    assert not hasattr(celery.current_app, "main")
     Celery("first", broker="sqlite:///:memory:")
     last = Celery("last", broker="sqlite:///:memory:")
     assert current_app() is last

@@ -105,7 +105,11 @@ class Proxy(Generic[T]):
         self.__dict__["_find"] = find
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_find"](), name)
+        try:
+            found = self.__dict__["_find"]()
+        except InvalidOption as error:
+            raise AttributeError(str(error)) from error  # for hasattr
+        return getattr(found, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self.__dict__["_find"](), name, value)

@@ -19,7 +19,7 @@ NEEDLESS = frozenset(
     {
         *("accept_content", "broker_connection_retry_on_startup", "enable_utc", "result_accept_content"),
         *("result_backend", "result_serializer", "task_acks_late", "task_reject_on_worker_lost", "task_serializer"),
-        "task_track_started",
+        *("task_ignore_result", "task_track_started"),
     }
 )
 """What is so anyway, or cannot matter without a broker: nothing is logged about these."""
