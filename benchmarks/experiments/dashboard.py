@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from statistics import median
 from urllib.parse import quote
 
 from benchmarks.app import open_app
@@ -73,7 +74,7 @@ def measure(bench: Bench) -> Figures:
             first = _get_ms(port, "/")
             eventually(lambda: _is_counted(port), within=60)
             figures = {
-                path: max(_get_ms(port, path.format(then=then, id=job)) for _ in range(TIMES))
+                path: median(_get_ms(port, path.format(then=then, id=job)) for _ in range(TIMES))
                 for path in (*PAGES, *ROUTES)
             }
     slowest_page, slowest_route = (max(figures[path] for path in paths) for paths in (PAGES, ROUTES))
