@@ -77,6 +77,7 @@ class Shared(Generic[T]):
         return None
 
     async def _answered(self) -> T:
+        await self._queue.aensure_schema()  # which may take longer than to count
         began = self._timer()
         answer = await self._queue.arun(reading_within(self._ask(), COUNT_SECONDS))
         took = self._timer() - began
