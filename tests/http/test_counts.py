@@ -82,6 +82,7 @@ def test_readers_get_the_last_answer_meanwhile(shared: Shared[int], question: Qu
 
 def test_the_first_reader_waits_or_gets_an_error(shared: Shared[int], question: Question) -> None:
     async def use() -> None:
+        question.took = 0.3
         question.may_answer.clear()
         with pytest.raises(StillCounting):
             await shared.read(0)
@@ -97,12 +98,26 @@ def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], questi
         assert await shared.read(0) == 1
         clock.advance(30)
         question.may_answer.clear()
-        early = shared.ask()
+        assert await shared.read(0) == 1  # the second is asked
         shared.forget()
-        late = shared.ask()
+        assert await shared.read(0) == 1
         question.may_answer.set()
-        assert {await early, await late} == {2, 3}
-        assert await shared.read(0) == await late
+        assert await shared.ask() == 3
+        assert [await shared.read(0), question.asked] == [3, 3]
+
+    asyncio.run(use())
+
+
+def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(shared: Shared[int], question: Question) -> None:
+    async def use() -> None:
+        question.may_answer.clear()
+        first = shared.ask()
+        with pytest.raises(StillCounting):
+            await shared.read(0)
+        second, third = shared.ask(), shared.ask()
+        assert [question.asked, second is third] == [1, True]
+        question.may_answer.set()
+        assert [await first, await second] == [1, 2]
 
     asyncio.run(use())
 

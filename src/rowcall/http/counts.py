@@ -40,8 +40,10 @@ class Shared(Generic[T]):
         self._ask = ask
         self._timer = queue.clock.monotonic
         self._answer: T | None = None
-        self._asked_at = self._fresh_until = self._forgotten_at = self.read_at = -math.inf
+        self._asked_at = self._fresh_until = self.read_at = -math.inf
+        self._changes = 0
         self._asking: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     async def read(self, seconds: float) -> T:
@@ -60,16 +62,16 @@ class Shared(Generic[T]):
 
     def forget(self) -> None:
         """Ask again, because something has changed."""
-        self._fresh_until = self._forgotten_at = self._timer()
-        self._asking = None
+        self._fresh_until = -math.inf
+        self._changes += 1
 
     def ask(self) -> asyncio.Task[T]:
-        """Return the task that asks, which is started unless it runs."""
+        """Return the task that asks next: after this call, and one at a time."""
         loop = asyncio.get_running_loop()
-        if self._asking is None or self._asking.done() or self._asking.get_loop() is not loop:
-            self._asking = loop.create_task(self._answered())
-            self._asking.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return self._asking
+        if self._next is None or self._next.done() or self._next.get_loop() is not loop:
+            self._next = loop.create_task(self._answered())
+            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._next
 
     async def _wait(self, asking: asyncio.Task[T], seconds: float) -> T | None:
         with contextlib.suppress(TimeoutError):
@@ -78,12 +80,16 @@ class Shared(Generic[T]):
 
     async def _answered(self) -> T:
         await self._queue.aensure_schema()  # which may take longer than to count
-        began = self._timer()
+        if self._asking is not None and self._asking.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait([self._asking])
+        self._asking, self._next = asyncio.current_task(), None
+        began, changes = self._timer(), self._changes
+        if self._answer is not None and began < self._fresh_until:
+            return self._answer
         answer = await self._queue.arun(reading_within(self._ask(), COUNT_SECONDS))
         took = self._timer() - began
-        if began >= self._asked_at:
-            self._answer, self._asked_at = answer, began
-        if took >= SLOW_SECONDS and began >= self._forgotten_at:
+        self._answer, self._asked_at = answer, began
+        if took >= SLOW_SECONDS and changes == self._changes:
             self._fresh_until = began + took + min(took * REUSED_FOR, LONGEST_REUSE_SECONDS)
             if self._keeping is None or self._keeping.done():
                 self._keeping = asyncio.create_task(self._keep())

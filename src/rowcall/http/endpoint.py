@@ -48,11 +48,14 @@ class Call(NamedTuple):
         return await self.queue.clock.within(self.queue.arun(limited), ANSWER_SECONDS)
 
     async def write(self, operation: Operation[T]) -> T:
-        self.counts.forget()
+        return await self.queue.arun(operation)
+
+    async def change(self, operation: Operation[T]) -> T:
+        """Write what a person has asked for, who then looks at new counts."""
         try:
-            return await self.queue.arun(operation)
+            return await self.write(operation)
         finally:
-            self.counts.forget()  # also what others have read meanwhile
+            self.counts.forget()
 
     async def stats(self, window: float) -> Stats:
         """Return the statistics. Their counts are some seconds old if counting is slow."""

@@ -82,7 +82,7 @@ async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:
 
 async def delete_job(call: Call, id: int) -> Deleted:
     """Delete a job that is not running, with its history."""
-    await call.write(control.delete(call.queue, id, None, {}))
+    await call.change(control.delete(call.queue, id, None, {}))
     return Deleted(id=id)
 
 
@@ -99,7 +99,7 @@ async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer
 
 async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
     """Complete a waiting job without running it."""
-    await call.write(by_hand.complete(call.queue, id, body.result, None, call.actor, None))
+    await call.change(by_hand.complete(call.queue, id, body.result, None, call.actor, None))
     return JobAnswer(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))))
 
 
@@ -111,7 +111,7 @@ async def edit_job(call: Call, id: int, body: Editing) -> JobAnswer:
 
 
 async def _changed(call: Call, operation: Operation[Job | int] | Operation[Job]) -> JobAnswer:
-    job = await call.write(operation)
+    job = await call.change(operation)
     assert isinstance(job, Job)
     return JobAnswer(job=call.scrubbed(job))
 
@@ -232,7 +232,7 @@ async def _bulk(
         return await count(call, body, statuses)
     if body.ids is not None:
         return await _each(call, body, act)
-    return Changed(count=await call.write(act(None, chosen)))
+    return Changed(count=await call.change(act(None, chosen)))
 
 
 async def count(call: Call, body: Bulk, statuses: Sequence[Status]) -> Changed:
@@ -251,7 +251,7 @@ async def _each(call: Call, body: Bulk, act: Callable[[int | None, Any], Operati
     refused = []
     for job_id in ids:
         try:
-            await call.write(act(job_id, {}))
+            await call.change(act(job_id, {}))
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail alike
         except RowcallError as error:
