@@ -1267,7 +1267,8 @@ class Rowcall:
         >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
         """
         timing = timing_of(cron, every, tz, catch_up)
-        entry = schedules.new_schedule(self._queue, name, self._name_of(task), arguments, queue, priority, timing)
+        given = name, self._name_of(task), arguments, queue, priority, timing
+        entry = schedules.new_schedule(self._queue, *given, is_call=True)
         return self._queue.run(schedules.add_schedule(self._queue, entry))
 
     async def aadd_schedule(
@@ -1285,7 +1286,8 @@ class Rowcall:
     ) -> Schedule:
         """`add_schedule`, for async code."""
         timing = timing_of(cron, every, tz, catch_up)
-        entry = schedules.new_schedule(self._queue, name, self._name_of(task), arguments, queue, priority, timing)
+        given = name, self._name_of(task), arguments, queue, priority, timing
+        entry = schedules.new_schedule(self._queue, *given, is_call=True)
         return await self._queue.arun(schedules.add_schedule(self._queue, entry))
 
     def schedules(self, *, unwritten: bool = False) -> builtins.list[Schedule]:

@@ -21,7 +21,7 @@ from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
 from rowcall.operations.effects import Read, Write
-from rowcall.operations.enqueue import plain_call, with_key
+from rowcall.operations.enqueue import plain_call, through_middleware, with_key
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob, RelatedJob
@@ -103,11 +103,19 @@ def new_schedule(
     job_queue: str | None,
     priority: int | None,
     timing: Timing,
+    *,
+    is_call: bool = False,
 ) -> DeclaredSchedule:
-    """Return a schedule as it is written; a wrong one is refused, with the reason."""
+    """Return a schedule as it is written; a wrong one is refused, with the reason.
+
+    `is_call`: the app adds it now, and enqueue middleware says what else belongs to its jobs. Declarations have no
+    caller, and are made when modules are imported.
+    """
     given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
         call = plain_call(queue, task, arguments, given, final=queue.is_open)
+        if is_call and queue.enqueue_middleware:
+            call = through_middleware(queue, task, call.payload, given)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error

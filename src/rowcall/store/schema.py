@@ -408,7 +408,7 @@ LEAVE_CLAIM = """
 """
 
 # What follows the end of a job: `on_end` has an object for each status that is followed by a job. These are its fields.
-NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, payload)"
+NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)"
 
 # each database has its own way to read the jobs by their ids alone
 CLAIMED = """

@@ -264,7 +264,7 @@ begin
   insert into <schema>.<job> {NEXT_COLUMNS}
   select next ->> 'type', next ->> 'queue', {_WHOLE.format("priority", 0)},
          greatest(1, {_WHOLE.format("max_attempts", 1)}), <to:enqueue>, coalesce(new.finished_at, <clock>),
-         coalesce(new.finished_at, <clock>), new.trace_context,
+         coalesce(new.finished_at, <clock>), new.trace_context, new.tags,
          jsonb_build_object('job', jsonb_build_object(
            'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
            'max_attempts', new.max_attempts, 'error_code', new.error_code, 'error_detail', new.error_detail,

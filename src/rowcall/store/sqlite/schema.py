@@ -215,7 +215,7 @@ create trigger <prefix>job_ended after update of status on <job>
 when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} begin
   insert or ignore into <job> {NEXT_COLUMNS}
   select json_extract(next, '$.type'), json_extract(next, '$.queue'), json_extract(next, '$.priority'),
-         json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, new.trace_context, {_OUTCOME}
+         json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, new.trace_context, new.tags, {_OUTCOME}
   from (select {_NEXT} as next) where json_valid(next);
   insert or ignore into <blob_ref> (job_id, digest)
   select id, {_DIGEST} from {_WRITTEN_NOW} cross join (

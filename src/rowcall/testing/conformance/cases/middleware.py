@@ -11,8 +11,9 @@ from datetime import timedelta
 
 import pytest
 
-from rowcall import Context, InvalidArguments, InvalidOption, Retry, Rowcall, Snooze
+from rowcall import Context, InvalidArguments, InvalidOption, JobOutcome, Retry, Rowcall, Snooze
 from rowcall.middleware import AsyncCallNext, CallNext, EnqueueCall, Middleware, around
+from rowcall.testing.clock import FakeClock
 
 tenant: ContextVar[str] = ContextVar("tenant", default="none")
 
@@ -163,6 +164,27 @@ class TestEnqueueMiddleware:
         assert stored[sent[1].id].tags == ("declared", "given", "tenant:acme")
         assert [job.priority for job in sent[:5]] == [0, 3, 0, 0, 7]
         assert sent[0].payload == stored[sent[0].id].payload
+
+    def test_schedules_that_are_added_and_follow_ups_have_what_it_added(self, jobs: Rowcall, clock: FakeClock) -> None:
+        jobs.enqueue_middleware(add_tenant)
+
+        @jobs.schedule(every=60, name="declared")
+        @jobs.task
+        def digest(tenant: str = "") -> None: ...
+
+        @digest.on_success
+        def digested(job: JobOutcome) -> None: ...
+
+        with as_tenant("acme"):
+            jobs.add_schedule("added", digest, every=60)
+        jobs.drain()
+        clock.advance(60)
+        jobs.drain()
+        ticked = jobs.list(type="digest").jobs
+        assert {(job.payload.get("tenant"), job.tags) for job in ticked} == {("acme", ("tenant:acme",)), (None, ())}
+        followed = jobs.list(type="digested").jobs
+        assert sorted(job.tags for job in followed) == [(), ("tenant:acme",)]
+        assert [job.type for job in jobs.list(tag="tenant:acme", status="succeeded").jobs] == ["digested", "digest"]
 
     def test_jobs_of_one_call_may_become_different(self, jobs: Rowcall) -> None:
         @jobs.enqueue_middleware
