@@ -219,7 +219,7 @@ def check_why(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int, known: Sequenc
             ahead = Counter(
                 other.priority
                 for other in rows
-                if other.status == "pending" and other.held is None and other.queue == row.queue
+                if waits(other) and other.held is None and other.queue == row.queue
                 if other.type in known and not is_paused(other) and place(other) < place(row)
             )
             assert why.ahead == dict(sorted(ahead.items(), reverse=True))

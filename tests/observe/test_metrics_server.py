@@ -62,6 +62,7 @@ def test_a_worker_is_alive_and_ready_until_it_stops(jobs: Rowcall) -> None:
 
     with jobs.worker(metrics_port=port) as worker:
         eventually(lambda: ask(port, "healthz") == ask(port, "readyz") == (200, "ok\n"))
+        assert ask(port, "healthy") == (404, "here are /metrics, /healthz and /readyz\n")
         wait.enqueue()
         begun.wait()
         worker.ask_to_stop()

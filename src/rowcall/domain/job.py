@@ -325,6 +325,16 @@ def serves(queues: str, queue: str) -> bool:
     return ("," in queue or "=" in queue) and queue in queues
 
 
+def most_of_queue(queues: str, queue: str) -> int | None:
+    """Return how many jobs of a queue a worker runs at a time, given what its registration says; None if not limited.
+
+    >>> most_of_queue("mail=10,default", "mail"), most_of_queue("mail=10,default", "default"), most_of_queue("*", "a")
+    (10, None, None)
+    """
+    most = dict(part.rpartition("=")[::2] for part in queues.split(",")).get(queue, "")
+    return int(most) if most.isdecimal() else None
+
+
 class Reason(StrEnum):
     """Why a job waits, or that it does not. It is a `str`."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "127.0.0.1"
 PROBE_SECONDS = 0.4
+_METRICS_PATHS = ("/metrics", "/metrics/", "/", "")
 
 
 class Probes:
@@ -109,13 +110,17 @@ def _with_probes(metrics: WSGIApplication, probes: Probes) -> WSGIApplication:
     paths = {"/healthz": probes.alive, "/readyz": probes.ready}
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        probe = paths.get(environ["PATH_INFO"])
-        if probe is None:
+        path = environ["PATH_INFO"]
+        if path in _METRICS_PATHS:
             return metrics(environ, start_response)
-        problem = probe()
-        status = "503 Service Unavailable" if problem else "200 OK"
+        probe = paths.get(path)
+        if probe is None:  # a mistyped probe must not look healthy
+            status, said = "404 Not Found", "here are /metrics, /healthz and /readyz"
+        else:
+            problem = probe()
+            status, said = ("503 Service Unavailable", problem) if problem else ("200 OK", "ok")
         start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
-        return [f"{problem or 'ok'}\n".encode()]
+        return [f"{said}\n".encode()]
 
     return answer
 

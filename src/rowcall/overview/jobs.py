@@ -35,10 +35,10 @@ def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:
         state = states.get(job.worker or "", Liveness.ALIVE)
         return f"on {job.worker}" if state == Liveness.ALIVE else f"on {job.worker} ({state})"
     if why is not None and why.status in WAITING and why.reason not in _SAID_BETTER:
-        said = why.sentence
-    elif job.error_code is None:
+        return why.sentence
+    if job.error_code is None:
         return ""
-    elif job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
+    if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
         said = f"no worker accepts it: {job.error_detail}"
     else:
         said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code

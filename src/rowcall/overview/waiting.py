@@ -19,6 +19,7 @@ from rowcall.domain.job import (
     Status,
     Why,
     WorkerInfo,
+    most_of_queue,
     paused_by,
     serves,
     what_is_paused,
@@ -36,7 +37,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.fairness.order import order_of
 from rowcall.store.fairness.queries import HEADS
 from rowcall.store.jobs import inspect
-from rowcall.store.jobs.queries import AHEAD, READY_TYPES
+from rowcall.store.jobs.queries import AHEAD, TYPES_IN_TURN
 from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import show as show_steps
@@ -82,6 +83,7 @@ class Surroundings:
     ) -> None:
         self._dialect = dialect
         self._now = now
+        self._now_ms = milliseconds_of(now)
         self._workers = workers
         self._paused = paused
         self._startable: dict[str, list[str]] = {}
@@ -100,7 +102,7 @@ class Surroundings:
         if job.status is Status.SCHEDULED and job.run_at > self._now:
             steps = []
             if job.error_code is None:
-                steps = yield from show_steps(self._dialect, job.id, MOST_STEPS, milliseconds_of(self._now))
+                steps = yield from show_steps(self._dialect, job.id, MOST_STEPS, self._now_ms)
             waiting = [step for step in steps if step.status is StepStatus.WAITING]
             return self._suspended(job, waiting) if waiting else self._scheduled(job)
         if pause := paused_by(job.queue, job.type, self._paused):
@@ -114,7 +116,8 @@ class Surroundings:
             return missing
         types = yield from self._types_to_start(job.queue)
         turn = job.id if held is None else held.turn
-        rows = yield from self._dialect.ask(AHEAD, job.queue, types, ~job.priority, turn, job.id, MOST_AHEAD)
+        place = (~job.priority, turn, job.id)
+        rows = yield from self._dialect.ask(AHEAD, self._now_ms, job.queue, types, *place, MOST_AHEAD)
         return self._in_turn(job, dict(rows))
 
     def _finished(self, job: Job) -> Why:
@@ -216,7 +219,7 @@ class Surroundings:
         if queue not in self._startable:
             self._startable[queue] = [
                 task
-                for task in (yield from self._dialect.ask(READY_TYPES, queue))
+                for task in (yield from self._dialect.ask(TYPES_IN_TURN, self._now_ms, queue))
                 if self._fitting(queue, task) and not paused_by(queue, task, self._paused)
             ]
         return self._startable[queue]
@@ -230,9 +233,11 @@ class Surroundings:
             return _made(job, Reason.BEHIND, said, ahead=dict(ahead))
         workers = self._fitting(job.queue, job.type)
         busy, slots = sum(worker.running for worker in workers), sum(worker.concurrency for worker in workers)
-        return _made(
-            job, Reason.NEXT, f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
-        )
+        said = f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
+        shares = [most_of_queue(worker.queues, job.queue) for worker in workers]
+        if limited := [share for share in shares if share is not None]:
+            said += f", and at most {sum(limited):,} of this queue" if len(limited) == len(shares) else ""
+        return _made(job, Reason.NEXT, said)
 
     def _at(self, at: datetime | None) -> str:
         return "at an unknown time" if at is None else f"at {moment(at)[:-4]} UTC ({ago(at, self._now)})"

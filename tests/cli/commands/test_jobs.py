@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 
-from rowcall import Rowcall
+from rowcall import Limit, Rowcall
 from tests.cli.conftest import Run
 from tests.cli.terminal import on_a_terminal
 
@@ -38,6 +39,21 @@ def test_a_wide_terminal_has_room_for_arguments(queue: Rowcall) -> None:
     wide, narrow = (on_a_terminal("jobs", "app:jobs", columns=columns, NO_COLOR="1") for columns in (160, 120))
     assert '{"name":"Ann","text":"long long long ...' in wide
     assert "Ann" not in narrow
+
+
+def test_why_jobs_wait_is_said_in_full_at_any_width(queue: Rowcall) -> None:
+    @queue.task(limit=Limit("requests-to-the-billing-service", rate=1, per=600))
+    def call() -> None: ...
+
+    call.enqueue()
+    call.enqueue()
+    assert len(queue.claim("hand", limit=2)) == 1
+    for columns in (80, 100, 160):
+        shown = on_a_terminal("jobs", "app:jobs", columns=columns, NO_COLOR="1")
+        words = " ".join(shown.split())
+        assert "limit requests-to-the-billing-service" in words
+        assert re.search(r"UTC\s+\(in", words), shown
+        assert "..." not in shown
 
 
 def test_a_wrong_cursor_is_wrong_use(run: Run, filled: Rowcall) -> None:

@@ -49,7 +49,7 @@ def jobs_command(target: Target, **options: Any) -> Answer:
     waiting = [job for job in jobs if job.status in WAITING]
 
     def whys() -> dict[int, Why]:
-        if is_narrow() or not waiting:
+        if not waiting:
             return {}
         found = target.queue.run(why_each(target.queue, waiting))
         return {job_id: scrubbed(target.queue.failures, why) for job_id, why in found.items()}
@@ -82,11 +82,11 @@ def _show(jobs: list[Job], states: Mapping[str, str], whys: Mapping[int, Why], n
         "when": lambda job: when(job, now),
     }
     details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states, whys.get(job.id))}
-    explained = [job for job in jobs if detail(job, states)]
+    explained = [job for job in jobs if detail(job, states, whys.get(job.id))]
     if console().width >= WIDE_COLUMNS and sys.stdout.isatty():
         columns["arguments"] = lambda job: arguments(job)
     narrow = is_narrow()
-    show(table_of(jobs, columns if narrow else columns | details, right=("id", "attempt"), whole=("status",)))
+    show(table_of(jobs, columns if narrow else columns | details, right=("id", "attempt"), whole=("status", "when")))
     if narrow and explained:
         show("")
         show(table_of(explained, {"id": columns["id"]} | details, right=("id",)))

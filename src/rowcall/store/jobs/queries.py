@@ -518,22 +518,33 @@ _TIMELINE = """
     select <ms_or_null:at>, event, actor, detail
     from <prefix>timeline where job_id = <bigint:1> order by at desc, seq desc, rank desc limit <bigint:2>"""
 TIMELINE = Query("timeline", (Int, Int), event_from_row, text=_TIMELINE)  # likewise
-# the tasks of the ready jobs of a queue; it hops from one to the next
-_READY_TYPES = """
+# the first scheduled jobs that are due: a worker makes them ready with its next claim, so a busy one leaves them
+MOST_DUE = 2000
+_FIRST_DUE = f"""(
+      select queue, type, ~priority as rank, coalesce(turn, id) as turn, id, held from <job> <indexed:job_due>
+      where status = <scheduled> and run_at <= (select <now>) order by run_at limit {MOST_DUE}) as due
+      where due.queue = <text:2> and due.held is null"""
+# the tasks of the ready and due jobs of a queue; it hops from one ready task to the next
+_TYPES_IN_TURN = f"""
     with recursive found (type) as (
-      select min(type) from <ready> where queue = <text:1>
+      select min(type) from <ready> where queue = <text:2>
       union all
-      select (select min(type) from <ready> where queue = <text:1> and type > found.type)
+      select (select min(type) from <ready> where queue = <text:2> and type > found.type)
       from found where found.type is not null)
-    select <text_of:type> from found where type is not null"""
-READY_TYPES = Query("ready_types", (Text,), text_from_row, text=_READY_TYPES)
-# of a queue and some tasks, how many ready jobs come before a rank, turn and id, by priority: up to a number
-_AHEAD = """
+    select <text_of:type> from found where type is not null
+    union
+    select <text_of:type> from {_FIRST_DUE}"""
+TYPES_IN_TURN = Query("types_in_turn", (Now, Text), text_from_row, text=_TYPES_IN_TURN)
+# of a queue and some tasks, how many ready and due jobs come before a rank, turn and id, by priority: up to a number
+_AHEAD = f"""
     select ~rank, count(*) from (
-      select ready.rank from <texts:2> cross join <ready> as ready
-      where ready.queue = <text:1> and ready.type = given.item
-        and (ready.rank, ready.turn, ready.id) < (<bigint:3>, <bigint:4>, <bigint:5>)
-      limit <int:6>) as ahead
+      select ready.rank from <texts:3> cross join <ready> as ready
+      where ready.queue = <text:2> and ready.type = given.item
+        and (ready.rank, ready.turn, ready.id) < (<bigint:4>, <bigint:5>, <bigint:6>)
+      union all
+      select due.rank from {_FIRST_DUE} and due.type <in_texts:3>
+        and (due.rank, due.turn, due.id) < (<bigint:4>, <bigint:5>, <bigint:6>)
+      limit <int:7>) as ahead
     group by rank order by rank"""
-AHEAD = Query("ahead", (Text, Json, Int, Int, Int, Int), lambda row: cast("tuple[int, int]", row), text=_AHEAD)
+AHEAD = Query("ahead", (Now, Text, Json, Int, Int, Int, Int), lambda row: cast("tuple[int, int]", row), text=_AHEAD)
 DELETE = Query("delete", (Ids,), text="delete from <job> where id <in_ids:1>")

@@ -35,7 +35,7 @@ KINDS = (
     *_OF_RUNNING_JOBS,
     *("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "RETRY_SCHEDULED", "SNOOZED", "RELEASED", "RECOVERED"),
     *("MANUAL_RETRY", "CANCEL_REQUESTED", "COMPLETED", "RESCHEDULED", "PRIORITY_CHANGED", "EDITED", "REPLACED"),
-    *("SIGNALLED", MISSED),
+    *("SIGNALLED", "TICK", "RUN_NOW", MISSED),
 )
 """What can happen to a job, in the words of its timeline."""
 
@@ -127,7 +127,8 @@ class JobReader:
             # without its place in the timeline: the latest attempt may have become an earlier one
             key = line.event.event, line.event.at, line.event.detail
             found[key] += 1
-            if found[key] > self._known[key] and line.event.event != "HELD" and self._wanted.fits(line.event):
+            is_told = line.event.event not in _IN_TIMELINE_ONLY and self._wanted.fits(line.event)
+            if found[key] > self._known[key] and is_told:
                 events.append(line.event)
         self._known |= found
         return Look(events, gone=not lines)

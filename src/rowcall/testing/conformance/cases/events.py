@@ -158,6 +158,26 @@ class TestEvents:
             stream.close()
             assert list(stream) == []
 
+    def test_jobs_of_schedules(self, declared: Rowcall) -> None:
+        jobs = declared
+        jobs.add_schedule("hourly", "fine", every=3600)
+        with jobs.events(kind=["RUN_NOW", "TICK"]) as events:
+            job = jobs.run_schedule_now("hourly", actor="ann")
+            first = next(events)
+        assert (first.event, first.job_id, first.actor) == ("RUN_NOW", job.id, "ann")
+
+    def test_steps_are_in_the_timeline_only(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def stepped(ctx: Context) -> None:
+            ctx.step("one", int)
+
+        job = stepped.enqueue()
+        with jobs.events(id=job) as events:
+            jobs.drain()
+            found = [one.event for one in until(events, "SUCCEEDED")]
+        assert "STEP_FINISHED" in [one.event for one in jobs.timeline(job)]
+        assert found == ["CLAIMED", "STARTED", "SUCCEEDED"]
+
     def test_wrong_filters(self, jobs: Rowcall) -> None:
         with pytest.raises(InvalidOption, match=r"got 'succeded' \(did you mean 'SUCCEEDED'\?\)"):
             jobs.events(kind="succeded")

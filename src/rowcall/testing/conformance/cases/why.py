@@ -36,7 +36,9 @@ class TestWhy:
         StoreWorker(jobs, "w2", tasks=["other"])
         assert said(jobs, job) == ("no worker for the task", "no worker of queue mail knows task send")
         StoreWorker(jobs, "w3", tasks=["other", "send"], queues="mail=3")
-        assert said(jobs, job) == ("next", "it is the next job of queue mail; its workers run 0 of 10")
+        assert said(jobs, job)[1].endswith("; its workers run 0 of 10, and at most 3 of this queue")
+        StoreWorker(jobs, "w4", tasks=["send"])
+        assert said(jobs, job) == ("next", "it is the next job of queue mail; its workers run 0 of 20")
 
     def test_while_others_come_first(self, jobs: Rowcall) -> None:
         StoreWorker(jobs, "w1", tasks=["send", "other"])
@@ -59,6 +61,18 @@ class TestWhy:
                 jobs.enqueue("other")
         assert said(jobs, many)[1].startswith("1,000 or more jobs of queue default come first: ")
         assert sum(jobs.why(many).ahead.values()) == 1000
+
+    def test_while_others_are_due_that_no_worker_has_made_ready(self, jobs: Rowcall, clock: FakeClock) -> None:
+        first, second = jobs.enqueue("retried", delay=5), jobs.enqueue("retried", delay=5, priority=2)
+        last = jobs.enqueue("send")
+        StoreWorker(jobs, "w1")
+        assert jobs.why(last).reason == "next"
+        clock.advance(10)
+        assert [jobs.get(one).status for one in (first, second)] == ["scheduled", "scheduled"]
+        assert said(jobs, second)[0] == "next"
+        assert (jobs.why(first).ahead, jobs.why(last).ahead) == ({2: 1}, {2: 1, 0: 1})
+        jobs.pause(task="retried")
+        assert said(jobs, last)[0] == "next"
 
     def test_until_a_time(self, jobs: Rowcall, clock: FakeClock) -> None:
         job = jobs.enqueue("send", delay=90, max_attempts=2)
