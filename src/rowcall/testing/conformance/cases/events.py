@@ -186,6 +186,8 @@ class TestEvents:
         with pytest.raises(InvalidOption, match="queue must have 1 to 200 characters"):
             jobs.events(queue="")
         with pytest.raises(InvalidOption, match="job must be a Job or its id"):
+            jobs.aevents(id="1")  # type: ignore[arg-type]
+        with pytest.raises(JobNotFound):
             jobs.aevents(id=-1)
         with pytest.raises(JobNotFound):
             jobs.events(id=7)
