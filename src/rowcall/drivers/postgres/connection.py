@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import weakref
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -171,8 +172,11 @@ class Session:
         self._must_notify = False
 
     def execute(self, statement: Statement[object]) -> list[Row]:
+        return self._execute(statement, prepare=self._prepare)
+
+    def _execute(self, statement: Statement[object], *, prepare: bool) -> list[Row]:
         cursor = self._cursor
-        cursor.execute(statement.sql, statement.parameters, prepare=self._prepare)
+        cursor.execute(statement.sql, statement.parameters, prepare=prepare)
         result = cursor.pgresult
         found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
         if statement.notifies is not None and statement.notifies(found):
@@ -185,9 +189,15 @@ class Session:
         limit = "" if seconds is None else f"; set local statement_timeout = {max(1, round(seconds * 1000))}"
         self._start(f"{self._begin.replace(BEGIN, BEGIN_SNAPSHOT)}{limit}")
         try:
-            return self.run(plan)
-        finally:
+            result = run(plan, partial(self._execute, prepare=False))
+            self._raw.execute("commit", prepare=False)  # after a rollback, psycopg drops all prepared statements
+        except psycopg.Error as error:
             self.roll_back()
+            raise self._explained(error) from error
+        except BaseException:
+            self.roll_back()
+            raise
+        return result
 
     def run(self, plan: Plan[T]) -> T:
         try:

@@ -10,7 +10,8 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -81,6 +82,7 @@ class PostgresDatabase(Database):
         self._opening = threading.Lock()
         self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
         self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
+        self._first: list[psycopg.Connection[Row]] = []  # opened for a pool, which has not asked for it yet
         self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
 
     @property
@@ -119,7 +121,6 @@ class PostgresDatabase(Database):
         return self._again(self._begun)
 
     def _begun(self) -> Transaction:
-        self._opened()
         with self._opening:
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = self._checked_out(pool)
@@ -172,6 +173,8 @@ class PostgresDatabase(Database):
             self._shut_down_executors()
         for pool in pools:
             pool.close()
+        while self._first:
+            self._first.pop().close()
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Session]:
@@ -215,16 +218,16 @@ class PostgresDatabase(Database):
             return pool
         with self._opening:
             if self._pool is None:
-                # the pool would try for a while before it raises an error
-                connect(self._server.url, self._config).close()
                 self._pool = self._new_pool()
             return self._pool
 
     def _new_pool(self) -> ConnectionPool[psycopg.Connection[Row]]:
+        # the pool would try for a while before it raises an error, so its first connection is opened here
+        self._first.append(connect(self._server.url, self._config, planned=True))
         return ConnectionPool(
             self._server.url,
+            connection_class=cast("type[psycopg.Connection[Row]]", SimpleNamespace(connect=self._next_connection)),
             kwargs=options_for(self._server.url),
-            configure=lambda raw: set_up(raw, self._config, planned=True),
             min_size=0,
             max_size=self._server.pool_size,
             max_idle=IDLE_SECONDS,
@@ -232,6 +235,18 @@ class PostgresDatabase(Database):
             name=POOL_NAME,
             open=True,
         )
+
+    def _next_connection(self, url: str, **options: Any) -> psycopg.Connection[Row]:
+        """Return a connection for a pool."""
+        with contextlib.suppress(IndexError):
+            return self._first.pop()
+        raw: psycopg.Connection[Row] = psycopg.connect(url, **options)
+        try:
+            set_up(raw, self._config, planned=True)
+        except BaseException:
+            raw.close()
+            raise
+        return raw
 
     def _commit(self, submissions: list[Enqueue]) -> None:
         if len(submissions) == 1:
@@ -267,7 +282,7 @@ class PostgresDatabase(Database):
         for pool in (self._pool, self._transaction_pool):
             if pool is not None:
                 pool._closed = True  # otherwise its end in the child would wait for threads that only the parent has
-        _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer))
+        _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer, self._first))
         self._reset()
 
 
