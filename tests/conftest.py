@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SHARED = pytest.StashKey[SharedPostgres]()
 TEMPORARY = pytest.StashKey[Path]()
 PORT = "rowcall_postgres_port"
+TESTS = Path(__file__).parent
+ABOUT_CONNECTIONS = ("drivers/postgres", "postgres", "wake")
+"""In these folders, tests open and close connections, cut them, and count them."""
 REQUIRE_PGBOUNCER = "ROWCALL_REQUIRE_PGBOUNCER"
 
 
@@ -133,7 +136,8 @@ def postgres_url(request: pytest.FixtureRequest, databases: Databases) -> Iterat
     """A database with the tables in it, as new; an empty one, or a new copy, for tests that are marked so."""
     bare, copy = (request.node.get_closest_marker(name) is not None for name in ("no_tables", "new_database"))
     if not (bare or copy):
-        with request.getfixturevalue("spare_databases").database() as database:
+        keep = not any(request.path.is_relative_to(TESTS / folder) for folder in ABOUT_CONNECTIONS)
+        with request.getfixturevalue("spare_databases").database(keep_connections=keep) as database:
             yield database.url
         return
     url = databases.create(template="template0" if bare else request.getfixturevalue("postgres_template"))

@@ -12,6 +12,7 @@ from psycopg.types.json import Json
 
 from rowcall.testing.postgres_database import Databases, database_of
 from rowcall.testing.waiting import eventually
+from tests.kept_connections import KeptConnections
 
 Row = tuple[object, ...]
 
@@ -46,6 +47,7 @@ union all select sum(pg_relation_size(oid))::text from pg_class where oid >= {FI
 OTHERS = """
 select from pg_stat_activity
 where datid = (select oid from pg_database where datname = current_database()) and pid <> pg_backend_pid()
+    and pid <> all ('{{{kept}}}')
 """
 TABLES = "select oid::regclass::text from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace"
 SEQUENCES = "select oid::regclass::text from pg_class where relkind = 'S' and relnamespace = 'public'::regnamespace"
@@ -54,8 +56,11 @@ SEQUENCES = "select oid::regclass::text from pg_class where relkind = 'S' and re
 class SpareDatabase:
     """One database, and a connection that stays open while tests come and go."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, kept: KeptConnections | None = None) -> None:
         self.url = url
+        self._kept = kept
+        if kept is not None:
+            kept.keep(url)
         self.connection = psycopg.connect(url, autocommit=True, prepare_threshold=None)
         self._objects, self._counted, self._bytes = self._state()
         self._reset = self._statements()
@@ -73,7 +78,7 @@ class SpareDatabase:
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 return False
             self.connection.execute("discard all")
-            eventually(lambda: not self.execute(OTHERS), within=CLEAN_END_SECONDS)
+            eventually(self._is_left_by_others, within=CLEAN_END_SECONDS)
             objects, counted, size = self._state()
             if (objects, counted) != (self._objects, self._counted) or size > self._bytes + MOST_BYTES_GROWN:
                 return False
@@ -81,6 +86,15 @@ class SpareDatabase:
         except (AssertionError, psycopg.Error):
             return False
         return True
+
+    def close(self) -> None:
+        self.connection.close()
+        if self._kept is not None:
+            self._kept.forget(self.url)
+
+    def _is_left_by_others(self) -> bool:
+        kept = self._kept.pids(self.url) if self._kept is not None else []
+        return not self.execute(OTHERS.format(kept=",".join(map(str, kept))))
 
     def _state(self) -> tuple[str, str, int]:
         objects, counted, size = (str(value) for (value,) in self.execute(STATE))
@@ -106,24 +120,35 @@ class SpareDatabases:
     def __init__(self, databases: Databases, template: str) -> None:
         self._databases = databases
         self._template = template
-        self._spare: list[SpareDatabase] = []
+        self._kept = KeptConnections()
+        self._spare: dict[bool, list[SpareDatabase]] = {True: [], False: []}
 
     @contextlib.contextmanager
-    def database(self) -> Iterator[SpareDatabase]:
-        """A database that is as new, and that no other test uses."""
-        used = self._spare.pop() if self._spare else SpareDatabase(self._databases.create(template=self._template))
+    def database(self, *, keep_connections: bool = True) -> Iterator[SpareDatabase]:
+        """A database that is as new, and that no other test uses.
+
+        If `keep_connections` is set, a queue may get a connection that a queue of an earlier test has closed.
+        """
+        spare = self._spare[keep_connections]
+        if spare:
+            used = spare.pop()
+        else:
+            url = self._databases.create(template=self._template)
+            used = SpareDatabase(url, self._kept if keep_connections else None)
         try:
             yield used
         finally:
             if used.emptied():
-                self._spare.append(used)
+                spare.append(used)
             else:
                 self._drop(used)
 
     def close(self) -> None:
-        while self._spare:
-            self._drop(self._spare.pop())
+        for spare in self._spare.values():
+            while spare:
+                self._drop(spare.pop())
+        self._kept.close()
 
     def _drop(self, database: SpareDatabase) -> None:
-        database.connection.close()
+        database.close()
         self._databases.drop(database_of(database.url))

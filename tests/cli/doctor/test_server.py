@@ -77,6 +77,7 @@ def test_a_server_that_is_too_old(examine: Examine, postgres_url: str, monkeypat
     assert found.advice["server"] == "Upgrade the server"
 
 
+@pytest.mark.new_database
 def test_a_database_that_is_read_only(examine: Examine, server_queue: Rowcall, postgres_url: str) -> None:
     change(postgres_url, f"alter database {database_of(postgres_url)} set default_transaction_read_only = on")
     found = examine()
