@@ -12,7 +12,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.testing.conformance.notes import Note
 from tests.crash.storm import checks, flow_checks, leftovers, terms
-from tests.crash.storm.journal import Attempt, Change, Edge, Effect, Start
+from tests.crash.storm.journal import Attempt, Change, Edge, Effect, Follow, Start
 from tests.crash.storm.records import Problems, Records
 from tests.observe.plain_sql import PlainSqlite
 
@@ -31,6 +31,7 @@ class Story:
         self.starts: list[Start] = []
         self.effects: list[Effect] = []
         self.attempts: list[Attempt] = []
+        self.follows: list[Follow] = []
         for ticking in terms.SCHEDULES:
             for number in (1, 2):
                 at = number * ticking.every_ms
@@ -38,7 +39,8 @@ class Story:
 
     @property
     def records(self) -> Records:
-        return Records(self.notes, self.changes, self.edges, self.starts, self.effects, self.attempts)
+        found = self.notes, self.changes, self.edges, self.starts, self.effects, self.attempts, self.follows
+        return Records(*found)
 
     def note(self, event: str, job_id: int, lease: int = 0, pid: int = 0) -> None:
         self.notes.append(Note(event, job_id, lease, pid))
@@ -102,6 +104,7 @@ def a_good_story() -> Story:
     story.claim(3)
     story.effects.append(Effect(3, 1))
     story.end(3)
+    story.follows.append(Follow(13, 3, "succeeded"))
     story.attempts.append(Attempt(3, 1, "succeeded", ONE, 1))
     story.enqueue(4, "step", chain_id=4, chain_index=0)
     story.enqueue(5, "step", "blocked", chain_id=4, chain_index=1)
@@ -274,6 +277,22 @@ def an_end_by_lateness_after_an_attempt(story: Story) -> None:
     story.enqueue(20)
     story.run(20, "scheduled")
     story.change(20, "cancelled", error_code="EXPIRED:NOT_STARTED")
+
+
+@breaks(checks.each_end_has_one_follow_up)
+def an_end_that_was_not_followed(story: Story) -> None:
+    story.enqueue(20, "once")
+    story.run(20, "failed")
+
+
+@breaks(checks.each_end_has_one_follow_up)
+def an_end_that_was_followed_twice(story: Story) -> None:
+    story.follows.append(Follow(20, 3, "succeeded"))
+
+
+@breaks(checks.each_end_has_one_follow_up)
+def a_follow_up_of_a_job_that_was_retried(story: Story) -> None:
+    story.follows.append(Follow(20, 1, "failed"))
 
 
 @breaks(flow_checks.jobs_start_after_their_blockers)

@@ -132,6 +132,21 @@ def effects_happen_once_for_each_success(records: Records) -> Problems:
             yield f"no effect of lease {claim.lease}: {records.history_of(claim.job_id)}"
 
 
+def each_end_has_one_follow_up(records: Records) -> Problems:
+    """In whichever way and transaction the job ends. A retry by hand leads to another end."""
+    ends = Counter(
+        (change.job_id, str(change.status))
+        for change in records.changes
+        if change.op == "update"
+        and change.status in terms.FOLLOWED.get(change.type, ())
+        and change.old_status not in FINISHED
+    )
+    follows = Counter((follow.followed, follow.event) for follow in records.follows)
+    for job_id, status in sorted((ends - follows) + (follows - ends)):
+        expected, found = ends[job_id, status], follows[job_id, status]
+        yield f"{expected} times {status}, and {found} follow-ups: {records.history_of(job_id)}"
+
+
 def history_has_every_attempt(records: Records) -> Problems:
     """Of jobs that are still there: the attempts that counted, in order, by whom."""
     shown: dict[int, list[tuple[int, str | None]]] = defaultdict(list)
@@ -181,6 +196,7 @@ CHECKS = (
     what_began_is_on_record,
     success_means_the_handler_has_ended,
     effects_happen_once_for_each_success,
+    each_end_has_one_follow_up,
     history_has_every_attempt,
     attempts_that_began_have_started,
     handlers_saw_what_was_enqueued,

@@ -15,7 +15,7 @@ import aiosqlite
 import psycopg
 
 from rowcall import Context
-from tests.crash.storm.tasks import AGAIN, CALM, chance_of, jobs, lasts, noted
+from tests.crash.storm.tasks import AGAIN, CALM, chance_of, followed, jobs, lasts, noted
 from tests.crash.storm.terms import MAX_ATTEMPTS
 
 Connection = Any  # of sqlite3 or psycopg, or their async twins: alike as far as they are used here
@@ -86,6 +86,9 @@ def effect(ctx: Context, more: int = 0) -> None:
                 raise Undone
     if raises:
         raise LookupError("after the commit")
+
+
+effect.on_success(followed)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.crash.storm.terms import FOLLOW_UP
 from tests.observe.plain_sql import PlainDatabase
 
 
@@ -57,6 +58,14 @@ class Effect(NamedTuple):
     lease: int
 
 
+class Follow(NamedTuple):
+    """A job that follows the end of another one."""
+
+    job_id: int
+    followed: int
+    event: str
+
+
 class Attempt(NamedTuple):
     job_id: int
     attempt: int
@@ -73,6 +82,7 @@ create table storm_change ({seq}, op text, job_id bigint, type text, key text, o
 create table storm_edge (blocker_id bigint, of_chain bigint, job_id bigint, on_failure text);
 create table storm_start (limit_key text, at bigint);
 create table storm_effect (job_id bigint, lease bigint);
+create table storm_follow (job_id bigint, followed bigint, event text);
 create table storm_order (job_id bigint)
 """
 
@@ -85,6 +95,7 @@ _UPDATED = """'update', new.id, new.type, new.key, old.status, new.status, old.a
   {run_at}, {created_at}, {began}, {at}"""
 _DELETED = """'delete', old.id, old.type, old.key, old.status, null, old.attempt, old.attempt, old.max_attempts,
   old.lease, old.lease, old.lost, old.lost, old.worker, old.error_code, old.chain_id, old.chain_index, 0, 0, 0, 0"""
+_FOLLOW = f"insert into storm_follow select new.id, {{}} where new.type = '{FOLLOW_UP}';"
 _RECORD = f"insert into storm_change ({_COLUMNS}) {{}} ;"
 _IS_NEWS = " or ".join(
     f"new.{column} is distinct from old.{column}" for column in ("status", "attempt", "lease", "chain_id", "key")
@@ -99,10 +110,11 @@ def _sqlite() -> list[str]:
         name = f"storm_{table}_{event.split()[0]}"
         return f"create trigger {name} after {event} on rowcall_{table} begin {body} end"
 
+    followed = _FOLLOW.format("json_extract(new.payload, '$.job.id'), json_extract(new.payload, '$.job.event')")
     changed = f"select {_UPDATED.format(**times)} where {_IS_NEWS.replace('is distinct from', 'is not')}"
     return [
         *TABLES.format(seq="seq integer primary key autoincrement").split(";\n"),
-        trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})")),
+        trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})") + followed),
         trigger("update", "job", _RECORD.format(changed)),
         trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
         trigger(
@@ -120,18 +132,21 @@ def _postgres() -> list[str]:
     times["began"] = milliseconds.format("transaction_timestamp()")
     times["at"] = milliseconds.format("clock_timestamp()")
     at = milliseconds.format("new.at")
+    followed = _FOLLOW.format("(new.payload #>> '{job,id}')::bigint, new.payload #>> '{job,event}'")
 
     def trigger(event: str, table: str, body: str, when: str = "true") -> list[str]:
         name = f"storm_{table}_{event}"
         return [
-            f"create function {name}() returns trigger language plpgsql as $$ begin {body} return null; end $$",
+            # the function that enqueues follow-ups has another search path
+            f"create function {name}() returns trigger language plpgsql set search_path from current"
+            f" as $$ begin {body} return null; end $$",
             f"create trigger {name} after {event} on rowcall_{table} for each row when ({when})"
             f" execute function {name}()",
         ]
 
     return [
         *TABLES.format(seq="seq bigint generated always as identity primary key").split(";\n"),
-        *trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})")),
+        *trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})") + followed),
         *trigger("update", "job", _RECORD.format(f"values ({_UPDATED.format(**times)})"), _IS_NEWS),
         *trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
         *trigger(
@@ -174,6 +189,10 @@ def starts_in(database: PlainDatabase) -> list[Start]:
 
 def effects_in(database: PlainDatabase) -> list[Effect]:
     return [Effect(*row) for row in database.ask("select job_id, lease from storm_effect")]
+
+
+def follows_in(database: PlainDatabase) -> list[Follow]:
+    return [Follow(*row) for row in database.ask("select job_id, followed, event from storm_follow")]
 
 
 def attempts_in(database: PlainDatabase) -> list[Attempt]:

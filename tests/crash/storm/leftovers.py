@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def blobs_left(jobs: Rowcall, database: PlainDatabase, stored: set[str]) -> Prob
     """Every blob that a row refers to is there, noted as needed by that job, and there is no other."""
     needed: set[tuple[str, int]] = set()
     for job_id, payload, result in database.ask(_TEXTS[database.url.partition(":")[0]]):
-        for text in (payload, result):
+        for text in (payload, result, *_outcome_in(payload)):
             reference = reference_of(text)
             if reference is not None:
                 needed.add((reference.digest, int(job_id)))
@@ -61,6 +62,12 @@ def blobs_left(jobs: Rowcall, database: PlainDatabase, stored: set[str]) -> Prob
         yield f"references that are noted and not needed, or needed and not noted: {sorted(needed ^ noted)[:10]}"
     if {digest for digest, _ in needed} != stored:
         yield f"blobs {sorted({digest for digest, _ in needed} ^ stored)[:10]} are not needed, or not there"
+
+
+def _outcome_in(payload: str) -> list[str]:
+    """Return the arguments and the result of the job that a follow-up follows."""
+    outcome = json.loads(payload).get("job", {})
+    return [json.dumps(outcome[name], separators=(",", ":")) for name in ("arguments", "result") if name in outcome]
 
 
 _TEXTS = {

@@ -14,11 +14,13 @@ from tests.crash.storm.journal import (
     Change,
     Edge,
     Effect,
+    Follow,
     Start,
     attempts_in,
     changes_in,
     edges_in,
     effects_in,
+    follows_in,
     starts_in,
 )
 from tests.observe.plain_sql import PlainDatabase
@@ -65,6 +67,7 @@ class Records(msgspec.Struct, dict=True):
     starts: Sequence[Start] = ()
     effects: Sequence[Effect] = ()
     attempts: Sequence[Attempt] = ()
+    follows: Sequence[Follow] = ()
 
     @cached_property
     def by_job(self) -> dict[int, list[Change]]:
@@ -156,4 +159,5 @@ def records_in(database: PlainDatabase, notes: Notes) -> Records:
         starts_in(database),
         effects_in(database),
         attempts_in(database),
+        follows_in(database),
     )

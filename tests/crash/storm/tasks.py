@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Iterator
 
-from rowcall import Backoff, Cancel, Context, Fail, Job, Retention, Retry, Rowcall, Snooze
+from rowcall import Backoff, Cancel, Context, Fail, Job, JobOutcome, Retention, Retry, Rowcall, Snooze
 from rowcall.testing.conformance.notes import Notes
 from tests.crash.storm import terms
 from tests.crash.storm.terms import MAX_ATTEMPTS
@@ -114,6 +114,17 @@ def large(ctx: Context, text: str, length: int) -> str:
         notes.write("wrong", ctx.job.id, ctx.job.lease)
     act(ctx)
     return text.upper()
+
+
+@jobs.task(name=terms.FOLLOW_UP, max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def followed(ctx: Context, job: JobOutcome) -> int:
+    if job.type == "large" and job.result != str(job.arguments["text"]).upper():
+        notes.write("wrong", ctx.job.id, ctx.job.lease)
+    return act(ctx)
+
+
+once.on_failure(cancelled=True)(followed)
+large.on_success(followed)
 
 
 def isolated(ctx: Context) -> int:

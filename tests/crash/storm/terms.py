@@ -18,6 +18,9 @@ KEY_WINDOW_SECONDS = 1.5
 
 NEVER = "never"  # enqueued only in transactions that are rolled back
 EFFECTS = frozenset({"effect", "effect_async"})
+FOLLOW_UP = "followed"
+FOLLOWED = {"once": {"failed", "cancelled"}, "large": {"succeeded"}, "effect": {"succeeded"}}
+"""The ends that this task follows, by task."""
 ONE_ACTIVE = frozenset({"keyed", "keyed_or_raise"})
 ONE_WAITING = frozenset({"keyed_or_replace"})
 ONE_KEPT = frozenset({"keyed_for_good"})
