@@ -48,11 +48,14 @@ KNOWN_WAITS = {
     "drivers/forking.py": ["poll.poll(CHILD_SECONDS * 1000)"],
     "drivers/sqlite/connection.py": ["self._in_use.acquire(timeout=READ_SECONDS)"],
     "worker/process/supervisor.py": ["self._ended.get(timeout=self._next_in_seconds())"],
-    # threads that may be blocked by a server out of reach
+    # a count of another reader, which has a limit; threads that may be blocked by a server out of reach
+    "http/counts.py": ["asyncio.wait([self._asking])"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],
     "operations/results.py": ["thread.join(CLOSE_SECONDS)"],
     "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)"],
     "worker/service.py": ["self._thread.join(PATIENCE_SECONDS)"],
+    # not a wait: the job has ended
+    "integrations/celery/result.py": ["self.get(timeout=0, propagate=False)"],
 }
 """Waits that a `Clock` does not offer: for an event loop, a descriptor, a process or the end of a thread."""
 

@@ -47,6 +47,13 @@ class Shelves:
             return {path.name for path in self._folder.glob("*/*")}
         return {str(row[0]) for row in rows(self._jobs, "select digest from rowcall_blob")}
 
+    def damage(self, digest: str) -> None:
+        if self._folder is not None:
+            path = self._folder / digest[:2] / digest
+            path.write_bytes(b"?" + path.read_bytes()[1:])
+        else:
+            self._execute(f"update rowcall_blob set data = 'no'::bytea where digest = '{digest}'")
+
     def remove(self, digest: str) -> None:
         if self._folder is not None:
             (self._folder / digest[:2] / digest).unlink()

@@ -40,7 +40,8 @@ def test_a_job_is_a_frozen_snapshot() -> None:
 def test_a_page_is_iterated_by_its_jobs() -> None:
     page = Page(jobs=[a_job()], next_cursor="x")
     assert (list(page), len(page), a_job() in page, len(Page(jobs=[]))) == ([a_job()], 1, True, 0)
-    assert dict(page) == page.to_dict() == {"jobs": [a_job().to_dict()], "next_cursor": "x", "partial": False}
+    shown = {"jobs": [a_job().to_dict()], "next_cursor": "x", "partial": False, "searched": 0}
+    assert dict(page) == page.to_dict() == shown
     assert list(ChainPage(chains=[])) == []
     assert len(ChainPage(chains=[])) == 0
 

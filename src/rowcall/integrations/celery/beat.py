@@ -29,7 +29,9 @@ def crontab(
     minutes, hours, weekdays, days, months = map(_field, (minute, hour, day_of_week, day_of_month, month_of_year))
     if not (weekdays.startswith("*") or days.startswith("*")):
         advice = "give one of them, and test the other in the task"
-        raise InvalidOption("crontab", f"day_of_week and day_of_month: Celery needs both, cron one of them; {advice}")
+        raise InvalidOption(
+            "crontab", f"cannot have day_of_week and day_of_month: Celery needs both, cron one of them; {advice}"
+        )
     return f"{minutes} {hours} {days} {months} {weekdays}"
 
 

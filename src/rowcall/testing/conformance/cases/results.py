@@ -120,7 +120,9 @@ class TestResults:
             jobs.result(7)
         with pytest.raises(JobNotFound):
             asyncio.run(jobs.aresult(7, timeout=0))
-        for wrong in ("7", True, 0, None):
+        with pytest.raises(JobNotFound):
+            jobs.result(0)
+        for wrong in ("7", True, None):
             with pytest.raises(InvalidOption):
                 jobs.result(wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidOption):
