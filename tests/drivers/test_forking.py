@@ -190,11 +190,17 @@ assert count(type="of_child") == forks
 """
 
 INSIDE_A_BIG_BLOCK = """
+from concurrent.futures import ThreadPoolExecutor
+
+def read_beside_the_block():
+    with ThreadPoolExecutor(1) as threads:  # this thread is inside the block, which belongs to the parent
+        threads.submit(jobs.get, 1).result()
+
 with jobs.transaction():
     for _ in range(forks):  # more than SQLite's cache holds: no page may reach the log before the commit
         for _ in range(20):
             jobs.enqueue("big", {"text": "x" * 60_000})
-        join(fork(lambda: jobs.get(1)))
+        join(fork(read_beside_the_block))
 join(fork(lambda: of_child.enqueue(1)))
 task.enqueue(1)
 assert jobs.stats().by_status["pending"] == 3 + 20 * forks

@@ -52,4 +52,4 @@ def test_wrong_keys_in_the_environment_and_no_keys_are_refused(
     assert (result.exit_code, "needs keys" in result.stderr) == (2, True)
     monkeypatch.setenv("ROWCALL_ENCRYPTION_KEYS", "short")
     result = run("stats", "--url", "sqlite:///queue.db")
-    assert (result.exit_code, "$ROWCALL_ENCRYPTION_KEYS: must be 32 bytes" in result.stderr) == (2, True)
+    assert (result.exit_code, "$ROWCALL_ENCRYPTION_KEYS: must have 32 bytes each" in result.stderr) == (2, True)
