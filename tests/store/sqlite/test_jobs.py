@@ -95,7 +95,8 @@ def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Co
     for name in ("extend_mismatched", "fail_mismatched"):
         lines = lines_about(plan_of(database, getattr(SQL, name)), "(rowcall_job|job)")
         assert lines, name
-        assert [line for line in lines if not line.endswith(BY_ID)] == []
+        # newer versions of SQLite may read the held jobs alone
+        assert [line for line in lines if not line.endswith((BY_ID, "rowcall_job_held_by"))] == []
     assert lines_about(plan_of(database, SQL.offered_jobs), "job") == [f"SEARCH job {BY_ID}"]
 
 

@@ -127,9 +127,16 @@ def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) 
 
 @pytest.mark.parametrize("wanted", ALONE)
 def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection, wanted: Filter) -> None:
-    (tags, *jobs) = ["SEARCH tagged USING PRIMARY KEY (tag=? AND job_id=?)", f"SEARCH job {BY_ROWID}"]
     sql = next(PAGES.matching(wanted, [1])).sql
-    assert sorted(reads(database, sql)) == sorted([*jobs, *([tags] if wanted.tag else [])])
+    found = reads(database, sql)
+    if wanted.tag:
+        found.remove("SEARCH tagged USING PRIMARY KEY (tag=? AND job_id=?)")
+    # newer versions of SQLite may seek the id behind a key, or in its chain
+    sought = (
+        "(type=? AND key=? AND id=? AND rowid=?)" if wanted.key else "(chain_id=?)" if wanted.chain_id else BY_ROWID
+    )
+    assert len(found) == 1
+    assert found[0].endswith((BY_ROWID, sought))
 
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])

@@ -11,7 +11,7 @@ from rowcall import Rowcall, Status
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store, refuses
 
-DEEP = "[" * 5000 + "]" * 5000
+DEEP = "[" * 50_000 + "]" * 50_000  # Python 3.13 reads 10,000
 UNREADABLE = {
     "limits": f'[["k", "k", 1, null, null, {DEEP}]]',
     "retry": f'{{"kind": "constant", "base_seconds": 1, "more": {DEEP}}}',
