@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from rowcall import Context, Flow, Job, NoAnswer, PushOptions, Rowcall
+from rowcall import Context, Encryption, Flow, Job, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.effects import Read, Write
@@ -34,6 +34,8 @@ class World:
 
     def __init__(self, url: str, observer: Connection | None) -> None:
         """`observer` is connected to the same server, where it is one."""
+        self.url = url
+        self._encrypted: dict[str, Rowcall] = {}
         self.observer = observer
         self.threads = set(threading.enumerate())
         self.jobs = jobs = Rowcall(url, push=PUSH) if observer is None else Rowcall(url, push=PUSH, pool_size=POOL_SIZE)
@@ -109,8 +111,16 @@ class World:
             "rowcall-cancel-requests",
         }, names
 
+    def encrypted(self, keys: str) -> Rowcall:
+        """A queue on separate tables, because `rekey` encrypts all rows. Each letter is a key."""
+        if keys not in self._encrypted:
+            encrypt = Encryption(keys=[key * 43 for key in keys])
+            self._encrypted[keys] = Rowcall(self.url, table_prefix="secret_", blob_threshold=1024, encrypt=encrypt)
+        return self._encrypted[keys]
+
     def close(self) -> None:
-        self.jobs.close()
+        for jobs in (self.jobs, *self._encrypted.values()):
+            jobs.close()
         eventually(lambda: not self._new_threads(), message=f"the end of all threads ({self._new_threads()})")
 
     def _new_threads(self) -> list[str]:
@@ -522,6 +532,23 @@ def of_schedule(method: str, **arguments: object) -> None:
 
 for _name in "aadd_schedule", "apause_schedule", "aresume_schedule", "aremove_schedule", "arun_schedule_now":
     of_schedule(_name)
+
+
+@case("Rowcall.arekey")
+def rekey(world: World) -> Call:
+    before, jobs = world.encrypted("o"), world.encrypted("no")
+    before.clear()
+    sent = [before.enqueue("send", {"to": to}) for to in ("a", "b" * 2_000)]
+    before.fail(before.claim("by-hand")[0], "TEST:CODE", "secret")
+    before.signal(sent[1], "go", "secret")
+
+    def check() -> None:
+        assert [jobs.get(job).payload for job in sent] == [job.payload for job in sent]
+        assert jobs.get(sent[0]).error_detail == "secret"
+        jobs.rekey()
+        assert jobs.rekey().rekeyed == 0
+
+    return Call(jobs.arekey(), check)
 
 
 # results, workers, handlers

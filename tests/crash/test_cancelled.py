@@ -21,7 +21,6 @@ from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_beh
 
 ELSEWHERE = {
     "Context.acomplete": "tests/drivers/caller/test_cancelled.py",
-    "Rowcall.arekey": "tests/operations/test_rekey.py interrupts it",
     "Transaction.arun": "reached by Transaction.aenqueue",
     "Worker.adrain": "reached by Rowcall.adrain",
 }
