@@ -17,7 +17,7 @@ from tests.pgbouncer import PgBouncer, find_pgbouncer
 pytestmark = pytest.mark.no_tables
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
-MOST_NOT_RUN = 16  # of more than 300 blocks; each says why
+MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
 SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
 SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
 FOLLOWED_HERE = [page for page in PAGES if page.stem not in SEPARATE]
