@@ -73,9 +73,10 @@ def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Itera
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_no_table_is_scanned(explainer: Explainer, name: str, mode: Mode) -> None:
-    plan = explainer.explain(CASES[name], mode, writes=True)
-    found = {table: accesses(plan, table) for table in TABLES}
-    assert any(found.values())
-    assert [access for reads in found.values() for access in reads if access.kind not in INDEXED] == [], plan
+def test_no_table_is_scanned(explainer: Explainer, mode: Mode) -> None:
+    for name, statement in CASES.items():
+        plan = explainer.explain(statement, mode, writes=True)
+        found = {table: accesses(plan, table) for table in TABLES}
+        assert any(found.values()), (name, plan)
+        scans = [access for reads in found.values() for access in reads if access.kind not in INDEXED]
+        assert scans == [], (name, plan)
