@@ -71,15 +71,15 @@ def test_no_rule_is_there_twice_and_every_move_is_used() -> None:
 
 
 @pytest.mark.parametrize("source", Status)
-@pytest.mark.parametrize("move", Move)
-def test_a_move_leads_where_the_table_says_or_nowhere(source: Status, move: Move) -> None:
-    promised = PROMISED[source].get(move)
-    if promised is None:
-        with pytest.raises(KeyError):
-            target(source, move)
-    else:
-        assert target(source, move) == promised
-        assert source in sources(move)
+def test_a_move_leads_where_the_table_says_or_nowhere(source: Status) -> None:
+    for move in Move:
+        promised = PROMISED[source].get(move)
+        if promised is None:
+            with pytest.raises(KeyError):
+                target(source, move)
+        else:
+            assert target(source, move) == promised
+            assert source in sources(move)
 
 
 def test_only_a_person_moves_a_finished_job() -> None:
