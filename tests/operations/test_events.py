@@ -76,6 +76,34 @@ def test_a_gap_is_forgotten_once_its_transaction_was_rolled_back(
         eventually(is_forgotten)  # transactions of other tests on this server count, too
 
 
+def test_a_job_that_was_committed_late_and_deleted_unread_is_missed(jobs: Rowcall, other: Connection) -> None:
+    with jobs.events(kind="ENQUEUED") as events:
+        late = inserted(other)
+        soon = jobs.enqueue("soon")
+        assert next(events).job_id == soon.id > late
+        other.commit()
+        jobs.delete(late)
+        assert next(events).event == "MISSED"
+
+
+def test_a_deletion_that_is_committed_late_is_not_a_miss(jobs: Rowcall, other: Connection) -> None:
+    with jobs.events() as events:
+        job = jobs.enqueue("soon")
+        other.execute(f"delete from rowcall_job where id = {job.id}")
+        assert next(events).job_id == job.id
+        other.commit()
+        last = jobs.enqueue("last")
+        assert next(events).job_id == last.id
+
+
+def test_emptying_the_table_is_a_miss(jobs: Rowcall, other: Connection) -> None:
+    with jobs.events() as events:
+        jobs.enqueue("any")
+        other.execute("truncate rowcall_job cascade")
+        other.commit()
+        assert next(events).event == "MISSED"
+
+
 def test_the_job_of_a_late_completion(jobs: Rowcall, other: Connection) -> None:
     first, second = jobs.enqueue("by hand"), jobs.enqueue("by hand")
     claimed = jobs.claim("me", limit=2)

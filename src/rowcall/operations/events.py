@@ -52,7 +52,7 @@ class Stream:
         self._pause = FIRST_CHECK_SECONDS
         self._ticket: Ticket | None = None
         self._at_close = _Ending(self)
-        self.is_connected = self.is_closed = False
+        self.is_connected = self.is_closed = self._is_over = False
 
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
@@ -68,14 +68,17 @@ class Stream:
     def next(self) -> Operation[JobEvent | None]:
         """Return the next event; None after `close`."""
         yield from self.connect()
-        while not self._events and not self.is_closed:
+        while not (self._events or self.is_closed or self._is_over):
             try:
                 with end_waiter(self.queue).waiting(self._reader.waits_for, change=True) as self._ticket:
                     yield from self._look_or_wait(self._ticket)
             except StoreUnavailable:  # it may be back soon; if rows were lost meanwhile, the next look says so
                 if not self.is_closed:
                     yield from Sleep(LAST_CHECK_SECONDS)
-        return self._events.popleft() if self._events and not self.is_closed else None
+        if self._events and not self.is_closed:
+            return self._events.popleft()
+        self._stop()
+        return None
 
     def close(self) -> Operation[None]:
         """End: a consumer that waits in another thread or task gets no more events."""
@@ -101,7 +104,7 @@ class Stream:
         more = yield from Uninterrupted(self._look())
         if self._events or more:
             self._pause = FIRST_CHECK_SECONDS
-        elif not self.is_closed:
+        elif not (self.is_closed or self._is_over):
             yield from WaitFor(ticket, self._pause)
             self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
@@ -115,8 +118,7 @@ class Stream:
             self._renewed_at = None
             now_ms = yield from self._start()
             self._events.append(missed(now_ms, "the reader was too slow, or could not reach the database"))
-        elif found.gone:
-            self._stop()
+        self._is_over = found.gone
         return found.more
 
     def _start(self) -> Operation[int]:

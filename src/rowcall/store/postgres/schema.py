@@ -311,6 +311,28 @@ when (new.fair is not null and new.status = <pending> and new.held is null)
 execute function <prefix>take_fair_turn()
 """
 
+# The end of a job is in the table of changes; what else a reader of events has not read yet would go unnoticed. The
+# events of a job are deleted before the statement's own trigger comes, so this one notes the highest id of them.
+_IS_READ = "exists (select from <schema>.<waiter> where job_id operator(pg_catalog.=) 0)"
+_UNREAD_FUNCTION = f"""
+create function <prefix>note_unread() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $body$
+begin
+  if {_IS_READ} then
+    perform set_config('rowcall.deleted_event', greatest(
+      nullif(current_setting('rowcall.deleted_event', true), '')::bigint,
+      (select max(id) from <schema>.<event> where job_id = old.id), 0)::text, true);
+  end if;
+  return old;
+end
+$body$
+"""
+
+_UNREAD_TRIGGER = f"""
+create trigger <prefix>job_unread before delete on <job> for each row when (old.status not in {literals(FINISHED)})
+execute function <prefix>note_unread()
+"""
+
 _DELETED_FUNCTION = f"""
 create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -329,6 +351,13 @@ begin
   if exists (select from <schema>.<signal>) then
     delete from <schema>.<signal> where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
+  if {_IS_READ} then
+    insert into <schema>.<change> (jobs)
+    select format('[[%s,-%s],[0,%s]]', min(id), max(id),
+                  coalesce(nullif(current_setting('rowcall.deleted_event', true), ''), '0'))
+    from deleted where not {_IS_FINISHED} having count(*) > 0;
+    perform set_config('rowcall.deleted_event', '', true);
+  end if;
   return null;
 end
 $body$
@@ -339,7 +368,7 @@ create trigger <prefix>job_deleted after delete on <job> referencing old table a
 execute function <prefix>count_deleted()
 """
 
-_EMPTIED_FUNCTION = """
+_EMPTIED_FUNCTION = f"""
 create function <prefix>count_none() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
@@ -354,6 +383,7 @@ begin
   delete from <schema>.<ready>;
   delete from <schema>.<served>;
   delete from <schema>.<claim>;
+  insert into <schema>.<change> (jobs) select '[[1,-{HIGHEST_ID}]]' where {_IS_READ};
   return null;
 end
 $body$
@@ -379,7 +409,7 @@ MIGRATIONS = (
             *(_FAIR_FUNCTION, _FAIR_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
-            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _CLAIMED, *VIEWS),
+            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _UNREAD_FUNCTION, _UNREAD_TRIGGER, _CLAIMED, *VIEWS),
         ),
     ),
 )

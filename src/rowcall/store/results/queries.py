@@ -22,8 +22,19 @@ FROM_EVENTS = 8_000_000_000_000_000_000
 """Sequence numbers in timelines: that of the latest attempt, and that before the rows of the table of events."""
 
 
+class Deleted(NamedTuple):
+    """Rows that were deleted with jobs that had not ended: the index of their table in `Heads.newest`, and ids."""
+
+    source: int
+    low: int
+    high: int
+
+
 class Heads(NamedTuple):
-    """The newest rows that say what happened; on a server, also which transactions were open."""
+    """The newest rows that say what happened; on a server, also which transactions were open.
+
+    Beside a file, also the highest ids of jobs that were deleted before they ended, and of their events.
+    """
 
     now_ms: int
     registered: bool
@@ -32,10 +43,16 @@ class Heads(NamedTuple):
     change: int
     oldest_open: int = 0
     next_transaction: int = 0
+    deleted_job: int = 0
+    deleted_event: int = 0
 
     @property
     def newest(self) -> tuple[int, int, int]:
         return self.job, self.event, self.change
+
+    @property
+    def deleted(self) -> tuple[Deleted, Deleted]:
+        return Deleted(0, self.deleted_job, self.deleted_job), Deleted(1, self.deleted_event, self.deleted_event)
 
 
 class NewRow(NamedTuple):

@@ -13,7 +13,7 @@ from rowcall.domain.errors import JobNotFound
 from rowcall.domain.job import JobEvent
 from rowcall.store.dialect import Dialect
 from rowcall.store.results import queries
-from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Happened, Heads, NewRow, Running
+from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
 from rowcall.store.statement import Plan
 
 ROWS_AT_ONCE, CHANGES_AT_ONCE = 1000, 5
@@ -28,14 +28,19 @@ _IN_TIMELINE_ONLY = (
     *("HELD", "STEP_FINISHED", "STEP_FAILED", "SLEEPING", "WAITING", "SIGNAL_RECEIVED", "WAIT_TIMED_OUT"),
 )
 _RECORDED_ENDS = ("FAILED", "CANCELLED", "EXPIRED")
+_RECORDED = (
+    *("MANUAL_RETRY", "CANCEL_REQUESTED", "COMPLETED", "RESCHEDULED", "PRIORITY_CHANGED", "EDITED", "REPLACED"),
+    *("SIGNALLED", "TICK", "RUN_NOW"),
+)
+_KINDS_IN = (_OF_NEW_JOBS, (*_RECORDED, *_RECORDED_ENDS))
 _OF_RUNNING_JOBS = ("CLAIMED", "STARTED", "HEARTBEAT", "PROGRESS")
 KINDS = (
     *_OF_NEW_JOBS,
     "UNBLOCKED",
     *_OF_RUNNING_JOBS,
     *("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "RETRY_SCHEDULED", "SNOOZED", "RELEASED", "RECOVERED"),
-    *("MANUAL_RETRY", "CANCEL_REQUESTED", "COMPLETED", "RESCHEDULED", "PRIORITY_CHANGED", "EDITED", "REPLACED"),
-    *("SIGNALLED", "TICK", "RUN_NOW", MISSED),
+    *_RECORDED,
+    MISSED,
 )
 """What can happen to a job, in the words of its timeline."""
 
@@ -113,6 +118,7 @@ class JobReader:
         self.waits_for = job_id
         self._wanted = wanted
         self._known: Counter[tuple[object, ...]] = Counter()
+        self._has_ended = False
 
     def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
         if (yield from self.look(dialect, name, now_ms)).gone:
@@ -131,6 +137,10 @@ class JobReader:
             if found[key] > self._known[key] and is_told:
                 events.append(line.event)
         self._known |= found
+        if not lines and self._known and not self._has_ended:
+            (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+            events.append(missed(heads.now_ms, "the job was deleted before it ended, or before its end was read"))
+        self._has_ended = any(line.is_finished for line in lines)
         return Look(events, gone=not lines)
 
 
@@ -150,13 +160,14 @@ class Gap(NamedTuple):
 
 class Fresh(NamedTuple):
     """What rows that were not read before are about: new jobs, events with their jobs, ends of attempts (jobs and
-    leases), and unblocked jobs.
+    leases), unblocked jobs, and deleted rows.
     """
 
     jobs: set[int]
     events: dict[int, int]
     ends: set[tuple[int, int]]
     unblocked: set[int]
+    deleted: list[Deleted]
 
     @property
     def ended(self) -> set[int]:
@@ -173,7 +184,7 @@ class Reader:
 
     def __init__(self, wanted: EventFilter) -> None:
         self._wanted = wanted
-        self._read: Sequence[int] = ()
+        self._read: list[int] = []
         self._gaps: list[Gap] = []
         self._running: dict[int, Running] = {}
         self._ends: dict[tuple[int, int], None] = {}
@@ -181,7 +192,7 @@ class Reader:
     def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
         """Begin behind the newest rows, and return the time."""
         (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
-        self._gaps, self._read, self._ends = [], heads.newest, {}
+        self._gaps, self._read, self._ends = [], list(heads.newest), {}
         if not dialect.one_writer:
             behind = [max(0, newest - ROWS_AT_ONCE) for newest in heads.newest]
             rows = yield from dialect.ask(queries.NEW_ROWS, *behind, ROWS_AT_ONCE, ROWS_AT_ONCE)
@@ -197,20 +208,24 @@ class Reader:
         counts = Counter(one.source for one in rows)
         late = (yield from dialect.ask(queries.LATE_ROWS, self._gaps, ROWS_AT_ONCE)) if self._gaps else []
         more = ROWS_AT_ONCE in (counts[0], counts[1], len(late)) or counts[2] == CHANGES_AT_ONCE
-        if counts[0] == ROWS_AT_ONCE:  # first all new jobs, then what happened to them
+        is_behind = ROWS_AT_ONCE in (counts[0], len(late))
+        if is_behind:  # first all new jobs, then what happened to them
             rows = [one for one in rows if one.source == 0]
         running = self._running if more else (yield from self._running_now(dialect))
         fresh = _fresh([*rows, *late], self._ends)
         lines = yield from timelines(dialect, self._touched(fresh, running))
         events = [line.event for line in lines if self._wanted.fits(line.event) and self._is_new(line, fresh, running)]
-        gone = fresh.ended - {line.event.job_id for line in lines}
-        if gone:
-            events.append(missed(heads.now_ms, f"jobs that were deleted before their events were read: {len(gone)}"))
+        gone = (fresh.ended | fresh.unblocked) - {line.event.job_id for line in lines}
+        if gone or any(map(self._is_unread, [*fresh.deleted, *heads.deleted])):
+            events.append(missed(heads.now_ms, "jobs were deleted before their events were read"))
         if not dialect.one_writer:
             gaps = _without(self._gaps, late) + _gaps_between(rows, self._read, heads.now_ms)
-            is_read = len(late) < ROWS_AT_ONCE
-            self._gaps = [gap for gap in _aged(gaps, heads) if not (is_read and 0 < gap.until <= heads.oldest_open)]
+            # a change that is still to be read may say that rows in a gap were deleted
+            self._gaps = [gap for gap in _aged(gaps, heads) if more or not 0 < gap.until <= heads.oldest_open]
         self._read = [max([read, *(one.id for one in rows if one.source == n)]) for n, read in enumerate(self._read)]
+        for source, _, high in () if is_behind else heads.deleted:
+            if counts[source] < ROWS_AT_ONCE:
+                self._read[source] = max(self._read[source], high)
         if more or len(running) >= MOST_RUNNING:  # others may run, too
             ended = fresh.ended
             known = {job_id: one for job_id, one in self._running.items() if job_id not in ended}
@@ -225,6 +240,11 @@ class Reader:
         if not self._wanted.wants_any(_OF_RUNNING_JOBS):
             return {}
         return {one.job_id: one for one in (yield from dialect.ask(queries.RUNNING_NOW, MOST_RUNNING))}
+
+    def _is_unread(self, deleted: Deleted) -> bool:
+        source, low, high = deleted
+        is_between = any(gap.source == source and gap.low <= high and low <= gap.high for gap in self._gaps)
+        return self._wanted.wants_any(_KINDS_IN[source]) and (high > self._read[source] or is_between)
 
     def _touched(self, fresh: Fresh, running: dict[int, Running]) -> list[int]:
         touched = {*fresh.events.values(), *fresh.ended, *fresh.unblocked}
@@ -255,7 +275,7 @@ class Reader:
 
 
 def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
-    fresh = Fresh(set(), {}, set(), set())
+    fresh = Fresh(set(), {}, set(), set(), [])
     for one in rows:
         if one.source == 0:
             fresh.jobs.add(one.id)
@@ -263,7 +283,11 @@ def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
             fresh.events[one.id] = int(one.about)
         else:
             for job_id, lease in _pairs.decode(one.about):
-                if job_id < 0:
+                if lease < 0:
+                    fresh.deleted.append(Deleted(0, job_id, -lease))
+                elif job_id == 0:
+                    fresh.deleted.append(Deleted(1, lease, lease))
+                elif job_id < 0:
                     fresh.unblocked.add(-job_id)
                 elif (job_id, lease) not in known:
                     fresh.ends.add((job_id, lease))

@@ -18,9 +18,11 @@ notify_waiters = """
     where number > 0 returning id"""
 
 event_heads = """
-    select <now>, exists (select 1 from <waiter> where name = $2 and job_id = 0),
+    select <now>, reader.name is not null,
       coalesce((select max(id) from <job>), 0), coalesce((select max(id) from <event>), 0),
-      coalesce((select max(id) from <change>), 0), 0, 0"""
+      coalesce((select max(id) from <change>), 0), 0, 0, coalesce(reader.deleted_job, 0),
+      coalesce(reader.deleted_event, 0)
+    from (select 1) left join <waiter> as reader on reader.name = $2 and reader.job_id = 0"""
 # one at a time: for a list of ids, SQLite reads the whole view
 timeline_of_one = """
     select job.id, job.queue, job.type, coalesce(attempt.lease, job.lease), job.status in <finished>, line.at, line.seq,

@@ -91,8 +91,15 @@ def _column(name: str, kind: str, rest: str) -> str:
     return f"{name} {datatype} {rest} constraint {name}_{rule} check ({fits})"
 
 
+MORE_COLUMNS = {
+    # the highest id of a job that was deleted before it ended, and of an event of such a job, since it registered
+    "waiter": "  deleted_job bigint not null default 0\n  deleted_event bigint not null default 0\n",
+}
+
+
 def _table(name: str, columns: str) -> str:
-    return create_table(name, columns, _column, "" if columns.split()[0] == "id" else "without rowid")
+    options = "" if columns.split()[0] == "id" else "without rowid"
+    return create_table(name, MORE_COLUMNS.get(name, "") + columns.lstrip(), _column, options)
 
 
 VERSION_TABLE = create_table("migration", TABLES["migration"], _column).replace("table", "table if not exists", 1)
@@ -267,6 +274,15 @@ create trigger <prefix>job_belongings after delete on <job> begin
 end
 """
 
+# The end of a job is in the table of changes; what else a reader of events has not read yet would go unnoticed.
+_UNREAD_TRIGGER = f"""
+create trigger <prefix>job_unread before delete on <job> when not {_OLD_IS_FINISHED} begin
+  update <waiter> set deleted_job = max(deleted_job, old.id),
+    deleted_event = max(deleted_event, coalesce((select max(id) from <event> where job_id = old.id), 0))
+  where job_id = 0;
+end
+"""
+
 _CLAIMED = f"{CLAIMED} <job> as job where {IS_CLAIMED}"
 
 MIGRATIONS = (
@@ -281,7 +297,7 @@ MIGRATIONS = (
             *(_refuse_insert(table) for table in ("event", "change")),
             *(_refuse_update(table) for table in ("job", "event", "change")),
             *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER, _ENDED_TRIGGER),
-            *(_CLAIMED, *VIEWS),
+            *(_UNREAD_TRIGGER, _CLAIMED, *VIEWS),
         ),
     ),
 )

@@ -221,6 +221,73 @@ class TestEvents:
             jobs.delete(job)
             assert next(events).event == "MISSED"
 
+    @pytest.mark.parametrize("by", ["call", "plain SQL"])
+    def test_a_waiting_job_that_is_deleted_before_it_was_read_is_missed(
+        self, declared: Rowcall, store: Store, by: str
+    ) -> None:
+        jobs = declared
+
+        def delete(job: Job) -> None:
+            if by == "call":
+                jobs.delete(job)
+            else:
+                store.execute(f"delete from rowcall_job where id = {job.id}")
+
+        other = jobs.enqueue("fine", delay=60)
+        with jobs.events() as events, jobs.events(kind="SUCCEEDED") as ends, jobs.events(id=other) as of_one:
+            delete(jobs.enqueue("fine", delay=60))
+            assert next(events).event == "MISSED"
+            jobs.set_priority(other, 7)
+            delete(other)
+            assert next(events).event == "MISSED"
+            assert [one.event for one in of_one] == ["MISSED"]
+            fine = jobs.enqueue("fine")
+            assert next(events).job_id == fine.id
+            jobs.drain()
+            assert [one.event for one in until(ends, "SUCCEEDED")] == ["SUCCEEDED"]
+
+    def test_an_unblocked_job_that_is_deleted_before_that_was_read_is_missed(self, declared: Rowcall) -> None:
+        jobs = declared
+        blocker = jobs.enqueue("fine")
+        job = jobs.enqueue("unknown", after=[blocker])
+        with jobs.events(kind="UNBLOCKED") as events:
+            jobs.drain()
+            jobs.delete(job)
+            assert next(events).event == "MISSED"
+
+    def test_deleting_what_was_read_is_not_a_miss(self, declared: Rowcall, store: Store) -> None:
+        jobs = declared
+        old, waiting, blocker = jobs.enqueue("broken"), jobs.enqueue("fine", delay=60), jobs.enqueue("fine")
+        jobs.enqueue("fine", after=[blocker])
+        jobs.drain()
+        with jobs.events() as events:
+            read = jobs.enqueue("fine", delay=60)
+            jobs.set_priority(waiting, 7)
+            until(events, "PRIORITY_CHANGED", waiting)
+            jobs.retry(old)
+            jobs.drain()
+            until(events, "FAILED", old)
+            recorded = store.execute(CHANGES)
+            jobs.delete(old)
+            jobs.delete(blocker)
+            assert store.execute(CHANGES) == recorded
+            jobs.delete(read)
+            jobs.delete(waiting)
+            last = jobs.enqueue("fine")
+            assert next(events).job_id == last.id
+
+    def test_many_deletions_are_recorded_together(self, jobs: Rowcall, store: Store) -> None:
+        @jobs.task
+        def many() -> None: ...
+
+        with jobs.events(kind="ENQUEUED") as events:
+            many.enqueue_many([{}] * 50)
+            store.execute("delete from rowcall_job")
+            assert store.execute(CHANGES)[0][0] <= 1  # type: ignore[operator]
+            assert next(events).event == "MISSED"
+            job = many.enqueue()
+            assert next(events).job_id == job.id
+
     def test_many_jobs_come_page_by_page(self, jobs: Rowcall) -> None:
         @jobs.task
         async def many(number: int) -> None: ...
