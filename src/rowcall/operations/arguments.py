@@ -18,6 +18,7 @@ from rowcall.declare.failures import Failures
 from rowcall.domain import checks
 from rowcall.domain.errors import ChainNotFound, InvalidOption, JobNotFound, moment_ms, refuse_unknown
 from rowcall.domain.job import Chain, Job, Status
+from rowcall.domain.payload import checked_result
 from rowcall.queue import Queue
 from rowcall.store.dialect import HIGHEST, LOWEST, Filter
 from rowcall.store.jobs import inspect
@@ -136,6 +137,12 @@ def checked_filter(given: Mapping[str, object]) -> Filter:
         payload=_payload(given["payload"]) if "payload" in given else None,
         **chosen,  # type: ignore[arg-type]
     )
+
+
+def fitting_result(queue: Queue, task: str, result: object) -> str | None:
+    """Return the JSON of a result that is given by hand. If the task is declared here, it must fit its annotation."""
+    declared = queue.tasks.get(task)
+    return checked_result(task, result, None if declared is None else declared.result_decoder)
 
 
 def refuse_payload(queue: Queue, wanted: Filter) -> None:

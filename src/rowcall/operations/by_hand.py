@@ -21,7 +21,7 @@ from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
+from rowcall.operations.arguments import checked_actor, checked_id, checked_limit, fitting_result
 from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, joined, write
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
@@ -90,15 +90,18 @@ def complete(
 ) -> Operation[None]:
     """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
     name = _owned(job).type if isinstance(job, Job) else "complete"
+    given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
-    stored = yield from blobs.store(queue, name, result_to_json(name, result))
+    stored = yield from blobs.store(queue, name, given)
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
         step = None if step is None else step.after(job.id, job.chain_id, job.chain_index)
         yield from _settle(queue, job, Succeeded(stored), connection, step)
         return
     make_plan = blobs.safe_on(connection, actions.complete, stored, None if step is None else step.payload)
-    yield from write(queue, connection, make_plan, checked_id(job), stored, checked_actor(actor), step, queue.now_ms())
+    check = partial(fitting_result, queue, result=result)
+    who = checked_actor(actor)
+    yield from write(queue, connection, make_plan, checked_id(job), stored, who, step, queue.now_ms(), check)
 
 
 def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from rowcall.operations.arguments import (
     checked_limit,
     checked_reason,
     checked_status,
+    fitting_result,
     id_before,
 )
 from rowcall.operations.effects import Blocking, Read, joined, read, write
@@ -251,7 +253,8 @@ def complete_chain(
     connection = yield from joined(queue, connection)
     given = yield from blobs.store(queue, "complete_chain", result_to_json("complete_chain", result))
     make_plan = blobs.safe_on(connection, chains.complete, given)
-    return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms()))
+    check = partial(fitting_result, queue, result=result)
+    return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms(), check))
 
 
 def cancel_chain(

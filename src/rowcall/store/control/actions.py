@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
@@ -146,12 +146,22 @@ def cancel_locked(
 
 
 def complete(
-    dialect: Dialect, job_id: int, result: str | None, actor: str, then: Then | None, now_ms: int | None
+    dialect: Dialect,
+    job_id: int,
+    result: str | None,
+    actor: str,
+    then: Then | None,
+    now_ms: int | None,
+    check: Callable[[str], object],
 ) -> Plan[None]:
-    """Complete a waiting job, which is not run any more, and write the next step of its chain if one is given."""
+    """Complete a waiting job, which is not run any more, and write the next step of its chain if one is given.
+
+    `check` raises if the result does not fit the job's task.
+    """
     job = yield from lock(dialect, job_id)
     if job.status not in WAITING:
         raise WrongState(job_id, job.status, "complete", [str(status) for status in WAITING])
+    check(job.type)
     if then is not None:
         then = then.after(job.id, job.chain_id, job.chain_index)
         yield from refuse_taken(dialect, [then])

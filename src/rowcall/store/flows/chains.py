@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
@@ -53,13 +55,24 @@ def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
     return ChainPage(chains=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
 
 
-def complete(dialect: Dialect, chain_id: int, result: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
-    """Complete the last step with the result, and cancel the other unfinished steps; their attempts lose the lease."""
+def complete(
+    dialect: Dialect,
+    chain_id: int,
+    result: str | None,
+    actor: str,
+    now_ms: int | None,
+    check: Callable[[str], object],
+) -> Plan[Chain]:
+    """Complete the last step with the result, and cancel the other unfinished steps; their attempts lose the lease.
+
+    `check` raises if the result does not fit the task of the last step.
+    """
     steps = yield from _locked_steps(dialect, chain_id)
     open_steps = [job for job in steps if job.status not in FINISHED]
     if not open_steps or open_steps[-1] is not steps[-1]:
         raise WrongState(chain_id, str(steps[-1].status), "complete the chain of", [*map(str, WAITING), "running"])
     *skipped, last = open_steps
+    check(last.type)
     if skipped:
         ids = [job.id for job in skipped]
         yield from dialect.ask(queries.SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from rowcall import (
     Backoff,
     Context,
     Fail,
+    InvalidArguments,
     InvalidOption,
     Job,
     JobNotFound,
@@ -136,6 +138,31 @@ class TestByHand:
             jobs.complete(job.id + 100)
         assert jobs.get(job.id).result == 1
         assert jobs.chain(job.id).length == 2
+
+    def test_a_result_that_does_not_fit_the_annotation_is_refused(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def number() -> int:
+            return 0
+
+        waiting, claimed = number.using(delay=3600).enqueue(), number.enqueue()
+        chain = jobs.start_chain([number.using(delay=3600).bind(), number.bind()])
+        [owned] = jobs.claim("hand")
+        for call in (
+            lambda: jobs.complete(waiting.id, "7"),
+            lambda: jobs.complete(owned, "7"),
+            lambda: jobs.complete_chain(chain, "7"),
+            lambda: asyncio.run(jobs.acomplete(waiting.id, "7")),
+        ):
+            with pytest.raises(InvalidArguments, match="number: the result is a value that does not fit") as refused:
+                call()
+            assert refused.value.error_code == "INVALID_OUTPUT:WRONG_TYPE"
+        with pytest.raises(InvalidArguments, match="does not fit"), jobs.transaction() as transaction:
+            jobs.complete(waiting.id, "7", connection=transaction)
+        jobs.complete(waiting.id, 7)
+        jobs.complete(owned, None)
+        assert [jobs.get(job).result for job in (waiting, claimed)] == [7, None]
+        assert [step.status for step in jobs.chain(chain).steps] == ["scheduled", "blocked"]
+        assert jobs.complete_chain(chain, 8).result == 8
 
     def test_a_next_step_that_cannot_be_written_is_refused(self, jobs: Rowcall) -> None:
         @jobs.task
