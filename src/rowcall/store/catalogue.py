@@ -100,7 +100,7 @@ class Catalogue:
                 if encoded[index] is not None:
                     encoded[index] = encode(encoded[index])
             values = tuple(encoded)
-        return Statement(sql, values, query.make, query.notifies)  # type: ignore[arg-type]
+        return Statement(sql, values, query.make, query.notifies, query.is_long)  # type: ignore[arg-type]
 
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run the query and return its rows as values; nothing where this database does not need it."""

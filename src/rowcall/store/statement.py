@@ -36,12 +36,16 @@ Parameter = str | int | float | None
 
 
 class Statement(msgspec.Struct, Generic[R], frozen=True, eq=False):
-    """`notifies` returns whether idle workers must be notified after the commit, given the rows that came."""
+    """`notifies` returns whether idle workers must be notified after the commit, given the rows that came.
+
+    `is_long`: whether it takes most of the time of its plan.
+    """
 
     sql: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Row], R]
     notifies: Callable[[list[Row]], bool] | None = None
+    is_long: bool = False
 
     def __repr__(self) -> str:
         return f"Statement({' '.join(self.sql.split())!r}, {self.parameters!r})"
@@ -66,6 +70,21 @@ def first(statement: Statement[R]) -> Generator[Statement[R], list[Row], R | Non
 def execute(statement: Statement[R]) -> Generator[Statement[R], list[Row], None]:
     """Run a statement, and ignore its rows."""
     yield statement
+
+
+def before_long(plan: Plan[T], action: Callable[[], None]) -> Plan[T]:
+    """Run a plan, and call `action` just before the first statement that takes long."""
+    rows: list[Row] | None = None
+    is_done = False
+    while True:
+        try:
+            statement = next(plan) if rows is None else plan.send(rows)
+        except StopIteration as stop:
+            return cast("T", stop.value)
+        if statement.is_long and not is_done:
+            is_done = True
+            action()
+        rows = yield statement
 
 
 def as_is(row: Row) -> Row:
@@ -120,16 +139,17 @@ class QueryOptions(TypedDict, total=False):
     text: str | None
     only: tuple[str, ...]
     notifies: Callable[[list[Row]], bool] | None
+    is_long: bool
 
 
 class Query(Generic[R]):
     """A statement by name. Its text is in the catalogue of each database, or in `text` where one serves them all.
 
-    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows. `notifies`: see
-    `Statement`.
+    `only` names the databases that need it. On another one, `ask` runs nothing and returns no rows. `notifies`,
+    `is_long`: see `Statement`.
     """
 
-    __slots__ = ("kinds", "make", "name", "notifies", "only", "text")
+    __slots__ = ("is_long", "kinds", "make", "name", "notifies", "only", "text")
 
     @overload
     def __init__(
@@ -152,6 +172,7 @@ class Query(Generic[R]):
         self.text = options.get("text")
         self.only = options.get("only", ())
         self.notifies = options.get("notifies")
+        self.is_long = options.get("is_long", False)
 
     def __repr__(self) -> str:
         return f"Query({self.name!r})"

@@ -45,6 +45,28 @@ def test_the_end_of_the_last_attempt_wakes_the_loop_however_much_it_gathers(jobs
     dispatcher.close()
 
 
+def test_a_portion_of_the_buffer_starts_and_the_rest_waits(jobs: Rowcall) -> None:
+    @jobs.task
+    async def nothing() -> None: ...
+
+    nothing.enqueue_many([{}] * 6)
+    woken = threading.Event()
+    dispatcher = Dispatcher(2, woken.set, queue_of(jobs).clock, None)
+    attempts = claimed(jobs, 6)
+    dispatcher.accept(attempts[:2], attempts[2:], later=True)
+    assert dispatcher.waits_to_start
+    assert not any(one.started_at for one in attempts)
+    dispatcher.start_accepted(portion=3)
+    eventually(lambda: not dispatcher.busy)
+    assert [bool(one.started_at) for one in attempts] == [True] * 5 + [False]
+    assert dispatcher.waits_to_start
+    assert woken.wait(30)
+    dispatcher.start_accepted()
+    eventually(lambda: not dispatcher.busy and not dispatcher.waits_to_start)
+    assert len(dispatcher.pop_ended()) == 6
+    dispatcher.close()
+
+
 def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     """Beside an app the worker cannot replace the process: it logs that and ends."""
     let_go = threading.Event()

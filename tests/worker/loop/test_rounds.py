@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rowcall.store.jobs.claim import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock
+from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 from tests.worker.support import ended
 
 
@@ -71,6 +73,34 @@ def test_jobs_that_finish_together_are_settled_in_groups(jobs: Rowcall, monkeypa
     transactions = Transactions(monkeypatch)
     assert jobs.drain(concurrency=10).succeeded == 1000
     assert 0 < len(transactions.rounds) < 300
+
+
+def test_handlers_that_never_wait_run_while_the_last_ones_are_settled(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    start, execute = Dispatcher.start_accepted, SqliteConnection.execute
+    settles = {catalogue("rowcall_").texts()[name] for name in ("settle_packed", "settle_successes")}
+
+    def noted_start(dispatcher: Dispatcher, portion: int = MOST_BUFFERED) -> None:
+        if dispatcher.waits_to_start:
+            calls.append("start")
+        start(dispatcher, portion)
+
+    def noted_execute(connection: SqliteConnection, statement: Statement[object]) -> list[Row]:
+        if statement.sql in settles:
+            calls.append("settle")
+        return execute(connection, statement)
+
+    monkeypatch.setattr(Dispatcher, "start_accepted", noted_start)
+    monkeypatch.setattr(SqliteConnection, "execute", noted_execute)
+
+    @jobs.task
+    async def nothing() -> None: ...
+
+    nothing.enqueue_many([{}] * 10_000)
+    assert jobs.drain().succeeded == 10_000
+    assert ("start", "settle") in pairwise(calls)
 
 
 def test_tasks_may_be_declared_while_the_worker_runs(jobs: Rowcall) -> None:

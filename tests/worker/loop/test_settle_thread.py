@@ -12,9 +12,9 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.worker.loop.settle_thread import SettleThread
-from rowcall.worker.loop.settler import LEAST_BESIDE
+from rowcall.worker.loop.settler import LEAST_GROUP
 
-MANY = 10 * LEAST_BESIDE
+MANY = 10 * LEAST_GROUP
 WAITING = """
     select pid from pg_stat_activity
     where wait_event_type = 'Lock' and datname = current_database() and query like '%update rowcall_job%'"""
@@ -66,7 +66,7 @@ def test_a_drain_settles_in_the_thread_and_the_rest_in_rounds(
     assert jobs.drain().succeeded == MANY
     assert_each_ran_once(jobs, runs)
     assert groups
-    assert min(groups) >= LEAST_BESIDE
+    assert min(groups) >= LEAST_GROUP
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["locked", "cut off"])

@@ -29,7 +29,7 @@ from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
 from rowcall.store.schedules.ticks import tick
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Plan, before_long
 from rowcall.store.workers.recover import recover_expired
 
 STAGED_AT_ONCE = 1000
@@ -118,17 +118,19 @@ def round_of_work(
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
     any_claim_row: bool = True,
+    before_settle: Callable[[], None] | None = None,
 ) -> Plan[Claim]:
     """Run one round of a worker. A worker that is no longer registered (it was declared lost) claims nothing.
 
     `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
     `abandoned` attempts still run, so their slots under limits are not freed. `any_claim_row`: whether there may be
-    claim rows of this worker.
+    claim rows of this worker. `before_settle` is called just before the statement that takes most of the time.
     """
     claims: Sequence[ClaimRow] = ()
     if any_claim_row:
         claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
-    settled, cancelled = yield from write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
+    writing = write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
+    settled, cancelled = yield from (writing if before_settle is None else before_long(writing, before_settle))
     any_left = yield from write_old(dialect, claims)
     if demand.resume:
         known = list(demand.resume)

@@ -454,8 +454,8 @@ IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 # settle
 # Three parameters: worker and time of a claim that the rows do not say, and what to add to the lease.
 # the last one is the lease that all rows must have
-SETTLE_PACKED = Query("settle_packed", (Now, Json, Text, Ms, Int, Int), only=_FILE)
-SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text, Ms, Int), only=_FILE)
+SETTLE_PACKED = Query("settle_packed", (Now, Json, Text, Ms, Int, Int), only=_FILE, is_long=True)
+SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text, Ms, Int), only=_FILE, is_long=True)
 SAVEPOINT = Query("savepoint", only=_FILE)
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)
 CHANGES = Query("changes", (), number_from_row, only=_FILE)

@@ -49,6 +49,8 @@ class Dispatcher:
         self._wake = wake
         self._lock = threading.Lock()
         self._buffer: deque[Attempt] = deque()
+        self._accepted: deque[Attempt] = deque()
+        self._portion = 0
         self._running: set[Attempt] = set()
         self._ended: deque[Attempt] = deque()
         self._in_queue: Counter[str] | None = Counter() if limited_queues else None
@@ -173,8 +175,18 @@ class Dispatcher:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)
             file.reserve(held + claimed)
 
-    def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], joining: Sequence[Attempt] = ()) -> None:
-        """Start these now, put those into the buffer, and let the last ones join open batches."""
+    def accept(
+        self,
+        started: Sequence[Attempt],
+        buffered: Sequence[Attempt],
+        joining: Sequence[Attempt] = (),
+        *,
+        later: bool = False,
+    ) -> None:
+        """Start these, put those into the buffer, and let the last ones join open batches.
+
+        With `later`, nothing starts until `start_accepted` is called.
+        """
         if not self.any_accepted.is_set():
             self.any_accepted.set()
         if self.batches:
@@ -184,9 +196,21 @@ class Dispatcher:
             if self._in_queue is not None:
                 self._in_queue.update(one.ready.queue for one in (*started, *buffered) if one.members is None)
             self._buffer.extend(buffered)
-        for attempt in started:
-            self._start(attempt)
+            self._accepted.extend(started)
+        if not later:
+            self.start_accepted()
+
+    def start_accepted(self, portion: int = MOST_BUFFERED) -> None:
+        """Start what has a slot. From now on, that many of the buffer may start. Called in the loop's thread."""
+        self._portion = portion
+        while self._accepted:
+            self._start(self._accepted.popleft())
         self._fill_slots()
+
+    @property
+    def waits_to_start(self) -> bool:
+        """Whether the lanes have nothing more to start before `start_accepted` is called."""
+        return bool(self._accepted) or (self._portion <= 0 and bool(self._buffer))
 
     def _gather(self, started: Sequence[Attempt], joining: Sequence[Attempt]) -> list[Attempt]:
         """Put the attempts of batch tasks into batches. Return what starts now."""
@@ -200,13 +224,15 @@ class Dispatcher:
     def _fill_slots(self) -> None:
         while True:
             with self._lock:
-                any_room = self._buffer and len(self._running) < self._concurrency
-                attempt = self._pop_buffered() if any_room else None
+                attempt = self._pop_buffered() if len(self._running) < self._concurrency else None
             if attempt is None:
                 return
             self._start(attempt)
 
-    def _pop_buffered(self) -> Attempt:
+    def _pop_buffered(self) -> Attempt | None:
+        if not self._buffer or self._portion <= 0:
+            return None
+        self._portion -= 1
         attempt = self._buffer.popleft()
         self._running.add(attempt)
         return attempt
@@ -230,7 +256,7 @@ class Dispatcher:
             self._running.discard(attempt)
             if self._in_queue is not None:
                 self._in_queue[attempt.ready.queue] -= 1
-            next_attempt = self._pop_buffered() if self._buffer else None
+            next_attempt = self._pop_buffered()
             quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
         if not quiet:
             self._wake()

@@ -11,6 +11,7 @@ MOST_BYTES_AHEAD = 8 * 1024 * 1024
 _MEMORY = 0.3
 STALE_SECONDS = 5 * AHEAD_SECONDS
 QUICK_SECONDS = AHEAD_SECONDS / 2
+INSTANT_SECONDS = 0.001
 LEAST_REACH = 16
 
 
@@ -61,6 +62,8 @@ class Capacity:
         self.stopping = False
         self.quick = True
         """Whether the last attempt took a moment only."""
+        self.instant = False
+        """Whether it took so little that handlers hardly wait for anything but the interpreter."""
 
     def free(self) -> tuple[int, int]:
         """Return the number of free slots, and the room in the buffer."""
@@ -97,6 +100,7 @@ class Capacity:
         """Some attempts have ended, and the last of them took so long."""
         if attempts:
             self.quick = last_seconds < QUICK_SECONDS
+            self.instant = last_seconds < INSTANT_SECONDS
         if self._busy_since is not None:
             now = self._timer()
             self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)

@@ -107,7 +107,7 @@ class Claims:
         )
 
     def accept(self, claim: Claim) -> None:
-        """Start the claimed jobs, or buffer them. Raise `StoreUnavailable` if the liveness file has no room."""
+        """Hand the claimed jobs to the dispatcher. Raise `StoreUnavailable` if the liveness file has no room."""
         self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
         facts = self._facts(claim.work.now_ms)
@@ -115,6 +115,7 @@ class Claims:
             [Attempt(ready, task, facts) for ready, task in self._with_tasks(claim.started)],
             [Attempt(ready, task, facts, True) for ready, task in self._with_tasks(claim.buffered)],
             [Attempt(ready, task, facts, ready.bufferable) for ready, task in self._with_tasks(claim.joining)],
+            later=True,
         )
 
     def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:

@@ -12,7 +12,7 @@ from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
-from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 from rowcall.worker.loop.attempt_log import AttemptLog
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.loop.claims import Claims
@@ -25,6 +25,8 @@ from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
+
+PORTION = MOST_BUFFERED // 2
 
 
 class Loop:
@@ -135,9 +137,11 @@ class Loop:
     # one step: a round, or a wait
 
     def _step(self) -> None:
-        if self._waiting.may_gather():
-            self._waiting.gather()
-            return
+        if not self._may_start_beside:
+            self._start_accepted()
+            if self._waiting.may_gather():
+                self._waiting.gather()
+                return
         try:
             ownership = self._ownership
             self._take_settled(wait=self._settler.is_large or ownership.lost or ownership.in_doubt)
@@ -158,6 +162,21 @@ class Loop:
         except RowcallError as error:
             self._ownership.in_doubt = not isinstance(error, DataRefused)
             self._trouble.failed(error, stopping=self._capacity.stopping)
+
+    # The loop's thread loses the interpreter at each statement, and a handler thread that never waits returns it after
+    # milliseconds. So such handlers run in portions: each while SQLite, which needs no interpreter, settles the last.
+
+    @property
+    def _may_start_beside(self) -> bool:
+        """Whether the lanes can wait for the next round, which starts their portion while it settles the last one."""
+        return self._starts_portions and self._settler.is_group and self._dispatcher.waits_to_start
+
+    @property
+    def _starts_portions(self) -> bool:
+        return self._queue.dialect.one_writer and self._capacity.instant
+
+    def _start_accepted(self) -> None:
+        self._dispatcher.start_accepted(PORTION if self._starts_portions else MOST_BUFFERED)
 
     def _settle_claim_or_wait(self) -> None:
         if self._settler.completed.settle():
@@ -209,18 +228,22 @@ class Loop:
             attempts = []
         ended, alike = settlements_of(attempts, now)
         any_claim_row = self._known.any_claim_row and (bool(attempts) or self._known.seconds_to_write() == 0)
-        claim = self._connection.write(
-            round_of_work(
-                self._queue.dialect,
-                ended,
-                tallies_of(attempts, now, alike) if attempts else None,
-                demand,
-                self._queue.now_ms(),
-                late=late,
-                abandoned=self._dispatcher.abandoned,
-                any_claim_row=any_claim_row,
-            )
+        plan = round_of_work(
+            self._queue.dialect,
+            ended,
+            tallies_of(attempts, now, alike) if attempts else None,
+            demand,
+            self._queue.now_ms(),
+            late=late,
+            abandoned=self._dispatcher.abandoned,
+            any_claim_row=any_claim_row,
+            before_settle=self._start_accepted,
         )
+        try:
+            claim = self._connection.write(plan)
+        except BaseException:
+            self._start_accepted()
+            raise
         self._trouble.round_succeeded()
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
@@ -252,6 +275,8 @@ class Loop:
     def _accept(self, claim: Claim) -> None:
         try:
             self._claims.accept(claim)
+            if not self._starts_portions:
+                self._start_accepted()
         except StoreUnavailable:
             self._ownership.release_unknown()  # at once, so that other workers can claim them
             raise

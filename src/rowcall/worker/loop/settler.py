@@ -36,7 +36,7 @@ from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_op
 from rowcall.worker.loop.settle_thread import SettleThread
 
 MOST_SETTLED = 2000
-LEAST_BESIDE = 100
+LEAST_GROUP = 100
 ALONE_SECONDS = 10.0
 MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
@@ -90,6 +90,10 @@ class Settler:
     def is_full(self) -> bool:
         return len(self._unsettled) >= MOST_SETTLED
 
+    @property
+    def is_group(self) -> bool:
+        return len(self._unsettled) >= LEAST_GROUP
+
     def group(self) -> list[Attempt]:
         """Return the attempts that the next round settles."""
         return self._unsettled[:MOST_SETTLED]
@@ -107,8 +111,7 @@ class Settler:
     @property
     def is_large(self) -> bool:
         """Whether the attempts that ended are worth the thread."""
-        is_enough = self._thread is not None and len(self._unsettled) >= LEAST_BESIDE
-        return is_enough and self._queue.clock.timer() >= self._beside_from
+        return self._thread is not None and self.is_group and self._queue.clock.timer() >= self._beside_from
 
     def settle_beside(self, worker: str) -> bool:
         """Have the thread settle a large group without next steps. Return whether it does."""
