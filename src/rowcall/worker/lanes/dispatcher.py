@@ -494,8 +494,11 @@ class Lanes:
             return self._process_lane
 
     def warm_up(self) -> None:
-        """Start a first child process if a task needs one."""
-        if any(task.lane is Lane.PROCESS for task in self._tasks.values()):
+        """Start the event loop, and a first child process, if a task needs them: each takes milliseconds."""
+        lanes = {task.lane for task in self._tasks.values()}
+        if Lane.LOOP in lanes:
+            self._async.event_loop()
+        if Lane.PROCESS in lanes:
             self.processes.warm_up()
 
     def close(self) -> None:
