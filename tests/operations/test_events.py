@@ -86,6 +86,17 @@ def test_a_job_that_was_committed_late_and_deleted_unread_is_missed(jobs: Rowcal
         assert next(events).event == "MISSED"
 
 
+def test_an_event_that_was_committed_late_and_deleted_with_others_is_missed(jobs: Rowcall, other: Connection) -> None:
+    late, soon = jobs.enqueue("late", delay=60), jobs.enqueue("soon", delay=60)
+    with jobs.events() as events:
+        jobs.set_priority(late, 7, connection=other)
+        jobs.set_priority(soon, 7)
+        assert next(events).job_id == soon.id
+        other.commit()
+        assert jobs.delete(status="scheduled", queue="default") == 2
+        assert next(events).event == "MISSED"
+
+
 def test_a_deletion_that_is_committed_late_is_not_a_miss(jobs: Rowcall, other: Connection) -> None:
     with jobs.events() as events:
         job = jobs.enqueue("soon")
