@@ -82,11 +82,21 @@ def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
 
 
 def test_complete(run: Run, queue: Rowcall) -> None:
-    job = queue.enqueue("hello", delay=60)
+    job = queue.enqueue("approval", delay=60)
     result = run("complete", "app:jobs", str(job.id), "--result", '{"approved": true}')
     assert result.stdout == f"job {job.id} completed\n"
     assert (queue.get(job.id).status, queue.get(job.id).result) == ("succeeded", {"approved": True})
     assert run("complete", "app:jobs", str(job.id)).exit_code == 1
+
+
+def test_a_result_that_does_not_fit_one_task_may_fit_another(run: Run, queue: Rowcall) -> None:
+    before, misfit, after = (queue.enqueue(task, delay=60).id for task in ("approval", "hello", "approval"))
+    result = run("complete", "app:jobs", str(before), str(misfit), str(after), "--result", "7", "--json")
+    assert result.exit_code == 1
+    outcomes = json.loads(result.stdout)["jobs"]
+    assert [(job["id"], job["ok"]) for job in outcomes] == [(before, True), (misfit, False), (after, True)]
+    assert outcomes[1]["error"].startswith("hello: the result is a value that does not fit its annotation")
+    assert queue.get(misfit).status == "scheduled"
 
 
 def test_edit(run: Run, queue: Rowcall) -> None:

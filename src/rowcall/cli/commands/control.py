@@ -34,6 +34,7 @@ from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, StoreUnavailable, WrongState
 from rowcall.domain.job import WAITING, Job, Status
+from rowcall.domain.payload import WRONG_RESULT_CODE
 from rowcall.overview.formats import counted, moment
 from rowcall.overview.matching import Selection
 
@@ -251,8 +252,12 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
         try:
             job, said[job_id] = act(target.jobs, job_id)
             status = None if job is None else job.status
-        except (StoreUnavailable, InvalidOption, InvalidArguments):
+        except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail alike
+        except InvalidArguments as misfit:
+            if misfit.error_code != WRONG_RESULT_CODE:  # the result may fit the task of another job
+                raise
+            error = str(misfit)
         except WrongState as wrong:
             status, error = wrong.status, str(wrong)
         except RowcallError as problem:
