@@ -164,7 +164,7 @@ class TestByHand:
             ):
                 with pytest.raises(InvalidArguments, match="does not fit"):
                     call()
-            jobs.complete(waiting.id, 7, connection=transaction)  # the transaction goes on
+            jobs.complete(waiting.id, 7, connection=transaction)  # the transaction continues
         jobs.complete(owned, None)
         assert [jobs.get(job).result for job in (waiting, claimed)] == [7, None]
         assert [step.status for step in jobs.chain(chain).steps] == ["scheduled", "blocked"]
