@@ -142,6 +142,10 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         (["retry", "1", "--rate", "3"], "give job ids or --rate, not both"),
         (["cancel", "--limit", "5"], "--limit alone matches every job; add --status, --queue, --type or --tag"),
         (
+            ["cancel", "--created-before", "2100-01-01T00:00Z"],
+            "cancel: this matches every job; add a filter such as --queue, or pass --all",
+        ),
+        (
             ["cancel", "--status", "failed"],
             "--status must be one of blocked, scheduled, pending, running, got 'failed'",
         ),
