@@ -61,6 +61,13 @@ _EDITED_AS_GIVEN = (
     *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
 )
 
+_POSSIBLE: dict[str, Sequence[Status]] = {
+    "retry": FINISHED,
+    "cancel": UNFINISHED,
+    "reschedule": sources(Move.RESCHEDULE),
+    "set_priority": UNFINISHED,
+    "delete": sources(Move.DELETE),
+}
 _NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
@@ -85,7 +92,7 @@ def retry(
         _refuse_filter(chosen)
         return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
     rate = _checked_rate(chosen.get("rate"))
-    bulk = yield from _checked_bulk(queue, connection, "retry", FINISHED, chosen, (Status.FAILED,))
+    bulk = yield from checked_bulk(queue, connection, "retry", chosen)
     (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
     def retry_some(batch: Batch, changed: int) -> Plan[int]:
@@ -106,7 +113,7 @@ def cancel(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    bulk = yield from _checked_bulk(queue, connection, "cancel", UNFINISHED, chosen)
+    bulk = yield from checked_bulk(queue, connection, "cancel", chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
 
 
@@ -127,7 +134,7 @@ def reschedule(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
-    bulk = yield from _checked_bulk(queue, connection, "reschedule", sources(Move.RESCHEDULE), chosen)
+    bulk = yield from checked_bulk(queue, connection, "reschedule", chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
     )
@@ -201,7 +208,7 @@ def set_priority(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
-    bulk = yield from _checked_bulk(queue, connection, "set_priority", UNFINISHED, chosen)
+    bulk = yield from checked_bulk(queue, connection, "set_priority", chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
     )
@@ -212,7 +219,7 @@ def delete(queue: Queue, job: Job | int | None, connection: object, chosen: Bulk
         _refuse_filter(chosen)
         yield from write(queue, connection, actions.delete, checked_id(job))
         return None
-    bulk = yield from _checked_bulk(queue, connection, "delete", sources(Move.DELETE), chosen)
+    bulk = yield from checked_bulk(queue, connection, "delete", chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
 
 
@@ -249,15 +256,9 @@ class Bulk(NamedTuple):
     limit: int | None
 
 
-def _checked_bulk(
-    queue: Queue,
-    connection: object,
-    verb: str,
-    possible: Sequence[Status],
-    given: Mapping[str, object],
-    usual: Sequence[Status] | None = None,
-) -> Operation[Bulk]:
-    """Without a status, `usual` ones are meant, or all that are possible."""
+def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[Bulk]:
+    """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
+    possible = _POSSIBLE[verb]
     own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
     refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
     wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
@@ -279,7 +280,9 @@ def _checked_bulk(
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
     is_listed = wanted.tag or wanted.key or wanted.chain_id
     first_ended = verb == "retry" and wanted.error_code is not None and not is_listed
-    chosen = msgspec.structs.replace(wanted, statuses=wanted.statuses or tuple(usual or possible))
+    chosen = msgspec.structs.replace(
+        wanted, statuses=wanted.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
+    )
     return Bulk(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 

@@ -213,6 +213,13 @@ def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
         assert queue.get(job.id).status == status
 
 
+def test_what_would_be_refused_is_not_asked(queue: Rowcall) -> None:
+    with Terminal("cancel", "app:jobs", "--created-before", "2100-01-01T00:00Z") as terminal:
+        assert terminal.wait() == 2
+    assert "this matches every job" in terminal.text
+    assert "(now " not in terminal.text
+
+
 @pytest.mark.parametrize(
     ("words", "question"),
     [
