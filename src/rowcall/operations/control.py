@@ -21,11 +21,12 @@ from rowcall.declare.option_table import (
 )
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import TOKEN, TOKEN_PREFIX, object_of
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
-from rowcall.drivers.blobs import refers
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
     JobFilter,
@@ -156,8 +157,9 @@ def edit(
     payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
-        if refers(found):
-            yield from Blocking(_refuse_without_key, queue, found)
+        written = msgspec.json.encode(found.payload).decode()
+        if TOKEN_PREFIX in written or reference_of(written) is not None:
+            yield from Blocking(_refuse_without_key, queue, written)
         call = plain_call(queue, found.type, arguments, Options())
         _refuse_other_key(found, call)
         columns = derived(call.job, payload_from_row(call.payload))
@@ -177,15 +179,17 @@ def edit(
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
 
 
-def _refuse_without_key(queue: Queue, found: Job) -> None:
-    """Raise `CannotDecrypt` if the arguments are encrypted with a key that this process lacks.
+def _refuse_without_key(queue: Queue, written: str) -> None:
+    """Raise `CannotDecrypt` if arguments, or parts of them, are encrypted with a key that this process lacks.
 
-    The new ones would be stored readable, or with a key that the workers of the job may not have.
+    New ones would be stored readable, or with a key that the workers of the job may not have.
     """
     try:
-        queue.blobs.fetched(msgspec.json.encode(found.payload).decode())
+        written = queue.blobs.fetched_raw(written)
     except BlobUnreadable:
         return  # they are lost: new ones are the cure
+    for token in TOKEN.finditer(written):
+        queue.blobs.decrypted(object_of(token[0]))
 
 
 def _refuse_other_key(found: Job, call: Bound) -> None:
