@@ -109,10 +109,14 @@ def test_a_deletion_that_is_committed_late_is_not_a_miss(jobs: Rowcall, other: C
 
 def test_emptying_the_table_is_a_miss(jobs: Rowcall, other: Connection) -> None:
     with jobs.events() as events:
-        jobs.enqueue("any")
-        other.execute("truncate rowcall_job cascade")
+        for _ in range(3):
+            job = jobs.enqueue("any")
+            assert next(events).job_id == job.id
+        other.execute("truncate rowcall_job restart identity cascade")
         other.commit()
         assert next(events).event == "MISSED"
+        job = jobs.enqueue("any")
+        assert next(events).job_id == job.id == 1
 
 
 def test_the_job_of_a_late_completion(jobs: Rowcall, other: Connection) -> None:

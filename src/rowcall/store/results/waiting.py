@@ -11,7 +11,7 @@ import msgspec
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.errors import JobNotFound
 from rowcall.domain.job import JobEvent
-from rowcall.store.dialect import Dialect
+from rowcall.store.dialect import HIGHEST, Dialect
 from rowcall.store.results import queries
 from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
 from rowcall.store.statement import Plan
@@ -215,6 +215,8 @@ class Reader:
             rows = [one for one in rows if one.source == 0]
         running = self._running if more else (yield from self._running_now(dialect))
         fresh = _fresh([*rows, *late], self._ends)
+        if any(one.high == HIGHEST for one in fresh.deleted):  # the table was emptied: ids may begin again
+            return Look([], lost=True)
         lines = yield from timelines(dialect, self._touched(fresh, running))
         events = [line.event for line in lines if self._wanted.fits(line.event) and self._is_new(line, fresh, running)]
         gone = (fresh.ended | fresh.unblocked) - {line.event.job_id for line in lines}
