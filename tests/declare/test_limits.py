@@ -43,6 +43,17 @@ def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
     jobs.limit_queue("mail", Limit("stripe", concurrency=1))
 
 
+def test_a_queue_is_limited_once(jobs: Rowcall) -> None:
+    jobs.limit_queue("mail", [Limit("mail", concurrency=2), Limit("all", concurrency=9)])
+    jobs.limit_queue("other", Limit("all", concurrency=9))
+    for again in (Limit("mail", concurrency=2), Limit("slow", rate=1, per=1)):
+        with pytest.raises(
+            InvalidOption, match=f"'mail' is limited twice: by 'mail', 'all', and now by '{again.name}'"
+        ):
+            jobs.limit_queue("mail", again)
+    assert sorted(queue_of(jobs).limits.numbers) == ["all", "mail"]
+
+
 def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
     @jobs.task
     def one() -> None: ...

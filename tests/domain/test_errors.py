@@ -154,6 +154,10 @@ def test_a_problem_is_a_sentence_about_the_option_or_follows_a_colon() -> None:
 def test_the_time_of_the_next_attempt_is_a_delay_or_a_moment() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     assert (Retry(run_at=at).run_at_ms, Snooze(run_at=at).run_at_ms) == (1_893_456_000_000, 1_893_456_000_000)
+    assert (str(Retry(run_at=at)), str(Snooze(run_at=at))) == (
+        "retry at 2030-01-01 00:00:00 UTC",
+        "snooze until 2030-01-01 00:00:00 UTC",
+    )
     assert (Retry().delay_seconds, Retry().run_at_ms) == (0.0, None)
     for wrong in (
         lambda: Retry(5, run_at=at),

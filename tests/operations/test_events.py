@@ -86,6 +86,17 @@ def test_a_job_that_was_committed_late_and_deleted_unread_is_missed(jobs: Rowcal
         assert next(events).event == "MISSED"
 
 
+def test_an_event_that_was_committed_late_and_deleted_with_others_is_missed(jobs: Rowcall, other: Connection) -> None:
+    late, soon = jobs.enqueue("late", delay=60), jobs.enqueue("soon", delay=60)
+    with jobs.events() as events:
+        jobs.set_priority(late, 7, connection=other)
+        jobs.set_priority(soon, 7)
+        assert next(events).job_id == soon.id
+        other.commit()
+        assert jobs.delete(status="scheduled", queue="default") == 2
+        assert next(events).event == "MISSED"
+
+
 def test_a_deletion_that_is_committed_late_is_not_a_miss(jobs: Rowcall, other: Connection) -> None:
     with jobs.events() as events:
         job = jobs.enqueue("soon")
@@ -98,10 +109,14 @@ def test_a_deletion_that_is_committed_late_is_not_a_miss(jobs: Rowcall, other: C
 
 def test_emptying_the_table_is_a_miss(jobs: Rowcall, other: Connection) -> None:
     with jobs.events() as events:
-        jobs.enqueue("any")
-        other.execute("truncate rowcall_job cascade")
+        for _ in range(3):
+            job = jobs.enqueue("any")
+            assert next(events).job_id == job.id
+        other.execute("truncate rowcall_job restart identity cascade")
         other.commit()
         assert next(events).event == "MISSED"
+        job = jobs.enqueue("any")
+        assert next(events).job_id == job.id == 1
 
 
 def test_the_job_of_a_late_completion(jobs: Rowcall, other: Connection) -> None:

@@ -92,14 +92,14 @@ def test_a_result_has_the_type_of_the_annotation(
 
 
 def test_a_result_that_does_not_fit_the_annotation_is_returned_as_it_is_stored(tmp_path: Path) -> None:
-    with Rowcall(tmp_path / "app.db") as jobs:
+    with Rowcall(tmp_path / "app.db") as jobs, Rowcall(tmp_path / "app.db") as other:
 
         @jobs.task
         def count() -> int: ...  # type: ignore[empty-body]
 
         job, chain = count.enqueue(), jobs.start_chain([count.bind()])
-        for waiting in (job.id, chain.id):  # by hand, or by an older version of the task
-            jobs.complete(waiting, "many")
+        for waiting in (job.id, chain.id):  # by hand without the declaration, or by an older version of the task
+            other.complete(waiting, "many")
         stored: object = jobs.result(job)
         assert stored == "many"
         assert jobs.get(job).result == "many"

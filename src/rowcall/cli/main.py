@@ -103,7 +103,7 @@ def _as_typed(error: InvalidOption, command: click.Command) -> str:
         option = f"--{name.replace('_', '-')}"
         return option if option in options else otherwise
 
-    problem = re.sub(r"\b(\w+)=…", lambda found: typed(found[1], found[0]), error.problem)
+    problem = re.sub(r"\b(\w+)=(?:…|True)", lambda found: typed(found[1], found[0]), error.problem)
     return about_option(typed(error.option, error.option), problem)
 
 

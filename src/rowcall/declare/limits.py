@@ -43,6 +43,10 @@ class KnownLimits:
                     "limit",
                     f"{limit.name!r}: a limit of a queue cannot have by={limit.by!r}; it counts all jobs of the queue",
                 )
+        if queue in self._of_queue:
+            known = ", ".join(repr(one.limit.name) for one in self._of_queue[queue])
+            new = ", ".join(repr(limit.name) for limit in limits)
+            raise InvalidOption("queue", f"{queue!r} is limited twice: by {known}, and now by {new}; pass one list")
         self._declare(limits)
         self._of_queue[queue] = tuple(TaskLimit(limit) for limit in limits)
 

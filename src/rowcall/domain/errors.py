@@ -47,7 +47,7 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from rowcall.base.text import DETAIL_LENGTH, code_problem, did_you_mean, storable
-from rowcall.base.times import milliseconds_of
+from rowcall.base.times import milliseconds_of, time_of
 
 _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
@@ -400,7 +400,8 @@ class Retry(Control):
         self.delay_seconds, self.run_at_ms = _delay_or_time(0.0 if delay is None and run_at is None else delay, run_at)
         self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
-        super().__init__(reason or (f"retry in {self.delay_seconds:g} s" if run_at is None else f"retry at {run_at}"))
+        at = self.run_at_ms
+        super().__init__(reason or (f"retry in {self.delay_seconds:g} s" if at is None else f"retry at {_written(at)}"))
 
 
 class Snooze(Control):
@@ -408,7 +409,12 @@ class Snooze(Control):
 
     def __init__(self, delay: float | timedelta | None = None, *, run_at: datetime | None = None) -> None:
         self.delay_seconds, self.run_at_ms = _delay_or_time(delay, run_at)
-        super().__init__(f"snooze for {self.delay_seconds:g} s" if run_at is None else f"snooze until {run_at}")
+        at = self.run_at_ms
+        super().__init__(f"snooze for {self.delay_seconds:g} s" if at is None else f"snooze until {_written(at)}")
+
+
+def _written(at_ms: int) -> str:
+    return f"{time_of(at_ms):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _delay_or_time(delay: float | timedelta | None, run_at: datetime | None) -> tuple[float, int | None]:

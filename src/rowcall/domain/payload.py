@@ -308,7 +308,7 @@ def checked_result(
         if not isinstance(error.__cause__, NoJsonForm):
             wrong = InvalidArguments(task, f"{said} a value that does not fit its annotation: {error}")
             wrong.error_code = WRONG_RESULT_CODE
-            raise wrong from error
+            raise wrong from None  # a cause would mean that a transaction in which it is checked has failed
     return text
 
 

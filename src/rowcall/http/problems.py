@@ -24,6 +24,7 @@ _STATUSES: dict[type[Exception], int] = {
     errors.PushRefused: 401,
     errors.StillNeeded: 409,
     errors.DataRefused: 422,
+    errors.CannotDecrypt: 409,
     errors.StoreUnavailable: 503,
     errors.SchemaMismatch: 503,
     errors.BlobUnreadable: 503,

@@ -21,7 +21,9 @@ from rowcall.declare.option_table import (
 )
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
-from rowcall.domain.errors import InvalidOption, refuse_unknown
+from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import TOKEN, TOKEN_PREFIX, object_of
+from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
@@ -34,7 +36,7 @@ from rowcall.operations.arguments import (
     checked_reason,
     refuse_payload,
 )
-from rowcall.operations.effects import Read, Sleep, Write, joined, read, write
+from rowcall.operations.effects import Blocking, Read, Sleep, Write, joined, read, write
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
@@ -43,9 +45,10 @@ from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 from rowcall.store.counts.queries import NOW
-from rowcall.store.dialect import Dialect, Filter, Order
+from rowcall.store.dialect import LOWEST, Dialect, Filter, Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
+from rowcall.store.jobs.queries import FIRST_FROM
 from rowcall.store.new_job import RelatedJob
 from rowcall.store.statement import Plan
 from rowcall.store.workers.queries import WORKERS
@@ -58,6 +61,15 @@ _EDITED_AS_GIVEN = (
     *("queue", "priority", "max_attempts", "timeout_seconds"),
     *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
 )
+
+_POSSIBLE: dict[str, Sequence[Status]] = {
+    "retry": FINISHED,
+    "cancel": UNFINISHED,
+    "reschedule": sources(Move.RESCHEDULE),
+    "set_priority": UNFINISHED,
+    "delete": sources(Move.DELETE),
+}
+_NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
 class BulkFilter(JobFilter, total=False):
@@ -81,7 +93,7 @@ def retry(
         _refuse_filter(chosen)
         return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
     rate = _checked_rate(chosen.get("rate"))
-    bulk = _checked_bulk(queue, "retry", FINISHED, chosen, (Status.FAILED,))
+    bulk = yield from checked_bulk(queue, connection, "retry", chosen)
     (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
     def retry_some(batch: Batch, changed: int) -> Plan[int]:
@@ -102,7 +114,7 @@ def cancel(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    bulk = _checked_bulk(queue, "cancel", UNFINISHED, chosen)
+    bulk = yield from checked_bulk(queue, connection, "cancel", chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
 
 
@@ -123,7 +135,7 @@ def reschedule(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
-    bulk = _checked_bulk(queue, "reschedule", sources(Move.RESCHEDULE), chosen)
+    bulk = yield from checked_bulk(queue, connection, "reschedule", chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
     )
@@ -145,6 +157,9 @@ def edit(
     payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
+        written = msgspec.json.encode(found.payload).decode()
+        if TOKEN_PREFIX in written or reference_of(written) is not None:
+            yield from Blocking(_refuse_without_key, queue, written)
         call = plain_call(queue, found.type, arguments, Options())
         _refuse_other_key(found, call)
         columns = derived(call.job, payload_from_row(call.payload))
@@ -162,6 +177,19 @@ def edit(
     )
     make_plan = blobs.safe_on(connection, actions.edit, payload)
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
+
+
+def _refuse_without_key(queue: Queue, written: str) -> None:
+    """Raise `CannotDecrypt` if arguments, or parts of them, are encrypted with a key that this process lacks.
+
+    New ones would be stored readable, or with a key that the workers of the job may not have.
+    """
+    try:
+        written = queue.blobs.fetched_raw(written)
+    except BlobUnreadable:
+        return  # they are lost: new ones are the cure
+    for token in TOKEN.finditer(written):
+        queue.blobs.decrypted(object_of(token[0]))
 
 
 def _refuse_other_key(found: Job, call: Bound) -> None:
@@ -184,7 +212,7 @@ def set_priority(
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
-    bulk = _checked_bulk(queue, "set_priority", UNFINISHED, chosen)
+    bulk = yield from checked_bulk(queue, connection, "set_priority", chosen)
     return (
         yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
     )
@@ -195,7 +223,7 @@ def delete(queue: Queue, job: Job | int | None, connection: object, chosen: Bulk
         _refuse_filter(chosen)
         yield from write(queue, connection, actions.delete, checked_id(job))
         return None
-    bulk = _checked_bulk(queue, "delete", sources(Move.DELETE), chosen)
+    bulk = yield from checked_bulk(queue, connection, "delete", chosen)
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
 
 
@@ -232,14 +260,9 @@ class Bulk(NamedTuple):
     limit: int | None
 
 
-def _checked_bulk(
-    queue: Queue,
-    verb: str,
-    possible: Sequence[Status],
-    given: Mapping[str, object],
-    usual: Sequence[Status] | None = None,
-) -> Bulk:
-    """Without a status, `usual` ones are meant, or all that are possible."""
+def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[Bulk]:
+    """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
+    possible = _POSSIBLE[verb]
     own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
     refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
     wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
@@ -253,14 +276,32 @@ def _checked_bulk(
     if everything is not None and not isinstance(everything, bool):
         raise InvalidOption("all", f"must be True or False, got {everything!r}")
     covers = wanted.statuses is None or set(wanted.statuses) >= set(possible)
-    if covers and not everything and msgspec.structs.replace(wanted, statuses=None) == Filter():
-        raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
+    if covers and not everything and msgspec.structs.replace(wanted, statuses=None, **_NO_TIMES) == Filter():
+        times = {name: value for name in _NO_TIMES if (value := getattr(wanted, name)) is not None}
+        if not times or (yield from read(queue, connection, _exclude_nothing, times, possible, queue.now_ms())):
+            raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
     by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
     is_listed = wanted.tag or wanted.key or wanted.chain_id
     first_ended = verb == "retry" and wanted.error_code is not None and not is_listed
-    chosen = msgspec.structs.replace(wanted, statuses=wanted.statuses or tuple(usual or possible))
+    chosen = msgspec.structs.replace(
+        wanted, statuses=wanted.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
+    )
     return Bulk(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
+
+
+def _exclude_nothing(
+    dialect: Dialect, times: Mapping[str, int], possible: Sequence[Status], now_ms: int | None
+) -> Plan[bool]:
+    """Return whether every job fits these times: none is from the future, or older than the one with the lowest id.
+
+    A job that has not finished does not fit a time of its end.
+    """
+    if any(name.startswith("finished") for name in times) and not set(possible) <= set(FINISHED):
+        return False
+    (now,) = yield from dialect.ask(NOW, now_ms)
+    oldest = next((created_ms for _, created_ms in (yield from dialect.ask(FIRST_FROM, LOWEST))), LOWEST)
+    return all(at > now if name.endswith("before_ms") else at <= oldest for name, at in times.items())
 
 
 def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[Job]:

@@ -117,7 +117,8 @@ class Stream:
         if found.lost:
             self._renewed_at = None
             now_ms = yield from self._start()
-            self._events.append(missed(now_ms, "the reader was too slow, or could not reach the database"))
+            why = "the reader was too slow or could not reach the database, or the table of jobs was emptied"
+            self._events.append(missed(now_ms, why))
         self._is_over = found.gone
         return found.more
 

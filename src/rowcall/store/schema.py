@@ -227,8 +227,8 @@ TABLES = {
 """,
     # Written while someone reads events, by each transaction that ends attempts or unblocks jobs: a JSON array of the
     # ids and leases of these jobs. The ids of unblocked jobs are negative. On a server, a statement that deletes jobs
-    # which have not ended writes a pair of the lowest id and the negated highest one, and a pair of 0 and the highest
-    # id of their events.
+    # which have not ended writes a pair of the lowest id and the negated highest one, and a pair of the lowest and the
+    # highest id of their events, both negated.
     "change": """
   id identity
   jobs text not null

@@ -82,11 +82,21 @@ def test_reschedule_and_set_priority(run: Run, queue: Rowcall) -> None:
 
 
 def test_complete(run: Run, queue: Rowcall) -> None:
-    job = queue.enqueue("hello", delay=60)
+    job = queue.enqueue("approval", delay=60)
     result = run("complete", "app:jobs", str(job.id), "--result", '{"approved": true}')
     assert result.stdout == f"job {job.id} completed\n"
     assert (queue.get(job.id).status, queue.get(job.id).result) == ("succeeded", {"approved": True})
     assert run("complete", "app:jobs", str(job.id)).exit_code == 1
+
+
+def test_a_result_that_does_not_fit_one_task_may_fit_another(run: Run, queue: Rowcall) -> None:
+    before, misfit, after = (queue.enqueue(task, delay=60).id for task in ("approval", "hello", "approval"))
+    result = run("complete", "app:jobs", str(before), str(misfit), str(after), "--result", "7", "--json")
+    assert result.exit_code == 1
+    outcomes = json.loads(result.stdout)["jobs"]
+    assert [(job["id"], job["ok"]) for job in outcomes] == [(before, True), (misfit, False), (after, True)]
+    assert outcomes[1]["error"].startswith("hello: the result is a value that does not fit its annotation")
+    assert queue.get(misfit).status == "scheduled"
 
 
 def test_edit(run: Run, queue: Rowcall) -> None:
@@ -131,6 +141,10 @@ TIME = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
         (["cancel", "1", "--queue", "mail"], "give job ids or --queue, not both"),
         (["retry", "1", "--rate", "3"], "give job ids or --rate, not both"),
         (["cancel", "--limit", "5"], "--limit alone matches every job; add --status, --queue, --type or --tag"),
+        (
+            ["cancel", "--created-before", "2100-01-01T00:00Z"],
+            "cancel: this matches every job; add a filter such as --queue, or pass --all",
+        ),
         (
             ["cancel", "--status", "failed"],
             "--status must be one of blocked, scheduled, pending, running, got 'failed'",
@@ -197,6 +211,13 @@ def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
             assert terminal.wait() == code
         assert said in terminal.text.splitlines()[-1]
         assert queue.get(job.id).status == status
+
+
+def test_what_would_be_refused_is_not_asked(queue: Rowcall) -> None:
+    with Terminal("cancel", "app:jobs", "--created-before", "2100-01-01T00:00Z") as terminal:
+        assert terminal.wait() == 2
+    assert "this matches every job" in terminal.text
+    assert "(now " not in terminal.text
 
 
 @pytest.mark.parametrize(

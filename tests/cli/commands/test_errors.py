@@ -66,6 +66,8 @@ def test_errors_names_what_is_being_retried(run: Run, queue: Rowcall) -> None:
     assert answer_of(run, "top", "app:jobs", "--once")["failing"] == shown["failing"]
     for command in ("errors", "top"):
         assert ["API:DOWN", "2", "2", "0", "hello", "refused"] in rows_of(run, command, "app:jobs")
+        assert "failing in the last 5 min, and waiting for a retry\n" in run(command, "app:jobs").stdout
+    assert run("errors", "app:jobs").stdout.startswith("no failed jobs\n\nfailing ")
     assert answer_of(run, "errors", "app:jobs", "--error-code", "API:*", "--type", "broken")["failing"] == []
     assert run("errors", "app:jobs", "--window", "99d").exit_code == 2
 

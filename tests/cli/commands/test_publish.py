@@ -21,10 +21,13 @@ def stock(order_id: int) -> None: ...
 def test_publish(run: Run, app: Path, queue: Rowcall) -> None:
     app.write_text(ON_EVENTS)
     result = run("publish", "app:jobs", "order.paid", '{"order_id": 7}', "--key", "order-7", "--tag", "shop")
-    assert result.stdout == "job 1 receipt: pending\njob 2 stock: pending\n"
+    assert result.stdout == "job 1 receipt is pending\njob 2 stock is pending\n"
     assert queue.get(1).tags == ("shop",)
     again = run("publish", "app:jobs", "order.paid", '{"order_id": 7}', "--key", "order-7")
-    assert again.stdout == "job 1 receipt: exists already\njob 2 stock: exists already\n"
+    assert again.stdout.splitlines() == [
+        "job 1 receipt is pending, and existed already",
+        "job 2 stock is pending, and existed already",
+    ]
     words = ("order.refunded", '{"order_id": 7}', "--delay", "1h", "--json")
     later = json.loads(run("publish", "app:jobs", *words).stdout)
     assert [(job["type"], job["status"], job["duplicate"]) for job in later["jobs"]] == [("stock", "scheduled", False)]

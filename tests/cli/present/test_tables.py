@@ -78,6 +78,16 @@ def test_two_long_names_are_stacked() -> None:
     ]
 
 
+def test_a_message_below_a_long_name_is_wrapped_beside_its_margin() -> None:
+    table = Table("error", "message", line=False, headings=False)
+    table.add_row("A:" + "X" * 38, "a sentence of some length, about " + "y" * 50)
+    table.add_row("B:C", "z" * 60)  # longer than a line: only this word is broken
+    assert [line.rstrip() for line in drawn(table, 60)] == [
+        *("A:" + "X" * 38, "  a sentence of some length, about", "  " + "y" * 50),
+        *("B:C", "  " + "z" * 58, "  zz"),
+    ]
+
+
 def test_a_part_that_is_not_the_first_has_nothing_that_is_empty() -> None:
     table = Table("id", "type", "host", "detail", right=("id",), whole=("type", "detail"))
     table.add_row("1", "a" * 30, None, "b" * 30)

@@ -1,4 +1,7 @@
-"""The tasks of a storm, one for each feature. Each notes outside of the database when its handler begins and ends."""
+"""The tasks of a storm, one for each feature. Each notes outside of the database when its handler begins and ends.
+
+They return any object: the storm completes their jobs by hand, with texts.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ def lasts(chance: random.Random) -> float:
     return 0.0 if CALM else chance.choices((0.0, 0.01, LONGEST_SECONDS), (50, 45, 5))[0]
 
 
-def act(ctx: Context, under: str = "") -> int:
+def act(ctx: Context, under: str = "") -> object:
     chance = chance_of(ctx.job)
     with noted(ctx.job, under=under):
         _wait(ctx, lasts(chance))
@@ -79,7 +82,7 @@ def _wait(ctx: Context, seconds: float) -> None:
         pause.wait(0.01)
 
 
-async def act_async(ctx: Context) -> int:
+async def act_async(ctx: Context) -> object:
     chance = chance_of(ctx.job)
     with noted(ctx.job):
         await asyncio.sleep(lasts(chance))
@@ -89,22 +92,22 @@ async def act_async(ctx: Context) -> int:
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
-def plain(ctx: Context) -> int:
+def plain(ctx: Context) -> object:
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
-async def plain_async(ctx: Context) -> int:
+async def plain_async(ctx: Context) -> object:
     return await act_async(ctx)
 
 
 @jobs.task(max_attempts=1)
-def once(ctx: Context) -> int:
+def once(ctx: Context) -> object:
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, expires_in=0.3)
-def expiring(ctx: Context) -> int:
+def expiring(ctx: Context) -> object:
     return act(ctx)
 
 
@@ -117,7 +120,7 @@ def large(ctx: Context, text: str, length: int) -> str:
 
 
 @jobs.task(name=terms.FOLLOW_UP, max_attempts=MAX_ATTEMPTS, retry=AGAIN)
-def followed(ctx: Context, job: JobOutcome) -> int:
+def followed(ctx: Context, job: JobOutcome) -> object:
     if job.type == "large" and job.result != str(job.arguments["text"]).upper():
         notes.write("wrong", ctx.job.id, ctx.job.lease)
     return act(ctx)
@@ -127,13 +130,13 @@ once.on_failure(cancelled=True)(followed)
 large.on_success(followed)
 
 
-def isolated(ctx: Context) -> int:
+def isolated(ctx: Context) -> object:
     with noted(ctx.job, under=":cells"):
         _wait(ctx, lasts(chance_of(ctx.job)))
         return ctx.job.id
 
 
-def dying(ctx: Context) -> int:
+def dying(ctx: Context) -> object:
     """Ends its own process half of the time."""
     if not CALM and chance_of(ctx.job).random() < 0.5:
         os._exit(7)
@@ -146,7 +149,7 @@ if "STORM_ISOLATION" in os.environ:  # other workers leave these jobs alone
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=terms.SPOTS)
-def spot(ctx: Context, spot: int) -> int:
+def spot(ctx: Context, spot: int) -> object:
     return act(ctx, f":spots:{spot}")
 
 
@@ -158,7 +161,7 @@ def late(ctx: Context) -> None:
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=terms.PACED)
-def paced(ctx: Context, lane: int) -> int:
+def paced(ctx: Context, lane: int) -> object:
     return act(ctx)
 
 
@@ -169,36 +172,36 @@ def batch(ctx: Context, items: list[int]) -> list[object]:
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
-def step(ctx: Context, more: int = 0) -> int:
+def step(ctx: Context, more: int = 0) -> object:
     if more:
         ctx.continue_with(step.using(max_attempts=MAX_ATTEMPTS), more=more - 1)
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
-def join(ctx: Context, blockers: int) -> int:
+def join(ctx: Context, blockers: int) -> object:
     if len(ctx.blockers) != blockers:
         notes.write("wrong", ctx.job.id, ctx.job.lease)
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name)
-def keyed(ctx: Context, name: str) -> int:
+def keyed(ctx: Context, name: str) -> object:
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name, on_duplicate="raise")
-def keyed_or_raise(ctx: Context, name: str) -> int:
+def keyed_or_raise(ctx: Context, name: str) -> object:
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name, on_duplicate="replace", delay=0.05)
-def keyed_or_replace(ctx: Context, name: str) -> int:
+def keyed_or_replace(ctx: Context, name: str) -> object:
     return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name, key_scope="any")
-def keyed_for_good(ctx: Context, name: str) -> int:
+def keyed_for_good(ctx: Context, name: str) -> object:
     return act(ctx)
 
 
@@ -209,7 +212,7 @@ def keyed_for_good(ctx: Context, name: str) -> int:
     key_scope="any",
     key_window=terms.KEY_WINDOW_SECONDS,
 )
-def keyed_for_a_while(ctx: Context, name: str) -> int:
+def keyed_for_a_while(ctx: Context, name: str) -> object:
     return act(ctx)
 
 
@@ -219,7 +222,7 @@ def never(ctx: Context) -> None:
 
 
 def _declare_ticking(task: str, every_ms: int, catch_up: str) -> None:
-    def tick(ctx: Context) -> int:
+    def tick(ctx: Context) -> object:
         return act(ctx)
 
     declared = jobs.task(name=task, max_attempts=MAX_ATTEMPTS, retry=AGAIN)(tick)

@@ -13,7 +13,7 @@ def test_one_job_is_changed(client: Client, filled: Rowcall) -> None:
     assert client.post("/api/jobs/3/reschedule", {"delay": 0}).json()["job"]["status"] in ("scheduled", "pending")
     edited = client.post("/api/jobs/3", {"arguments": {"name": "Eve"}, "tags": ["x"]}, method="PATCH").json()["job"]
     assert (edited["payload"], edited["tags"]) == ({"name": "Eve"}, ["x"])
-    assert client.post("/api/jobs/3/complete", {"result": [1]}).json()["job"]["result"] == [1]
+    assert client.post("/api/jobs/3/complete", {"result": "hello"}).json()["job"]["result"] == "hello"
     assert client.send("DELETE", "/api/jobs/3", b"").json() == {"id": 3}
     assert client.get("/api/jobs/3").status_code == 404
     assert {event.actor for event in filled.timeline(2) if event.event == "CANCELLED"} != {None}
@@ -30,6 +30,7 @@ def test_one_job_is_changed(client: Client, filled: Rowcall) -> None:
         ("/api/jobs/3/reschedule", {}, 422),
         ("/api/jobs/3/reschedule", {"delay": 1, "run_at": "2030-01-01T00:00:00Z"}, 422),
         ("/api/jobs/1/complete", {}, 409),
+        ("/api/jobs/3/complete", {"result": [1]}, 422),
         ("/api/jobs/retry", {}, 422),
         ("/api/jobs/cancel", {"filter": {"status": ["succeeded"]}}, 422),
         ("/api/jobs/priority", {"filter": {"queue": "mail"}}, 422),

@@ -107,8 +107,8 @@ def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
     client.submit("/jobs/3", "/jobs/3/priority", {"priority": "5"})
     job = filled.get(3)
     assert (job.payload, job.priority) == ({"name": "Eve"}, 5)
-    client.submit("/jobs/3", "/jobs/3/complete", {"json.result": "[1]"})
-    assert filled.get(3).result == [1]
+    client.submit("/jobs/3", "/jobs/3/complete", {"json.result": '"hello"'})
+    assert filled.get(3).result == "hello"
     client.submit("/jobs/3", "/jobs/3/delete", {"return_to": "/jobs"})
     assert client.get("/jobs/3").status_code == 404
 

@@ -23,7 +23,7 @@ def test_times_are_as_a_browser_sends_them(client: Client) -> None:
     assert 'value="2026-01-02T09:00"' in client.page("/jobs?created_after=2026-01-02T10:00%2B01:00")
     question = "/jobs/confirm?action=delete&created_after=2026-01-02T09:00"
     assert "Delete 3 jobs?" in client.page(question)
-    answer = client.submit(question, "/jobs/delete", {"filter.created_after": "2026-01-02T09:00"})
+    answer = client.submit(question, "/jobs/delete", {"filter.created_after": "2026-01-02T09:00", "all": "true"})
     assert answer.status_code == 303
 
 

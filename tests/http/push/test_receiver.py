@@ -85,8 +85,8 @@ def test_a_request_that_comes_again_gets_the_same_answer(app: App) -> None:
 
 def test_another_process_answers_a_settled_job_from_the_database(app: App) -> None:
     job = app.claimed("Ann")
-    app.jobs.complete(job, result={"by": "another process"})
-    assert app.deliver(job).json() == {"by": "another process"}
+    app.jobs.complete(job, result="by another process")
+    assert app.deliver(job).json() == "by another process"
     assert app.called == []
 
 

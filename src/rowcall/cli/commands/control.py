@@ -6,7 +6,7 @@ All but `complete` and `edit` also take a filter, and ask at a terminal before t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -33,7 +33,9 @@ from rowcall.cli.command import (
 from rowcall.cli.present.console import show
 from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, StoreUnavailable, WrongState
-from rowcall.domain.job import WAITING, Job, Status
+from rowcall.domain.job import Job, Status
+from rowcall.domain.payload import WRONG_RESULT_CODE
+from rowcall.operations.control import checked_bulk
 from rowcall.overview.formats import counted, moment
 from rowcall.overview.matching import Selection
 
@@ -47,7 +49,6 @@ _status_option = click.option(
     "--status", metavar="STATE", multiple=True, help="Only jobs in this state; may be given several times."
 )
 _all_option = click.option("--all", is_flag=True, help="Every job, without a filter.")
-_UNFINISHED = (*WAITING, Status.RUNNING)
 
 
 def _filters(function: F) -> F:
@@ -75,7 +76,7 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
         return job, f"is {job.status} again: {left} left ({job.attempt} of {job.max_attempts} used)"
 
     if given := _given_filter(words, options):
-        _confirm(target, "retry", given, [Status.FAILED], yes)
+        _confirm(target, "retry", given, yes)
         return _counted(target, given, target.jobs.retry(**given), "will run again")
     return _act_on(target, words, retry)
 
@@ -98,7 +99,7 @@ def cancel_command(target: Target, words: list[int], reason: str | None, yes: bo
         return job, f"is running on {job.worker}: it was asked to stop" if running else "cancelled"
 
     if given := _given_filter(words, options):
-        _confirm(target, "cancel", given, _UNFINISHED, yes)
+        _confirm(target, "cancel", given, yes)
         return _counted(target, given, target.jobs.cancel(reason=reason, **given), "cancelled, or asked to stop")
     return _act_on(target, words, cancel)
 
@@ -175,7 +176,7 @@ def delete_command(target: Target, words: list[int], yes: bool, **options: objec
         return None, "deleted"
 
     if given := _given_filter(words, options):
-        _confirm(target, "delete", given, [status for status in Status if status is not Status.RUNNING], yes)
+        _confirm(target, "delete", given, yes)
         return _counted(target, given, target.jobs.delete(**given), "deleted")
     return _act_on(target, words, delete)
 
@@ -201,7 +202,7 @@ def reschedule_command(
         return job, f"is {job.status} for {moment(job.run_at)} UTC"
 
     if given := _given_filter(words, options):
-        _confirm(target, "reschedule", given, WAITING, yes)
+        _confirm(target, "reschedule", given, yes)
         return _counted(target, given, target.jobs.reschedule(run_at=at, delay=delay, **given), "rescheduled")
     return _act_on(target, words, reschedule)
 
@@ -221,7 +222,7 @@ def set_priority_command(target: Target, words: list[int], priority: int, yes: b
         return job, f"has priority {job.priority}"
 
     if given := _given_filter(words, options):
-        _confirm(target, "set the priority of", given, _UNFINISHED, yes)
+        _confirm(target, "set_priority", given, yes)
         return _counted(target, given, target.jobs.set_priority(priority=priority, **given), f"now at {priority}")
     return _act_on(target, words, set_priority)
 
@@ -251,8 +252,12 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
         try:
             job, said[job_id] = act(target.jobs, job_id)
             status = None if job is None else job.status
-        except (StoreUnavailable, InvalidOption, InvalidArguments):
+        except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail alike
+        except InvalidArguments as misfit:
+            if misfit.error_code != WRONG_RESULT_CODE:  # the result may fit the task of another job
+                raise
+            error = str(misfit)
         except WrongState as wrong:
             status, error = wrong.status, str(wrong)
         except RowcallError as problem:
@@ -280,11 +285,13 @@ def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, An
     return given
 
 
-def _confirm(target: Target, verb: str, given: Mapping[str, Any], statuses: Collection[Status], yes: bool) -> None:
-    """Ask at a terminal. `statuses` are selected unless the filter names one."""
+def _confirm(target: Target, action: str, given: Mapping[str, Any], yes: bool) -> None:
+    """Ask at a terminal, unless the action would be refused."""
     if yes or not sys.stdin.isatty():
         return
-    matching = target.queue.run(Selection(given, statuses).count(target.queue))
+    meant = target.queue.run(checked_bulk(target.queue, None, action, given)).wanted
+    matching = target.queue.run(Selection(given, meant.statuses or ()).count(target.queue))
+    verb = "set the priority of" if action == "set_priority" else action
     named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
     if not click.confirm(f"{verb} all jobs with {named} (now {matching})?", err=True):
         click.echo("nothing was changed", err=True)

@@ -120,14 +120,14 @@ def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **opti
     def print_jobs() -> None:
         shown, rest = first_of(jobs)
         for job in shown:
-            show(text(_said(job)))
+            show(text(described(job)))
         if len(jobs) != 1:
             show(f"{counted(sum(not job.duplicate for job in jobs), 'job')} enqueued{f' ({rest})' if rest else ''}")
 
     return Answer({"jobs": [job.to_dict() for job in jobs]}, print_jobs)
 
 
-def _said(job: Job) -> str:
+def described(job: Job) -> str:
     at = f" for {moment(job.run_at)} UTC" if job.status == Status.SCHEDULED else ""
     existed = ", and existed already" if job.duplicate else ""
     return f"job {job.id} {job.type} is {job.status}{at}{existed}"

@@ -48,14 +48,14 @@ def errors_command(target: Target, window: float, type: str | None, code: str | 
     def shown() -> None:
         if errors:
             _show(errors, now, limit)
+        else:
+            show("no failed jobs")
         if now_failing:
             show_section(
                 failing_heading(window),
                 failing_table(now_failing, wide=not is_narrow()),
                 rest=_rest(now_failing, limit),
             )
-        if not errors and not now_failing:
-            show("no failed jobs")
 
     return Answer({"errors": errors, "failing": now_failing}, shown)
 

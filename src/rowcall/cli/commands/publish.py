@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from rowcall.base.text import one_line
 from rowcall.cli.command import Answer, given_options, queue_command, typed_object, typed_seconds, typed_time
+from rowcall.cli.commands.enqueue import described
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import show
+from rowcall.cli.present.tables import text
 from rowcall.cli.target import Target, find
 
 
@@ -44,6 +45,6 @@ def publish_command(target: Target, words: tuple[str, dict[str, object]], **opti
 
     def print_jobs() -> None:
         for job in published:
-            show(one_line(f"job {job.id} {job.type}: {'exists already' if job.duplicate else job.status}"))
+            show(text(described(job)))
 
     return Answer(data, print_jobs)

@@ -71,6 +71,7 @@ def top_command(target: Target, window: float, once: bool) -> Answer:
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     now: datetime
+    window: float
     stats: Stats
     stuck: list[InProgress]
     retries: Retries
@@ -92,6 +93,7 @@ def _snapshot(target: Target, window: float) -> Snapshot:
     return Snapshot(
         name=target.queue.database.name,
         now=database_time(target.queue),
+        window=window,
         stats=target.jobs.stats(window=window),
         stuck=in_progress(target, SHOWN),
         retries=target.jobs.retries(),
@@ -222,7 +224,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
         yield _headed("running", "running, longest without a heartbeat first", found)
     if snapshot.failing:
         found = failing_table(snapshot.failing[:rows], wide=wide)
-        yield _headed("failing", failing_heading(60 * round(snapshot.stats.window / 60)), found)
+        yield _headed("failing", failing_heading(snapshot.window), found)
     if snapshot.errors:
         found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
         yield _headed("errors", "failed, most frequent error first", found)

@@ -87,10 +87,13 @@ class Table:
 
     def _stacked(self, at: int) -> RichTable:
         """Return one column of the first cells, each with its cell of another column below it."""
+        from rich.console import Group
+        from rich.padding import Padding
+
         drawn = self._empty()
         drawn.add_column(f"{self._columns[0]}\n  {self._columns[at]}", overflow="fold")
         for cells, style in self._rows:
-            drawn.add_row(cells[0] + "\n  " + cells[at], style=style)
+            drawn.add_row(Group(cells[0], Padding(cells[at], (0, 0, 0, GAP))), style=style)
         return drawn
 
     def _empty(self) -> RichTable:
@@ -112,7 +115,7 @@ class Table:
         stacked = [
             at
             for at in range(1, len(narrowest))
-            if narrowest[0] > room // 3 and narrowest[0] + GAP + narrowest[at] > room >= narrowest[at] + GAP
+            if narrowest[0] > room // 3 and narrowest[0] + GAP + narrowest[at] > room
         ]
         needed = self._needed(room, stacked)
 

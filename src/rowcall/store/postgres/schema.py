@@ -312,16 +312,17 @@ execute function <prefix>take_fair_turn()
 """
 
 # The end of a job is in the table of changes; what else a reader of events has not read yet would go unnoticed. The
-# events of a job are deleted before the statement's own trigger comes, so this one notes the highest id of them.
+# events of a job are deleted before the statement's own trigger comes, so this one notes their lowest and highest ids.
 _IS_READ = "exists (select from <schema>.<waiter> where job_id operator(pg_catalog.=) 0)"
+_DELETED_EVENTS = "nullif(current_setting('rowcall.deleted_events', true), '')::bigint[]"
 _UNREAD_FUNCTION = f"""
 create function <prefix>note_unread() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   if {_IS_READ} then
-    perform set_config('rowcall.deleted_event', greatest(
-      nullif(current_setting('rowcall.deleted_event', true), '')::bigint,
-      (select max(id) from <schema>.<event> where job_id = old.id), 0)::text, true);
+    perform set_config('rowcall.deleted_events',
+      array[least(min(id), ({_DELETED_EVENTS})[1]), greatest(max(id), ({_DELETED_EVENTS})[2])]::text, true)
+    from <schema>.<event> where job_id = old.id having count(*) > 0;
   end if;
   return old;
 end
@@ -353,10 +354,10 @@ begin
   end if;
   if {_IS_READ} then
     insert into <schema>.<change> (jobs)
-    select format('[[%s,-%s],[0,%s]]', min(id), max(id),
-                  coalesce(nullif(current_setting('rowcall.deleted_event', true), ''), '0'))
+    select format('[[%s,-%s]%s]', min(id), max(id),
+                  ',[-' || ({_DELETED_EVENTS})[1] || ',-' || ({_DELETED_EVENTS})[2] || ']')
     from deleted where not {_IS_FINISHED} having count(*) > 0;
-    perform set_config('rowcall.deleted_event', '', true);
+    perform set_config('rowcall.deleted_events', '', true);
   end if;
   return null;
 end

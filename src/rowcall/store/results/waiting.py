@@ -11,7 +11,7 @@ import msgspec
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.errors import JobNotFound
 from rowcall.domain.job import JobEvent
-from rowcall.store.dialect import Dialect
+from rowcall.store.dialect import HIGHEST, Dialect
 from rowcall.store.results import queries
 from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
 from rowcall.store.statement import Plan
@@ -193,6 +193,8 @@ class Reader:
         """Begin behind the newest rows, and return the time."""
         (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
         self._gaps, self._read, self._ends = [], list(heads.newest), {}
+        for source, _, high in heads.deleted:
+            self._read[source] = max(self._read[source], high)
         if not dialect.one_writer:
             behind = [max(0, newest - ROWS_AT_ONCE) for newest in heads.newest]
             rows = yield from dialect.ask(queries.NEW_ROWS, *behind, ROWS_AT_ONCE, ROWS_AT_ONCE)
@@ -213,19 +215,23 @@ class Reader:
             rows = [one for one in rows if one.source == 0]
         running = self._running if more else (yield from self._running_now(dialect))
         fresh = _fresh([*rows, *late], self._ends)
+        if any(one.high == HIGHEST for one in fresh.deleted):  # the table was emptied: ids may begin again
+            return Look([], lost=True)
         lines = yield from timelines(dialect, self._touched(fresh, running))
         events = [line.event for line in lines if self._wanted.fits(line.event) and self._is_new(line, fresh, running)]
         gone = (fresh.ended | fresh.unblocked) - {line.event.job_id for line in lines}
-        if gone or any(map(self._is_unread, [*fresh.deleted, *heads.deleted])):
+        reached = [max([read, *(one.id for one in rows if one.source == n)]) for n, read in enumerate(self._read)]
+        for source, _, high in () if is_behind else heads.deleted:
+            if counts[source] < ROWS_AT_ONCE:
+                reached[source] = max(reached[source], high)
+        passed = [one for one in heads.deleted if one.high <= reached[one.source]]
+        if gone or any(map(self._is_unread, [*fresh.deleted, *passed])):
             events.append(missed(heads.now_ms, "jobs were deleted before their events were read"))
         if not dialect.one_writer:
             gaps = _without(self._gaps, late) + _gaps_between(rows, self._read, heads.now_ms)
             # a change that is still to be read may say that rows in a gap were deleted
             self._gaps = [gap for gap in _aged(gaps, heads) if more or not 0 < gap.until <= heads.oldest_open]
-        self._read = [max([read, *(one.id for one in rows if one.source == n)]) for n, read in enumerate(self._read)]
-        for source, _, high in () if is_behind else heads.deleted:
-            if counts[source] < ROWS_AT_ONCE:
-                self._read[source] = max(self._read[source], high)
+        self._read = reached
         if more or len(running) >= MOST_RUNNING:  # others may run, too
             ended = fresh.ended
             known = {job_id: one for job_id, one in self._running.items() if job_id not in ended}
@@ -284,9 +290,7 @@ def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
         else:
             for job_id, lease in _pairs.decode(one.about):
                 if lease < 0:
-                    fresh.deleted.append(Deleted(0, job_id, -lease))
-                elif job_id == 0:
-                    fresh.deleted.append(Deleted(1, lease, lease))
+                    fresh.deleted.append(Deleted(int(job_id < 0), abs(job_id), -lease))
                 elif job_id < 0:
                     fresh.unblocked.add(-job_id)
                 elif (job_id, lease) not in known:

@@ -156,9 +156,15 @@ class TestByHand:
             with pytest.raises(InvalidArguments, match="number: the result is a value that does not fit") as refused:
                 call()
             assert refused.value.error_code == "INVALID_OUTPUT:WRONG_TYPE"
-        with pytest.raises(InvalidArguments, match="does not fit"), jobs.transaction() as transaction:
-            jobs.complete(waiting.id, "7", connection=transaction)
-        jobs.complete(waiting.id, 7)
+        with jobs.transaction() as transaction:
+            for call in (
+                lambda: jobs.complete(waiting.id, "7", connection=transaction),
+                lambda: jobs.complete(owned, "7", connection=transaction),
+                lambda: jobs.complete_chain(chain, "7", connection=transaction),
+            ):
+                with pytest.raises(InvalidArguments, match="does not fit"):
+                    call()
+            jobs.complete(waiting.id, 7, connection=transaction)  # the transaction continues
         jobs.complete(owned, None)
         assert [jobs.get(job).result for job in (waiting, claimed)] == [7, None]
         assert [step.status for step in jobs.chain(chain).steps] == ["scheduled", "blocked"]

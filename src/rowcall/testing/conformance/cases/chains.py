@@ -264,9 +264,9 @@ class TestCompletedByHand:
         waiting = jobs.enqueue("other", after=chain)
         for _ in range(at):
             jobs.complete(jobs.claim("hand")[0], 0)
-        done = jobs.complete_chain(chain.id, {"by": "hand"}, actor="ann")
+        done = jobs.complete_chain(chain.id, 7, actor="ann")
         assert done == jobs.chain(chain.id)
-        assert (done.status, done.result) == (Status.SUCCEEDED, {"by": "hand"})
+        assert (done.status, done.result) == (Status.SUCCEEDED, 7)
         assert statuses(done) == ["succeeded"] * at + ["cancelled"] * (2 - at) + ["succeeded"]
         assert {step.error_code for step in done.steps[at:2]} <= {"CHAIN:COMPLETED"}
         assert jobs.get(waiting.id).status is Status.PENDING

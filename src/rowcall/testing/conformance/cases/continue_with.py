@@ -22,7 +22,7 @@ class TestGoingOn:
         @jobs.task
         def split(ctx: Context) -> str:
             done, *parts = part.using(delay=60).enqueue(1), part.enqueue(2), part.enqueue(3)
-            jobs.complete(done.id, "already")
+            jobs.complete(done.id, 7)
             ctx.continue_with(join.using(after=[done, *parts]), "all")
             return "split"
 
@@ -33,7 +33,7 @@ class TestGoingOn:
         job = split.enqueue()
         jobs.drain()
         chain = jobs.chain(job.id)
-        assert (chain.status, chain.result) == ("succeeded", ["all", "split", ["already", 20, 30]])
+        assert (chain.status, chain.result) == ("succeeded", ["all", "split", [7, 20, 30]])
         assert [blocker.open for blocker in jobs.blockers(chain.steps[1])] == [False, False, False]
 
     @pytest.mark.parametrize("on_failure", ["fail", "run"])

@@ -154,6 +154,41 @@ class TestEncryption:
                 ["__rowcall_encrypted__"],
             )
 
+    @pytest.mark.parametrize("keys", [(OLD,), ()], ids=["another key", "no key"])
+    @pytest.mark.parametrize("card", [SECRET, LARGE], ids=["small", "large"])
+    def test_arguments_are_not_edited_without_the_key(
+        self, open_app: Open, store: Store, keys: tuple[str, ...], card: str
+    ) -> None:
+        job = open_app(NEW).charge.using(delay=60).enqueue(card)
+        jobs = open_app(*keys).jobs
+        with pytest.raises(CannotDecrypt, match="cannot decrypt: "):
+            jobs.edit(job, {"card": "4222-2222"}, tags=["vip"])
+        with jobs.transaction() as transaction, pytest.raises(CannotDecrypt):
+            jobs.edit(job, {"card": "4222-2222"}, connection=transaction)
+        assert jobs.edit(job, tags=["vip"]).tags == ("vip",)
+        known = open_app(OLD, NEW).jobs
+        assert known.get(job).payload == {"card": card}
+        assert known.edit(job, {"card": "4222-2222"}).payload == {"card": "4222-2222"}
+        assert "4222" not in self.texts_in(store)
+
+    def test_a_follow_up_is_not_edited_without_the_key(self, open_app: Open) -> None:
+        jobs, charge, _ = open_app(NEW)
+        charge.enqueue(SECRET)
+        jobs.fail(jobs.claim("hand")[0], "CARD:REFUSED", SECRET)
+        [job] = jobs.list(type="refused").jobs
+        for keys in ((), (OLD,)):
+            with pytest.raises(CannotDecrypt):
+                open_app(*keys).jobs.edit(job, job.payload)
+        assert jobs.edit(job, job.payload).payload == job.payload
+
+    def test_a_lost_payload_can_be_replaced(self, open_app: Open) -> None:
+        jobs, charge, _ = open_app(NEW)
+        job = charge.enqueue(LARGE)
+        blobs = queue_of(jobs).blobs.store
+        for digest in list(blobs.digests(-1)):
+            blobs.delete(digest, -1)
+        assert jobs.edit(job, {"card": SECRET}).payload == {"card": SECRET}
+
     def test_rekey_encrypts_everything_with_the_first_key(self, open_app: Open, store: Store) -> None:
         plain = open_app().charge.enqueue(f"{SECRET} fails")
         old = open_app(OLD)

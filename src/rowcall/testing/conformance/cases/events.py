@@ -25,6 +25,7 @@ from rowcall import (
 )
 from rowcall.app import queue_of
 from rowcall.operations.retention import clean_up
+from rowcall.store.results import waiting
 from rowcall.store.results.waiting import ROWS_AT_ONCE
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
@@ -300,6 +301,46 @@ class TestEvents:
         enqueued, succeeded = ([one.job_id for one in found if one.event == kind] for kind in ("ENQUEUED", "SUCCEEDED"))
         assert len(set(enqueued)) == count
         assert set(enqueued) == set(succeeded)
+
+    def test_one_deleted_job_among_many_is_missed_once(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def many() -> None: ...
+
+        with jobs.events(kind="ENQUEUED") as events, jobs.events(kind="ENQUEUED") as others:
+            enqueued = many.using(delay=60).enqueue_many([{}] * (3 * ROWS_AT_ONCE + 5))
+            jobs.delete(enqueued[ROWS_AT_ONCE + 5])
+            for reader in (events, others):
+                found = [next(reader).event for _ in enqueued]
+                assert found.count("MISSED") == 1
+            last = jobs.enqueue("many")
+            assert [next(reader).job_id for reader in (events, others)] == [last.id, last.id]
+
+    def test_a_deletion_in_the_callers_transaction(self, jobs: Rowcall) -> None:
+        with jobs.events() as events:
+            kept = jobs.enqueue("any", delay=60)
+            with contextlib.suppress(KeyError), jobs.transaction() as transaction:
+                jobs.delete(kept, connection=transaction)
+                raise KeyError  # it is rolled back
+            assert next(events).job_id == kept.id
+            with jobs.transaction() as transaction:
+                gone = jobs.enqueue("any", connection=transaction)
+                jobs.set_priority(kept, 7, connection=transaction)
+                jobs.delete(gone, connection=transaction)
+            assert {next(events).event, next(events).event} == {"PRIORITY_CHANGED", "MISSED"}
+
+    def test_a_reader_that_starts_again_says_once_that_it_missed_events(
+        self, declared: Rowcall, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs = declared
+        with jobs.events() as events:
+            jobs.enqueue("fine")
+            jobs.drain()
+            jobs.delete(jobs.enqueue("fine", delay=60))
+            with monkeypatch.context() as patched:
+                patched.setattr(waiting, "KEPT_CHANGES", 0)
+                assert next(events).event == "MISSED"
+            later = [jobs.enqueue("fine", delay=60).id, jobs.enqueue("fine", delay=60).id]
+            assert [next(events).job_id, next(events).job_id] == later
 
     def test_nothing_is_recorded_while_no_one_reads(self, declared: Rowcall, store: Store) -> None:
         jobs = declared

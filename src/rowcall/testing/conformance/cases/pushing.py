@@ -132,8 +132,8 @@ class TestPushing:
         jobs.heartbeat(jobs.pushed_job(pushing.tokens[0]), lease=1000)
         clock.advance(999)
         jobs.drain()
-        jobs.complete(jobs.pushed_job(pushing.tokens[0]), result=[1])
-        assert (jobs.get(job.id).status, jobs.get(job.id).result) == ("succeeded", [1])
+        jobs.complete(jobs.pushed_job(pushing.tokens[0]), result=1)
+        assert (jobs.get(job.id).status, jobs.get(job.id).result) == ("succeeded", 1)
         assert [one.status for one in jobs.attempts(job.id)] == ["succeeded"]
 
     def test_an_open_job_keeps_no_slot(self, pushing: Targets) -> None:
