@@ -54,13 +54,21 @@ class ScriptedWatch:
 
 
 class ScriptedCounter:
-    """A connection of which only the counter of changes is asked."""
+    """A connection of which only the counter of changes is asked: the number of commits that are visible by now."""
 
-    def __init__(self) -> None:
-        self.commits = 0
+    def __init__(self, time: ScriptedTime) -> None:
+        self._time = time
+        self._visible_at: list[float] = []
+
+    def commit(self, after_seconds: float = 0.0) -> None:
+        self._visible_at.append(self._time.now + after_seconds)
 
     def change_counter(self) -> int:
-        return self.commits
+        return len([at for at in self._visible_at if at <= self._time.now])
+
+    def late_by(self) -> float:
+        """How long the last commit had been visible, by now."""
+        return self._time.now - self._visible_at[-1]
 
 
 @pytest.fixture
@@ -75,7 +83,7 @@ def scripted(
     tmp_path: Path, waker: Waker, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[ScriptedWatch, ScriptedCounter, SqliteWaiter]:
     time = ScriptedTime()
-    watch, counter = ScriptedWatch(time), ScriptedCounter()
+    watch, counter = ScriptedWatch(time), ScriptedCounter(time)
 
     def make_watch(paths: list[str], waker: Waker) -> Watch:
         return watch
@@ -98,50 +106,44 @@ def test_the_time_is_over(scripted: Scripted) -> None:
 def test_a_commit_is_reported(scripted: Scripted) -> None:
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
-    counter.commits += 1
+    counter.commit()
     assert waiter.wait(LONG) is Wakeup.CHANGED
 
 
-def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted) -> None:
+@pytest.mark.parametrize("seconds", [0.003, 0.03, 0.3])
+def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted, seconds: float) -> None:
     """No second notification comes when the commit is visible at last."""
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
-    assert waiter.wait(LONG) is Wakeup.NOTHING
-    for _ in range(6):
-        assert waiter.wait(LONG) is Wakeup.NOTHING
-    counter.commits += 1
+    counter.commit(seconds)
     assert waiter.wait(LONG) is Wakeup.CHANGED
-    assert max(watch.waits[1:]) < 0.5
+    assert counter.late_by() <= seconds
 
 
 def test_a_slow_disk_is_waited_for_as_long_as_the_floor(scripted: Scripted) -> None:
     """The pauses stay short until the worker would look by itself anyway."""
-    watch, _, waiter = scripted
+    watch, counter, waiter = scripted
     watch.answers = [(False, True)]
-    waiter.wait(LONG)
-    waited = 0.0
-    while waited < LONG * 0.9:
-        waiter.wait(LONG)
-        assert watch.waits[-1] <= 0.5
-        waited += watch.waits[-1]
+    counter.commit(LONG * 0.9)
+    assert waiter.wait(LONG) is Wakeup.CHANGED
+    assert max(watch.waits[1:]) <= 0.5
 
 
 def test_two_commits_behind_one_notification_are_both_seen(scripted: Scripted) -> None:
     """The second write is read together with the first; its commit is visible only later."""
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
-    counter.commits += 1
+    counter.commit()
+    counter.commit(0.01)
     assert waiter.wait(LONG) is Wakeup.CHANGED
-    assert waiter.wait(LONG) is Wakeup.NOTHING
-    counter.commits += 1
     assert waiter.wait(LONG) is Wakeup.CHANGED
-    assert max(watch.waits[1:]) < 0.5
+    assert counter.late_by() <= 0.01
 
 
 def test_a_write_that_comes_with_the_waker_is_kept(scripted: Scripted) -> None:
     watch, counter, waiter = scripted
     watch.answers = [(True, True)]
-    counter.commits += 1
+    counter.commit()
     assert waiter.wait(LONG) is Wakeup.WOKEN
     assert waiter.wait(LONG) is Wakeup.CHANGED
     assert watch.waits[-1] < 0.5
@@ -151,9 +153,9 @@ def test_doubt_ends(scripted: Scripted) -> None:
     """A write that is rolled back, or a checkpoint, is not followed for ever."""
     watch, _, waiter = scripted
     watch.answers = [(False, True)]
-    for _ in range(200):
-        if waiter.wait(LONG) is Wakeup.TIMEOUT:
-            break
-    else:
-        pytest.fail(f"still in doubt after {sum(watch.waits):.1f} s")
+    assert waiter.wait(LONG) is Wakeup.TIMEOUT
+    assert waiter.wait(LONG) is Wakeup.TIMEOUT
     assert len(watch.waits) < 60
+    watch.waits.clear()
+    assert waiter.wait(LONG) is Wakeup.TIMEOUT
+    assert watch.waits == [LONG]

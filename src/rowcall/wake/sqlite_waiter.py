@@ -29,7 +29,7 @@ class SqliteWaiter:
         self._connection = connection
         self._clock = clock
         self._timer = clock.timer
-        self._watch = watch([f"{path}-wal", path], waker)
+        self._watch = watch([f"{path}-wal"], waker)
         self._counter = -1
         self._doubt_seconds: float | None = None
         self._written_at = 0.0
@@ -52,13 +52,19 @@ class SqliteWaiter:
 
     def wait(self, seconds: float) -> Wakeup:
         deadline = self._timer() + seconds
-        if self._doubt_seconds is not None:
-            seconds = min(seconds, self._doubt_seconds)
-        woken, written = self._watch.wait(seconds, files=True)
-        if written and self._watch.early:
-            self._doubt_seconds = FIRST_DOUBT_SECONDS
-            woken = self._let_commit(0.0 if woken else max(0.0, deadline - self._timer())) or woken
-        return Wakeup.WOKEN if woken else self._compare(written=written)
+        while True:
+            remaining = max(0.0, deadline - self._timer())
+            pause = remaining if self._doubt_seconds is None else min(remaining, self._doubt_seconds)
+            woken, written = self._watch.wait(pause, files=True)
+            if written and self._watch.early:
+                self._doubt_seconds = FIRST_DOUBT_SECONDS
+                woken = self._let_commit(0.0 if woken else max(0.0, deadline - self._timer())) or woken
+            if woken:
+                return Wakeup.WOKEN
+            if self._is_changed():
+                return Wakeup.CHANGED
+            if self._timer() >= deadline:
+                return Wakeup.TIMEOUT
 
     @property
     def _is_noisy(self) -> bool:
@@ -78,18 +84,18 @@ class SqliteWaiter:
         self._written_at = self._timer()  # the gap to the next write begins now
         return woken
 
-    def _compare(self, *, written: bool) -> Wakeup:
+    def _is_changed(self) -> bool:
+        """Return whether another connection has committed. While in doubt, decide when to compare again."""
         counter = self._connection.change_counter()
         if counter != self._counter:
             self._counter = counter
             again = AFTER_NOISE_SECONDS if self._is_noisy else AFTER_CHANGE_SECONDS
             self._doubt_seconds = again if self._watch.early else None
-            return Wakeup.CHANGED
+            return True
         if self._doubt_seconds is not None:
             longer = min(self._doubt_seconds * 2, LAST_DOUBT_SECONDS)
             self._doubt_seconds = longer if self._timer() - self._written_at < DOUBTED_SECONDS else None
-            return Wakeup.NOTHING
-        return Wakeup.NOTHING if written else Wakeup.TIMEOUT
+        return False
 
     def close(self) -> None:
         self._watch.close()

@@ -7,6 +7,8 @@ import os
 import select
 import threading
 
+MOST_READ = 4096
+
 
 class Waker:
     """One thread waits until another one calls `wake`."""
@@ -47,7 +49,7 @@ class Waker:
 
     def clear(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._reader, 4096):
+            while len(os.read(self._reader, MOST_READ)) == MOST_READ:
                 pass
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.001, 0.05
 READ_SECONDS = 0.005
 STEPS_BETWEEN_CHECKS = 20_000  # of SQLite's virtual machine: about a millisecond
 OLDEST_SQLITE = (3, 35, 0)
-CACHE_KIB = 8192
+CACHE_KIB = 2048  # a larger cache is no faster: the kernel caches the file too
 CHECKPOINT_PAGES = 1000
 WAL_LIMIT_BYTES = 32 * 1024 * 1024
 

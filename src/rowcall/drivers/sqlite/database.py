@@ -36,7 +36,7 @@ _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
 
 class SqliteDatabase(Database):
-    survey_seconds = 0.5
+    survey_seconds = 2.0
     one_writer = True
 
     def __init__(

@@ -187,8 +187,6 @@ class Dispatcher:
 
         With `later`, nothing starts until `start_accepted` is called.
         """
-        if not self.any_accepted.is_set():
-            self.any_accepted.set()
         if self.batches:
             started = self._gather(started, joining)
         with self._lock:
@@ -199,6 +197,8 @@ class Dispatcher:
             self._accepted.extend(started)
         if not later:
             self.start_accepted()
+        if not self.any_accepted.is_set():
+            self.any_accepted.set()  # last: the handlers need the interpreter first
 
     def start_accepted(self, portion: int = MOST_BUFFERED) -> None:
         """Start what has a slot. From now on, that many of the buffer may start. Called in the loop's thread."""

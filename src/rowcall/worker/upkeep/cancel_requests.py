@@ -37,9 +37,9 @@ class CancelRequests:
         timer = self._queue.clock.timer
         until = timer() + CHECK_SECONDS
         while (remaining := until - timer()) > 0:
-            thread.attempt(self._blocked_loop.look)
             if not thread.pause(min(self._blocked_loop.pause_seconds, remaining)):
                 return False
+            thread.attempt(self._blocked_loop.look)
         return not thread.stopping()
 
     def check(self) -> None:

@@ -72,6 +72,8 @@ class Recovery:
         """Return whether the kernel has released the lock of a worker on this host. Runs no statement."""
         files = liveness_file.files_in(self._queue.database.side_folder)
         self._stray_files &= files
+        if self._registrar is not None and (own := self._registrar.current.liveness_file) is not None:
+            files.discard(own.path)
         self._dead_files = {path for path in files - self._stray_files if liveness_file.is_dead(path)}
         return bool(self._dead_files)
 
