@@ -6,13 +6,17 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from typing import NamedTuple
 
 from benchmarks.app import open_app
 from benchmarks.database import Database, connect, is_postgres
 from benchmarks.noop import ARGUMENTS
+from rowcall.base.histogram import bucket_of
+from rowcall.store.counts.pruning import PAST_KEPT_MS
+from rowcall.store.counts.queries import DAY_MS, MINUTE_MS, SPANS
 
-DAY_MS = 86_400_000
+MOST_BUCKETS = 80
 
 
 class Words(NamedTuple):
@@ -100,6 +104,24 @@ class Filler:
         }
         self._insert(count, columns, finished_at=self._database.moment(then + 5))
 
+    def history(self, kind: str, *, queue: str, error_code: str) -> None:
+        """A month in which jobs of a task ended in every minute, as folding leaves it."""
+        edges = [*((self._now_ms - span.after_ms) // span.ms * span.ms for span in SPANS), self._now_ms - PAST_KEPT_MS]
+        for span, (until, since) in zip(SPANS, pairwise(edges), strict=True):
+            minutes = span.ms // MINUTE_MS
+            durations = _histogram(minutes)
+            for at in range(-(-since // span.ms) * span.ms, until, span.ms):
+                alike = (self._database.moment(at), span.ms, queue, kind)
+                for row in (
+                    (*alike, "retried", error_code, 2 * minutes, durations, durations),
+                    (*alike, "succeeded", "", 58 * minutes, "{}", "{}"),
+                ):
+                    self._database.rows(
+                        "insert into rowcall_history (at, span_ms, queue, type, outcome, error_code, jobs, waits, runs)"
+                        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                        *row,
+                    )
+
     def _insert(self, count: int, columns: Mapping[str, object], **rising: object) -> range:
         """Insert rows. The times in `rising` are a millisecond later in each."""
         yesterday = self._database.moment(self._now_ms - DAY_MS)
@@ -116,6 +138,16 @@ class Filler:
     def _last_id(self) -> int:
         last: int | None = self._database.rows("select max(id) from rowcall_job")[0][0]
         return last or 0
+
+
+def _histogram(minutes: int) -> str:
+    """Durations from 1 ms to some minutes of 60 jobs a minute: the more there are, the more buckets they fall into."""
+    buckets = min(MOST_BUCKETS, 20 + minutes)
+    found = {
+        bucket_of(round(1.15 ** (number * MOST_BUCKETS / buckets))): 60 * minutes // buckets
+        for number in range(buckets)
+    }
+    return json.dumps(found)
 
 
 @contextmanager

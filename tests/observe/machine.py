@@ -323,7 +323,7 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule()
     def thin_out(self) -> None:
         self._step()
-        while queue_of(self.jobs).run(Write(lambda: folding.fold_minutes(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: folding.fold_history(queue_of(self.jobs).dialect, self.now_ms))):
             pass
         while queue_of(self.jobs).run(Write(lambda: prune_history(queue_of(self.jobs).dialect, self.now_ms))):
             pass
@@ -350,11 +350,11 @@ class HistoryMachine(RuleBasedStateMachine):
         rows = jobs_of(self.database)
         ended = [one for (_, one), count in self.ended.items() for _ in range(count)]
         slow.check_counts(self.jobs, rows, self.now_ms)
-        for window_seconds in (60, 300, 3600, 90_000):
+        for window_seconds in (60, 300, 3600, 7200, 90_000, 7 * slow.DAY, 30 * slow.DAY):
             slow.check_pace(self.jobs, rows, ended, self.now_ms, window_seconds)
-        for window_seconds in (60, 90_000):
+            slow.check_activity(self.jobs, rows, ended, self.now_ms, window_seconds)
+        for window_seconds in (60, 90_000, 30 * slow.DAY):
             slow.check_failing(self.jobs, rows, ended, self.now_ms, window_seconds)
-        slow.check_long_past(self.jobs, ended, self.now_ms, 30 * 86_400)
         slow.check_stuck(self.jobs, rows, self.now_ms)
         slow.check_retries(self.jobs, rows)
         slow.check_errors(self.jobs, rows)

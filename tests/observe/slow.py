@@ -12,12 +12,14 @@ from rowcall import Job, Pace, Percentiles, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
-from rowcall.operations.effects import Read
 from rowcall.overview.matching import Selection
-from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, PAST
 from tests.observe.plain_sql import AttemptRow, JobRow
 
 FINISHED = ("succeeded", "failed", "cancelled")
+UNSUCCESSFUL = ("failed", "retried", "lost")
+DAY = 86_400
+# windows up to this many seconds begin with a whole minute, hour or six hours, longer ones with a whole day
+WHOLE = ((2 * 3600, 60), (2 * DAY, 3600), (8 * DAY, 6 * 3600), (30 * DAY, DAY))
 
 
 class Ended(NamedTuple):
@@ -64,9 +66,8 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
 
 
 def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:
-    """Of a window within which minutes are kept as such."""
     stats = jobs.stats(window=window_seconds)
-    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
+    since_ms = since_of(now_ms, window_seconds)
     seconds = (now_ms - since_ms) / 1000
     assert stats.window == stats.arrival_window == seconds
     arrived = [row for row in rows if since_ms <= row.created_at <= now_ms]
@@ -83,16 +84,35 @@ def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], no
             _check_pace(found[name], sum(getattr(row, column) == name for row in arrived), of_name)
 
 
-def check_long_past(jobs: Rowcall, ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:
-    """Where minutes have become hours, the first hour may be missing."""
-    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
-    found: Counter[str] = Counter()
-    for past in queue_of(jobs).run(Read(queue_of(jobs).dialect.ask(PAST, since_ms, now_ms))):
-        found[past.outcome] += past.jobs
-    most = Counter(one.outcome for one in ended if one.at_ms >= since_ms)
-    least = Counter(one.outcome for one in ended if one.at_ms >= since_ms + HOUR_MS)
-    for outcome in most | found:
-        assert least[outcome] <= found[outcome] <= most[outcome], outcome
+def since_of(now_ms: int, window_seconds: int) -> int:
+    whole_ms = next(whole for longest, whole in WHOLE if window_seconds <= longest) * 1000
+    return (now_ms - window_seconds * 1000) // whole_ms * whole_ms
+
+
+def check_activity(
+    jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int
+) -> None:
+    """Whole periods that end with the present one."""
+    found = jobs.activity(window=window_seconds)
+    span_ms = round(found.span * 1000)
+    begins = [round(period.at.timestamp() * 1000) for period in found.periods]
+    first = (now_ms - window_seconds * 1000) // span_ms + 1
+    assert begins == [number * span_ms for number in range(first, now_ms // span_ms + 1)]
+    assert len(begins) <= 60
+    errors: dict[str, Counter[int]] = defaultdict(Counter)
+    for period, at_ms in zip(found.periods, begins, strict=True):
+        within = [one for one in ended if at_ms <= one.at_ms < at_ms + span_ms]
+        outcomes = Counter(one.outcome for one in within)
+        assert period.arrived == sum(at_ms <= row.created_at < at_ms + span_ms for row in rows)
+        assert (period.succeeded, period.failed, period.retried) == (
+            outcomes["succeeded"],
+            outcomes["failed"],
+            outcomes["retried"],
+        )
+        for one in within:
+            if one.outcome in UNSUCCESSFUL:
+                errors[one.error_code][at_ms] += 1
+    assert found.errors == {code: [counts[at_ms] for at_ms in begins] for code, counts in sorted(errors.items())}
 
 
 def _check_pace(pace: Pace, arrived: int, ended: Sequence[Ended]) -> None:
@@ -163,8 +183,8 @@ def check_errors(jobs: Rowcall, rows: Sequence[JobRow]) -> None:
 def check_failing(
     jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int
 ) -> None:
-    since_ms = (now_ms - window_seconds * 1000) // MINUTE_MS * MINUTE_MS
-    recent = [one for one in ended if one.at_ms >= since_ms and one.outcome in ("failed", "retried", "lost")]
+    since_ms = since_of(now_ms, window_seconds)
+    recent = [one for one in ended if one.at_ms >= since_ms and one.outcome in UNSUCCESSFUL]
     waiting = [row for row in rows if row.status in ("pending", "scheduled") and row.error_code is not None]
     for kind in (None, *sorted({row.type for row in rows})):
         failed = [one for one in recent if kind in (None, one.type)]

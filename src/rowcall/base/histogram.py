@@ -6,6 +6,7 @@ A histogram is a dict of bucket numbers to counts. Histograms are merged by addi
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+from typing import Annotated
 
 import msgspec
 
@@ -15,7 +16,6 @@ Histogram = dict[int, int]
 
 LONGEST_MS = 2**50
 MOST_COUNTED = 2**53
-_decoder = msgspec.json.Decoder(dict[int, int])
 
 
 def bucket_of(milliseconds: int) -> int:
@@ -29,7 +29,9 @@ def bucket_of(milliseconds: int) -> int:
     return 8 * octave + (milliseconds >> octave)
 
 
-_LAST_BUCKET = bucket_of(LONGEST_MS)
+_Bucket = Annotated[int, msgspec.Meta(ge=0, le=bucket_of(LONGEST_MS))]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)]
+_decoder = msgspec.json.Decoder(dict[_Bucket, _Count])
 
 
 def bounds_of(bucket: int) -> tuple[int, int]:
@@ -68,6 +70,4 @@ def percentile_ms(histogram: Mapping[int, int], share: float) -> float | None:
 
 def from_json(text: str | None) -> Histogram:
     """Return the histogram in a row, or an empty one if plain SQL wrote something else."""
-    found = decoded(_decoder, text, {}) if text else {}
-    is_valid = all(0 <= bucket <= _LAST_BUCKET and 0 <= jobs <= MOST_COUNTED for bucket, jobs in found.items())
-    return found if is_valid else {}
+    return decoded(_decoder, text, {}) if text else {}

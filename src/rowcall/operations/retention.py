@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.context import logger
 from rowcall.domain.job import Pruned
@@ -135,11 +135,19 @@ class Pruner:
         return PAUSE_BESIDE_OTHERS if counter != self._counter else PAUSE_ALONE
 
 
-def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Fold tallies, merge old history, delete expired waiters, starts and held jobs, and repair counters."""
+def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Fold tallies of past minutes, and merge history."""
     steps: list[MakePlan[object]] = [
         lambda: folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms()),
-        lambda: folding.fold_minutes(queue.dialect, queue.now_ms()),
+        lambda: folding.fold_history(queue.dialect, queue.now_ms()),
+    ]
+    _repeat(connection, steps, stopped)
+
+
+def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Fold, delete old history and expired waiters, starts and held jobs, and repair counters."""
+    fold(queue, connection, stopped)
+    steps: list[MakePlan[object]] = [
         lambda: prune_history(queue.dialect, queue.now_ms()),
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
         lambda: queue.dialect.change(PRUNE_CHANGES),
@@ -147,6 +155,11 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: drop_stale(queue.dialect),
         lambda: repair_edges(queue.dialect, queue.now_ms()),
     ]
+    _repeat(connection, steps, stopped)
+
+
+def _repeat(connection: Connection, steps: Sequence[MakePlan[object]], stopped: Callable[[], bool]) -> None:
+    """Run each plan, in its own transactions, until it finds nothing more to do."""
     for make_plan in steps:
         while not stopped() and connection.write(make_plan()):
             pass

@@ -7,17 +7,17 @@ A query is a statement by name. To add one:
 1. Define it in `store/<topic>/queries.py`: its name, the kinds of its parameters, and the function that makes a value
    of a row.
 
-       PAST = Query("past", (Ms, Ms), past_from_row)
+       RUNNING = Query("running", (Int,), running_from_row)
 
 2. Write its text under the same name in `store/sqlite/<topic>.py` and in `store/postgres/<topic>.py`. Parameters are
    `$1`, `$2`, …; words in angle brackets come from `store/rendering.py` and from the `words.py` of the database. A text
    that needs nothing but words is written once instead, in the query: `Query("drop_setting", (Text,), text="…")`.
 
-       past = "select at, … from <history> where at between $1 and $2"
+       running = "select <job_columns>, … from <job> where status = <running> … limit $1"
 
 3. Ask it in a plan. The rows come as values.
 
-       past = yield from dialect.ask(PAST, since_ms, until_ms)
+       running = yield from dialect.ask(RUNNING, limit)
 """
 
 from __future__ import annotations

@@ -41,21 +41,25 @@ def tidy_up(jobs: Rowcall) -> None:
         Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
     ):
         pass
-    while queue_of(jobs).run(Write(lambda: folding.fold_minutes(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
+    while queue_of(jobs).run(Write(lambda: folding.fold_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
         pass
 
 
-def test_a_window_longer_than_two_days_starts_with_a_whole_hour(jobs: Rowcall, clock: FakeClock) -> None:
+@pytest.mark.parametrize(("window", "whole"), [(10, HOUR), (64, 6 * HOUR), (10 * 24, 24 * HOUR)])
+def test_a_longer_window_starts_with_a_whole_span(jobs: Rowcall, clock: FakeClock, window: int, whole: int) -> None:
+    times = []
     for _ in range(36):
         complete_one(jobs)
-        clock.advance(10 * 60)
-    clock.advance(60 * HOUR)
+        times.append(clock.now())
+        clock.advance(whole // 6)
+    clock.advance(window * HOUR - 3 * whole)
     tidy_up(jobs)
-    stats = jobs.stats(window=timedelta(hours=64))
-    assert stats.window >= 64 * HOUR
-    assert stats.window % HOUR == clock.now().timestamp() % HOUR
+    stats = jobs.stats(window=timedelta(hours=window))
+    assert window * HOUR <= stats.window < window * HOUR + whole
+    assert stats.window % whole == clock.now().timestamp() % whole
     assert stats.completions_per_second * stats.window == pytest.approx(stats.pace.succeeded)
-    assert 24 <= stats.pace.succeeded <= 30
+    since = clock.now() - timedelta(seconds=stats.window)
+    assert 0 < stats.pace.succeeded == sum(time >= since for time in times) < 36
 
 
 def test_what_a_clock_that_was_ahead_has_left_is_in_no_window_and_is_forgotten(jobs: Rowcall, clock: FakeClock) -> None:

@@ -13,14 +13,18 @@ import pytest
 from rowcall import Rowcall, Status
 from rowcall.store.counts.queries import (
     ARRIVALS,
+    DURATIONS,
+    ENDED,
+    ENDED_BY_ERROR,
+    ENDED_BY_PERIOD,
     ERROR_SPANS,
     FINISHED_GROUPS,
+    FIRST_SHORTER,
     NEWEST_ID,
-    PAST,
     PRUNABLE,
     PRUNE,
     PRUNE_PAST,
-    REMOVE_MINUTES,
+    REMOVE_SHORTER,
     REMOVE_TALLIES,
     RUNNING,
     UNFINISHED,
@@ -231,19 +235,21 @@ def test_stuck_looks_at_running_jobs_alone(explainer: Explainer, mode: Mode) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tallies_and_minutes_are_taken_in_their_order(explainer: Explainer, mode: Mode) -> None:
+def test_tallies_and_history_are_read_in_their_order(explainer: Explainer, mode: Mode) -> None:
     (tallies,) = statements_of(DIALECT.ask(REMOVE_TALLIES, LATER_MS, 500))
     plan = plan_of(explainer, tallies, mode, writes=True)
     assert {access.index_name for access in accesses(plan, "rowcall_tally")} == {"rowcall_tally_pkey"}
-    for query in (REMOVE_MINUTES, PRUNE_PAST):
-        (statement,) = statements_of(DIALECT.ask(query, LATER_MS, 500))
-        plan = plan_of(explainer, statement, mode, writes=True)
-        indexes = sorted(access.index_name for access in accesses(plan, "rowcall_history"))
-        assert indexes == ["rowcall_history_at", "rowcall_history_pkey"]
-        assert sorts(plan) == []
-    (past,) = statements_of(DIALECT.ask(PAST, LATER_MS, LATER_MS))
-    (access,) = accesses(plan_of(explainer, past, mode), "rowcall_history")
-    assert access.index_name == "rowcall_history_at"
+    by_time, by_id = "rowcall_history_at", "rowcall_history_pkey"
+    for asked, indexes, writes in (
+        (DIALECT.ask(PRUNE_PAST, LATER_MS, 500), [by_time, by_id], True),
+        (DIALECT.ask(REMOVE_SHORTER, LATER_MS, LATER_MS, 60_000, 500), [by_time, by_id], True),
+        (DIALECT.ask(FIRST_SHORTER, LATER_MS, 60_000), [by_time], False),
+        *((DIALECT.ask(query, LATER_MS, LATER_MS), [by_time], False) for query in (ENDED, ENDED_BY_ERROR, DURATIONS)),
+        (DIALECT.ask(ENDED_BY_PERIOD, LATER_MS, LATER_MS, 60_000), [by_time], False),
+    ):
+        (statement,) = statements_of(asked)
+        found = accesses(plan_of(explainer, statement, mode, writes=writes), "rowcall_history")
+        assert sorted(access.index_name for access in found) == indexes, statement.sql
 
 
 def test_an_index_of_payloads_is_found_and_used(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ROWID = "USING INTEGER PRIMARY KEY (rowid=?)"
 CLAIMED_TOGETHER = "SEARCH job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 OF_GROUP = "status=? AND queue=? AND type=?"
+ENDED = ("ended", "ended_by_error", "ended_by_period", "durations")
 SOURCE_NAMES = {source.index_name or source.table: source for source in HOPPED}
 
 
@@ -195,9 +196,9 @@ def test_jobs_that_wait_for_a_retry_are_counted_along_their_index(database: sqli
     assert sorts(database, SQL.waiting_errors) == []
 
 
-def test_tallies_and_minutes_are_taken_in_their_order(database: sqlite3.Connection) -> None:
+def test_tallies_and_history_are_read_in_their_order(database: sqlite3.Connection) -> None:
     assert "SCAN rowcall_tally" in query_plan(database, SQL.remove_tallies)  # by id, up to the limit
-    for name in ("remove_minutes", "prune_past", "past"):
+    for name in ("first_shorter", "remove_shorter", "prune_past", *ENDED):
         assert "INDEX rowcall_history_at (at" in " ".join(query_plan(database, getattr(SQL, name)))
-    for name in ("remove_tallies", "remove_minutes", "prune_past", "past"):
+    for name in ("remove_tallies", "first_shorter", "prune_past"):
         assert sorts(database, getattr(SQL, name)) == []

@@ -1,4 +1,4 @@
-"""Fold tallies and old minutes, and recount.
+"""Fold tallies and history, and recount.
 
 Each plan is one short transaction. Many processes may run it at once, and stop between any two.
 """
@@ -9,7 +9,7 @@ from collections import Counter
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
 from rowcall.store.counts import queries
-from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, Past, Total
+from rowcall.store.counts.queries import MINUTE_MS, SPANS, Past, Total
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.queries import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
 from rowcall.store.statement import Plan
@@ -30,39 +30,49 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
         if tally.outcome is not None:
             alike = (tally.queue, tally.type, tally.outcome, tally.error_code)
-            past.append(Past(row.at_ms, MINUTE_MS, *alike, tally.jobs, tally.waits, tally.runs))
+            past.append(Past(row.at_ms, 0, *alike, tally.jobs, tally.waits, tally.runs))
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
         yield from dialect.ask(queries.ADD_TOTALS, changed)
         yield from dialect.ask(queries.DROP_EMPTY_TOTALS)
     if past:
-        yield from dialect.ask(queries.ADD_PAST, merged(past, MINUTE_MS))
+        yield from dialect.ask(queries.ADD_PAST, _merged(past, MINUTE_MS, 0))
     return len(removed)
 
 
-def fold_minutes(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Fold minutes that are two days old into hours, and return how many minutes."""
+def fold_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Merge some history of one span that is over, and return how many rows were merged."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    # whole hours only: what is removed together becomes one row
-    removed = yield from dialect.ask(
-        queries.REMOVE_MINUTES, (at_ms - MINUTES_KEPT_MS) // HOUR_MS * HOUR_MS, FOLDED_AT_ONCE
-    )
-    if removed:
-        yield from dialect.ask(queries.ADD_PAST, merged(removed, HOUR_MS))
-    return len(removed)
+    for span in SPANS:
+        before_ms = (at_ms - span.after_ms) // span.ms * span.ms
+        for first_ms in (yield from dialect.ask(queries.FIRST_SHORTER, before_ms, span.ms)):
+            begins_ms = first_ms // span.ms * span.ms
+            removed = yield from dialect.ask(
+                queries.REMOVE_SHORTER, begins_ms, begins_ms + span.ms, span.ms, FOLDED_AT_ONCE
+            )
+            if removed:
+                yield from dialect.ask(queries.ADD_PAST, _merged(removed, span.ms, span.ms))
+                return len(removed)
+    return 0
 
 
-def merged(past: list[Past], span_ms: int) -> list[Past]:
-    """Return one row for all rows with the same span, queue, type, outcome and error code."""
+def _merged(past: list[Past], unit_ms: int, span_ms: int) -> list[Past]:
+    """Return one row for all rows of the same span, queue, type, outcome and error code, with a new `span_ms`.
+
+    The first row of a span, queue and type has the histograms of all its rows.
+    """
     jobs: Counter[tuple[int, str, str, str, str]] = Counter()
-    histograms: dict[tuple[int, str, str, str, str], tuple[Histogram, Histogram]] = {}
+    histograms: dict[tuple[int, str, str], tuple[Histogram, Histogram]] = {}
     for one in past:
-        key = (one.at_ms // span_ms * span_ms, one.queue, one.type, one.outcome, one.error_code)
-        jobs[key] += one.jobs
-        waits, runs = histograms.setdefault(key, ({}, {}))
+        group = (one.at_ms // unit_ms * unit_ms, one.queue, one.type)
+        jobs[*group, one.outcome, one.error_code] += one.jobs
+        waits, runs = histograms.setdefault(group, ({}, {}))
         merge(waits, one.waits)
         merge(runs, one.runs)
-    return [Past(key[0], span_ms, *key[1:], _bounded(count), *histograms[key]) for key, count in sorted(jobs.items())]
+    return [
+        Past(at, span_ms, queue, task, outcome, code, _bounded(count), *histograms.pop((at, queue, task), ({}, {})))
+        for (at, queue, task, outcome, code), count in sorted(jobs.items())
+    ]
 
 
 def _bounded(jobs: int) -> int:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from rowcall.domain.retention import Rules
 from rowcall.store.counts import queries
 from rowcall.store.counts.folding import FOLDED_AT_ONCE
-from rowcall.store.counts.queries import HOUR_MS
+from rowcall.store.counts.queries import DAY_MS, HOUR_MS
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 PRUNED_AT_ONCE = 20
-PAST_KEPT_MS = 30 * 24 * HOUR_MS
+PAST_KEPT_MS = 31 * DAY_MS  # the longest window, and the whole day in which it begins
 
 
 def prune_group(

@@ -7,12 +7,14 @@ The contract
   and for every delete), and no transaction waits for another. Folding moves them into a table of totals.
 * **Unfinished.** Unfinished jobs are counted through indexes that hold every column that is needed.
 * **History.** The same rows record how attempts ended, with histograms of waits and runs. Folded, they are counts per
-  minute, and later per hour.
+  span (`SPANS`): the older, the longer. No answer needs histograms by outcome, so one row of a span, queue and type
+  holds those of all outcomes.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +22,7 @@ from rowcall.base.histogram import Histogram, from_json
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
+from rowcall.store.rendering import literals
 from rowcall.store.statement import (
     Change,
     Ids,
@@ -35,10 +38,22 @@ from rowcall.store.statement import (
     text_from_row,
 )
 
+T = TypeVar("T")
+
 MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
 MOST_SUMMED = 2**53
-MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-MINUTES_KEPT_MS = 2 * 24 * HOUR_MS  # then they become hours
+UNSUCCESSFUL = ("failed", "retried", "lost")
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+
+
+class Span(NamedTuple):
+    """History that is older than `after_ms` is counted in whole spans of `ms`."""
+
+    ms: int
+    after_ms: int
+
+
+SPANS = (Span(MINUTE_MS, 0), Span(HOUR_MS, 2 * HOUR_MS), Span(6 * HOUR_MS, 2 * DAY_MS), Span(DAY_MS, 8 * DAY_MS))
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
@@ -87,7 +102,7 @@ class Unfinished(NamedTuple):
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A number of attempts that ended alike within one minute or hour."""
+    """A number of attempts that ended alike within one span; a part of a minute has a `span_ms` of 0."""
 
     at_ms: int
     span_ms: int
@@ -96,6 +111,34 @@ class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
     outcome: str
     error_code: str
     jobs: int
+    waits: Histogram
+    runs: Histogram
+
+
+class Ended(NamedTuple):
+    queue: str
+    type: str
+    outcome: str
+    jobs: int
+
+
+class EndedByError(NamedTuple):
+    type: str
+    error_code: str
+    outcome: str
+    jobs: int
+
+
+class EndedInPeriod(NamedTuple):
+    period: int
+    outcome: str
+    error_code: str
+    jobs: int
+
+
+class Durations(NamedTuple):
+    queue: str
+    type: str
     waits: Histogram
     runs: Histogram
 
@@ -178,6 +221,16 @@ def past_from_row(row: Row) -> Past:
         "tuple[int, int, str, str, str, str, int, str | None, str | None]", row
     )
     return Past(at, span, queue, task, outcome, code, int(jobs), from_json(waits), from_json(runs))
+
+
+def sum_as(kind: Callable[..., T]) -> Callable[[Row], T]:
+    """Return the maker of a value whose last column is a sum."""
+    return lambda row: kind(*row[:-1], int(cast("int", row[-1])))
+
+
+def durations_from_row(row: Row) -> Durations:
+    queue, task, waits, runs = cast("tuple[str, str, str | None, str | None]", row)
+    return Durations(queue, task, from_json(waits), from_json(runs))
 
 
 def tally_from_row(row: Row) -> WrittenTally:
@@ -263,13 +316,31 @@ _ARRIVALS_BY_PERIOD = """
 ARRIVALS_BY_PERIOD = Query(
     "arrivals_by_period", (Int, Ms, Int), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
 )
-_PAST = f"""
-    select <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs from <history>
-    where at between (select <time:1>) and (select <time:2>)
-    union all
-    select <ms:at>, {MINUTE_MS}, queue, type, outcome, error_code, jobs, waits, runs from <tally>
-    where outcome is not null and at between (select <time:1>) and (select <time:2>)"""
-PAST = Query("past", (Ms, Ms), past_from_row, text=_PAST)
+# history and tallies between two times, and what a column must be
+_PAST = """
+    (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}
+     union all
+     select {0} from <tally> where at between (select <time:1>) and (select <time:2>) and {1}) as past"""
+_ANY_OUTCOME = "outcome is not null"
+_ENDED = f"""
+    select queue, type, outcome, sum(jobs) from {_PAST.format("queue, type, outcome, jobs", _ANY_OUTCOME)}
+    group by 1, 2, 3"""
+ENDED = Query("ended", (Ms, Ms), sum_as(Ended), text=_ENDED)
+_ENDED_BY_ERROR = f"""
+    select type, error_code, outcome, sum(jobs)
+    from {_PAST.format("type, error_code, outcome, jobs", f"outcome in {literals(UNSUCCESSFUL)}")}
+    group by 1, 2, 3"""
+ENDED_BY_ERROR = Query("ended_by_error", (Ms, Ms), sum_as(EndedByError), text=_ENDED_BY_ERROR)
+# in periods of a number of milliseconds
+_ENDED_BY_PERIOD = f"""
+    select <ms:at> / <bigint:3>, outcome, error_code, sum(jobs)
+    from {_PAST.format("at, outcome, error_code, jobs", _ANY_OUTCOME)}
+    group by 1, 2, 3"""
+ENDED_BY_PERIOD = Query("ended_by_period", (Ms, Ms, Int), sum_as(EndedInPeriod), text=_ENDED_BY_PERIOD)
+_DURATIONS = f"""
+    select queue, type, waits, runs
+    from {_PAST.format("queue, type, waits, runs", "outcome is not null and (waits <> '{}' or runs <> '{}')")}"""
+DURATIONS = Query("durations", (Ms, Ms), durations_from_row, text=_DURATIONS)
 # groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
 WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))
 WAITING_ERRORS = Query("waiting_errors", (Text, Text, Text, Int), pair_from_row)
@@ -284,9 +355,18 @@ REMOVE_TALLIES = Query("remove_tallies", (Ms, Int), tally_from_row)
 _FIRST_PAST = """
     delete from <history> where id <in_rows>
       select id from <history> where {} order by at limit <int:2> <for_update> <skip_locked> <end_rows>"""
-_REMOVE_MINUTES = f"""{_FIRST_PAST.format(f"span_ms = {MINUTE_MS} and at < <time:1>")}
+# the time of the first history before a time that is in spans of fewer milliseconds
+_FIRST_SHORTER = (
+    "select <ms:at> from <history> where at < (select <time:1>) and span_ms < <bigint:2> order by at limit 1"
+)
+FIRST_SHORTER = Query("first_shorter", (Ms, Int), number_from_row, text=_FIRST_SHORTER)
+# the same between two times: what belongs together is removed together, and becomes one row
+_REMOVE_SHORTER = """
+    delete from <history> where id <in_rows>
+      select id from <history> where at >= (select <time:1>) and at < (select <time:2>) and span_ms < <bigint:3>
+      order by queue, type limit <int:4> <for_update> <skip_locked> <end_rows>
     returning <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs"""
-REMOVE_MINUTES = Query("remove_minutes", (Ms, Int), past_from_row, text=_REMOVE_MINUTES)
+REMOVE_SHORTER = Query("remove_shorter", (Ms, Ms, Int, Int), past_from_row, text=_REMOVE_SHORTER)
 # in one order, so that no two transactions wait for each other
 _ADD_TOTALS = f"""
     insert into <total> as total (status, queue, type, error_code, attempt, jobs)

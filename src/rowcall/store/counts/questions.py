@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,18 +28,15 @@ from rowcall.domain.job import (
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts import queries
-from rowcall.store.counts.queries import HOUR_MS, MINUTE_MS, MINUTES_KEPT_MS, ErrorSpan, Past
+from rowcall.store.counts.queries import SPANS, UNSUCCESSFUL, ErrorSpan
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 MOST_ARRIVALS_COUNTED = 50_000
 MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of all groups together, of each
 MOST_PERIODS = 60
-SPANS_MS = [MINUTE_MS * minutes for minutes in (1, 2, 5, 10, 30, 60, 180, 360, 720)]
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
 DUE = (Status.PENDING, Status.SCHEDULED)
-_DONE = ("succeeded", "failed")
-_UNSUCCESSFUL = ("failed", "retried", "lost")
 
 
 def count_jobs(dialect: Dialect, now_ms: int | None) -> Plan[Counts]:
@@ -67,8 +65,15 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
         by_queue[queue][status] += jobs
         by_type[task][status] += jobs
     since_ms = _since(at_ms, window_ms)
-    past = yield from dialect.ask(queries.PAST, since_ms, at_ms)
+    groups: dict[tuple[str, str], _Sums] = defaultdict(_sums)
+    for ended in (yield from dialect.ask(queries.ENDED, since_ms, at_ms)):
+        groups[ended.queue, ended.type].outcomes[ended.outcome] += ended.jobs
+    for durations in (yield from dialect.ask(queries.DURATIONS, since_ms, at_ms)):
+        groups[durations.queue, durations.type].add(_Sums(Counter(), durations.waits, durations.runs))
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
+    for queue, task, jobs in arrivals:
+        groups[queue, task].outcomes["arrived"] += jobs
+    pace = _paces(groups, lambda queue, task: "").get("", Pace())
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
     ages = {queue: max(0.0, (counts.at_ms - since) / 1000) for queue, since in sorted(counts.oldest_ms.items())}
     return Stats(
@@ -80,11 +85,11 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
         oldest_waiting_by_queue=ages,
         window=(at_ms - since_ms) / 1000,
         arrival_window=arrival_seconds,
-        arrivals_per_second=sum(jobs for _, _, jobs in arrivals) / arrival_seconds,
-        completions_per_second=sum(one.jobs for one in past if one.outcome in _DONE) / ((at_ms - since_ms) / 1000),
-        pace=_pace(past, sum(jobs for _, _, jobs in arrivals)),
-        pace_by_queue=_paces(past, arrivals, lambda one: one.queue, 0),
-        pace_by_type=_paces(past, arrivals, lambda one: one.type, 1),
+        arrivals_per_second=pace.arrived / arrival_seconds,
+        completions_per_second=(pace.succeeded + pace.failed) / ((at_ms - since_ms) / 1000),
+        pace=pace,
+        pace_by_queue=_paces(groups, lambda queue, task: queue),
+        pace_by_type=_paces(groups, lambda queue, task: task),
         paused=(yield from dialect.ask(PAUSED)),
         counted_at=time_of(counts.at_ms),
     )
@@ -92,15 +97,16 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
 
 def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activity]:
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    span_ms = next(span for span in SPANS_MS if window_ms <= MOST_PERIODS * span)
+    span_ms = _span_of(window_ms)
+    span_ms *= -(-window_ms // (MOST_PERIODS * span_ms))
     first = (at_ms - window_ms) // span_ms + 1
     numbers = range(first, at_ms // span_ms + 1)
     outcomes: dict[int, Counter[str]] = defaultdict(Counter)
     errors: dict[str, Counter[int]] = defaultdict(Counter)
-    for past in (yield from dialect.ask(queries.PAST, first * span_ms, at_ms)):
-        outcomes[past.at_ms // span_ms][past.outcome] += past.jobs
-        if past.outcome in _UNSUCCESSFUL:
-            errors[past.error_code][past.at_ms // span_ms] += past.jobs
+    for ended in (yield from dialect.ask(queries.ENDED_BY_PERIOD, first * span_ms, at_ms, span_ms)):
+        outcomes[ended.period][ended.outcome] += ended.jobs
+        if ended.outcome in UNSUCCESSFUL:
+            errors[ended.error_code][ended.period] += ended.jobs
     (newest,) = yield from dialect.ask(queries.NEWEST_ID)
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
     arrived = Counter(dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, first * span_ms, span_ms))))
@@ -123,9 +129,14 @@ def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activ
 
 
 def _since(at_ms: int, window_ms: int) -> int:
-    """Return when a window begins: at a full minute. Older history has whole hours only."""
-    span_ms = MINUTE_MS if window_ms <= MINUTES_KEPT_MS - HOUR_MS else HOUR_MS
+    """Return when a window begins: with a whole span of history."""
+    span_ms = _span_of(window_ms)
     return (at_ms - window_ms) // span_ms * span_ms
+
+
+def _span_of(window_ms: int) -> int:
+    """Return the longest span that history may have within a window."""
+    return max(span.ms for span in SPANS if window_ms > span.after_ms)
 
 
 def _counts() -> dict[str, int]:
@@ -145,33 +156,39 @@ def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, li
     return since_ms, arrivals
 
 
-def _paces(
-    past: Iterable[Past], arrivals: Iterable[tuple[str, str, int]], name_of: Callable[[Past], str], index: int
-) -> dict[str, Pace]:
-    parts: dict[str, list[Past]] = defaultdict(list)
-    arrived: Counter[str] = Counter()
-    for one in past:
-        parts[name_of(one)].append(one)
-    for arrival in arrivals:
-        arrived[str(arrival[index])] += arrival[2]
-    return {name: _pace(parts.get(name, []), arrived[name]) for name in sorted(parts.keys() | arrived.keys())}
+class _Sums(NamedTuple):
+    """What happened within a window, of some queues and types."""
+
+    outcomes: Counter[str]
+    waits: Histogram
+    runs: Histogram
+
+    def add(self, more: _Sums) -> None:
+        self.outcomes.update(more.outcomes)
+        merge(self.waits, more.waits)
+        merge(self.runs, more.runs)
 
 
-def _pace(past: Iterable[Past], arrived: int) -> Pace:
-    waits: Histogram = {}
-    runs: Histogram = {}
-    outcomes: Counter[str] = Counter()
-    for one in past:
-        outcomes[one.outcome] += one.jobs
-        merge(waits, one.waits)
-        merge(runs, one.runs)
+def _sums() -> _Sums:
+    return _Sums(Counter(), {}, {})
+
+
+def _paces(groups: Mapping[tuple[str, str], _Sums], name_of: Callable[[str, str], str]) -> dict[str, Pace]:
+    by_name: dict[str, _Sums] = defaultdict(_sums)
+    for (queue, task), sums in groups.items():
+        by_name[name_of(queue, task)].add(sums)
+    return {name: _pace(sums) for name, sums in sorted(by_name.items())}
+
+
+def _pace(sums: _Sums) -> Pace:
+    outcomes = sums.outcomes
     return Pace(
-        arrived=arrived,
+        arrived=outcomes["arrived"],
         succeeded=outcomes["succeeded"],
         failed=outcomes["failed"],
         retried=outcomes["retried"],
-        wait=percentiles(waits),
-        run=percentiles(runs),
+        wait=percentiles(sums.waits),
+        run=percentiles(sums.runs),
     )
 
 
@@ -251,10 +268,10 @@ def failing(
     waiting: Counter[str] = Counter()
     uncounted: set[str] = set()
     newest: dict[str, int] = {}
-    for past in (yield from dialect.ask(queries.PAST, _since(at_ms, window_ms), at_ms)):
-        if past.outcome in _UNSUCCESSFUL and fits(past.type, past.error_code):
-            attempts[past.error_code][past.type] += past.jobs
-            failed[past.error_code] += past.jobs if past.outcome == "failed" else 0
+    for ended in (yield from dialect.ask(queries.ENDED_BY_ERROR, _since(at_ms, window_ms), at_ms)):
+        if fits(ended.type, ended.error_code):
+            attempts[ended.error_code][ended.type] += ended.jobs
+            failed[ended.error_code] += ended.jobs if ended.outcome == "failed" else 0
     groups = [group for group in (yield from dialect.ask(queries.WAITING_GROUPS)) if fits(group.type, group.error_code)]
     most = max(FEWEST_WAITING_COUNTED, MOST_WAITING_COUNTED // max(1, len(groups)))
     for group in groups:

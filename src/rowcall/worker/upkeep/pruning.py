@@ -11,10 +11,9 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Read, Write
-from rowcall.operations.retention import Pruner, clean_up, publish_rules
+from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
-from rowcall.store.counts import folding
 from rowcall.store.counts.queries import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.health_log import HealthLog
@@ -71,18 +70,14 @@ class Pruning:
 
     def _duties(self, any_tally: bool) -> list[Duty]:
         return [
-            *([Duty("fold", FOLD_EVERY_MS, self._fold)] if any_tally else []),
+            *([self._of_queue("fold", FOLD_EVERY_MS, fold)] if any_tally else []),
             Duty("prune", PRUNE_EVERY_MS if self._pruned else CLEAN_UP_EVERY_MS, self._prune),
-            Duty(
-                "clean up", CLEAN_UP_EVERY_MS, lambda connection, stopping: clean_up(self._queue, connection, stopping)
-            ),
+            self._of_queue("clean up", CLEAN_UP_EVERY_MS, clean_up),
             Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._queue, stopping=stopping)),
         ]
 
-    def _fold(self, connection: Connection, stopping: Stopping) -> None:
-        queue = self._queue
-        while not stopping() and connection.write(folding.fold(queue.dialect, everything=False, now_ms=queue.now_ms())):
-            pass
+    def _of_queue(self, name: str, every_ms: int, do: Callable[[Queue, Connection, Stopping], object]) -> Duty:
+        return Duty(name, every_ms, lambda connection, stopping: do(self._queue, connection, stopping))
 
     def _prune(self, connection: Connection, stopping: Stopping) -> None:
         pruned = Pruner(self._queue, connection, stopping).prune()

@@ -30,7 +30,7 @@ def fold(jobs: Rowcall) -> int:
 
 
 def fold_and_prune_history(jobs: Rowcall) -> None:
-    for step in (folding.fold_minutes, prune_history):
+    for step in (folding.fold_history, prune_history):
         while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):  # type: ignore[misc]
             pass
 
@@ -204,25 +204,35 @@ class TestPace:
             if not folded:
                 fold(jobs)
 
-    def test_minutes_become_hours_after_two_days_and_are_forgotten_after_thirty(
+    def test_history_becomes_coarser_with_time_and_is_forgotten_after_a_month(
         self, jobs: Rowcall, clock: FakeClock, store: Store
     ) -> None:
         for _ in range(3):
             jobs.complete(self.work(jobs, clock, wait=61, run=1))
-        fold(jobs)
-        assert self.spans(store) == {60_000: 3}
-        clock.advance(timedelta(days=2, hours=2))
-        for _ in range(2):
-            fold_and_prune_history(jobs)
-            assert self.spans(store) == {3_600_000: 1}
-            assert jobs.stats(window=timedelta(days=3)).pace.succeeded == 3
-        clock.advance(timedelta(days=27))
-        fold_and_prune_history(jobs)
-        assert jobs.stats(window=timedelta(days=30)).pace.succeeded == 3
-        clock.advance(timedelta(days=1))
+            fold(jobs)
+            jobs.complete(self.work(jobs, clock, wait=0, run=1))
+            jobs.fail(self.work(jobs, clock, wait=0, run=1), "A:B", "no")
+            fold(jobs)
+        assert self.spans(store) == {0: 9}  # two of each minute have ended alike
+        expected = jobs.stats(window=3600).pace
+        for later, spans in (
+            (timedelta(minutes=1), {60_000: 6}),
+            (timedelta(hours=4), {3_600_000: 2}),
+            (timedelta(days=3), {6 * 3_600_000: 2}),
+            (timedelta(days=6), {86_400_000: 2}),
+            (timedelta(days=20), {86_400_000: 2}),
+        ):
+            clock.advance(later)
+            for _ in range(2):
+                fold_and_prune_history(jobs)
+                assert self.spans(store) == spans
+                pace = jobs.stats(window=timedelta(days=30)).pace
+                assert (pace.succeeded, pace.retried) == (6, 3)
+                assert (pace.wait, pace.run) == (expected.wait, expected.run)
+        clock.advance(timedelta(days=3))
         fold_and_prune_history(jobs)
         assert self.spans(store) == {}
-        assert jobs.stats().by_status["succeeded"] == 3
+        assert jobs.stats().by_status["succeeded"] == 6
 
     def spans(self, store: Store) -> dict[object, object]:
         return {row[0]: row[1] for row in store.execute(SPANS)}
