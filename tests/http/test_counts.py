@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,40 +13,65 @@ from rowcall.app import queue_of
 from rowcall.domain.job import Counts
 from rowcall.http import counts
 from rowcall.http.counts import OLDEST_SECONDS, Shared, SharedCounts, StillCounting
-from rowcall.operations.effects import Blocking
-from rowcall.queue import Operation
+from rowcall.operations.effects import Blocking, EnsureSchema
+from rowcall.queue import Operation, Queue
 from rowcall.testing import FakeClock
+from tests.http.client import client_of
+
+T = TypeVar("T")
 
 
 class Question:
-    """Its answer is how often it was asked. It takes `took` seconds, and `may_answer` holds it up."""
+    """Its answer is how often it was asked. It takes `took` seconds, and can be held up."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
         self.asked, self.took = 0, 0.01
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self._was_asked = threading.Event()
 
     def ask(self) -> Operation[int]:
         self.asked += 1
         number = self.asked
+        self._was_asked.set()
         yield from Blocking(lambda: self.may_answer.wait(20))
         self.clock.advance(self.took)
         return number
 
+    def hold_up(self) -> None:
+        self.may_answer.clear()
+        self._was_asked.clear()
+
+    async def begun(self) -> None:
+        """Wait until it is asked again."""
+        assert await asyncio.to_thread(self._was_asked.wait, 20)
+
+
+class PatientClock(FakeClock):
+    """A wait for an answer ends with it, or at once while the question is held up: no test depends on real time."""
+
+    question: Question
+
+    async def within(self, awaitable: Awaitable[T], seconds: float) -> T:
+        if self.question.may_answer.is_set():
+            return await awaitable
+        raise TimeoutError
+
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> PatientClock:
+    return PatientClock()
 
 
 @pytest.fixture
-def question(clock: FakeClock) -> Question:
-    return Question(clock)
+def question(clock: PatientClock) -> Question:
+    clock.question = Question(clock)
+    return clock.question
 
 
 @pytest.fixture
-def shared(clock: FakeClock, question: Question, tmp_path: Path) -> Iterator[Shared[int]]:
+def shared(clock: PatientClock, question: Question, tmp_path: Path) -> Iterator[Shared[int]]:
     with Rowcall(tmp_path / "app.db", clock=clock) as jobs:
         yield Shared(queue_of(jobs), question.ask)
 
@@ -53,9 +79,9 @@ def shared(clock: FakeClock, question: Question, tmp_path: Path) -> Iterator[Sha
 def test_only_slow_answers_are_reused(shared: Shared[int], question: Question, clock: FakeClock) -> None:
     async def use() -> None:
         assert [await shared.read(0), await shared.read(0)] == [1, 2]
-        question.took = 0.3
+        question.took = 0.06
         assert [await shared.read(0), await shared.read(0)] == [3, 3]
-        clock.advance(5.9)
+        clock.advance(1.1)
         assert await shared.read(0) == 3
         clock.advance(0.2)
         assert await shared.read(0) == 4
@@ -63,13 +89,16 @@ def test_only_slow_answers_are_reused(shared: Shared[int], question: Question, c
     asyncio.run(use())
 
 
-def test_readers_get_the_last_answer_meanwhile(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+def test_readers_get_the_last_answer_while_a_slow_question_is_asked_again(
+    shared: Shared[int], question: Question, clock: FakeClock
+) -> None:
     async def use() -> None:
         question.took = 0.3
         assert await shared.read(0) == 1
         clock.advance(30)
-        question.may_answer.clear()
+        question.hold_up()
         assert [await shared.read(0), await shared.read(0)] == [1, 1]
+        await question.begun()
         assert question.asked == 2  # once, for both
         clock.advance(OLDEST_SECONDS)
         with pytest.raises(StillCounting):
@@ -80,10 +109,31 @@ def test_readers_get_the_last_answer_meanwhile(shared: Shared[int], question: Qu
     asyncio.run(use())
 
 
+def test_the_longer_it_takes_to_count_the_longer_counts_are_used(
+    shared: Shared[int], question: Question, clock: FakeClock
+) -> None:
+    async def use() -> None:
+        question.took = 30
+        assert await shared.read(0) == 1
+        clock.advance(149)
+        assert [await shared.read(0), question.asked] == [1, 1]
+        question.hold_up()
+        clock.advance(150)
+        assert await shared.read(0) == 1
+        await question.begun()
+        assert await shared.read(0) == 1
+        clock.advance(60)
+        with pytest.raises(StillCounting):
+            await shared.read(0)
+        question.may_answer.set()
+
+    asyncio.run(use())
+
+
 def test_the_first_reader_waits_or_gets_an_error(shared: Shared[int], question: Question) -> None:
     async def use() -> None:
         question.took = 0.3
-        question.may_answer.clear()
+        question.hold_up()
         with pytest.raises(StillCounting):
             await shared.read(0)
         question.may_answer.set()
@@ -97,8 +147,9 @@ def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], questi
         question.took = 0.3
         assert await shared.read(0) == 1
         clock.advance(30)
-        question.may_answer.clear()
-        assert await shared.read(0) == 1  # the second is asked
+        question.hold_up()
+        assert await shared.read(0) == 1
+        await question.begun()  # the second is asked
         shared.forget()
         assert await shared.read(0) == 1
         question.may_answer.set()
@@ -110,8 +161,9 @@ def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], questi
 
 def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(shared: Shared[int], question: Question) -> None:
     async def use() -> None:
-        question.may_answer.clear()
+        question.hold_up()
         first = shared.ask()
+        await question.begun()
         with pytest.raises(StillCounting):
             await shared.read(0)
         second, third = shared.ask(), shared.ask()
@@ -123,15 +175,29 @@ def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(shared: Shared
 
 
 def test_readers_of_another_event_loop_ask_again(shared: Shared[int], question: Question) -> None:
-    question.may_answer.clear()
+    question.hold_up()
 
     async def give_up() -> None:
         with pytest.raises(StillCounting):
             await shared.read(0)
+        await question.begun()
         question.may_answer.set()  # the event loop ends when its threads have ended
 
     asyncio.run(give_up())
     assert asyncio.run(shared.read(20)) == 2
+
+
+def test_what_takes_long_to_count_is_counted_in_parts(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(queue: Queue) -> Operation[Counts]:
+        yield from EnsureSchema()
+        raise StoreUnavailable("the read took too long, and was stopped")
+
+    expected = filled.stats().by_status, filled.retries().by_attempts
+    monkeypatch.setattr(counts, "count_jobs", stopped)
+    monkeypatch.setattr(counts, "retries", stopped)
+    with client_of(filled) as client:
+        found = client.get("/api/stats").json()["by_status"], client.get("/api/retries").json()["by_attempts"]
+        assert found == (expected[0], {str(attempts): jobs for attempts, jobs in expected[1].items()})
 
 
 def test_an_outage_is_an_error(tmp_path: Path) -> None:

@@ -350,6 +350,7 @@ class HistoryMachine(RuleBasedStateMachine):
         rows = jobs_of(self.database)
         ended = [one for (_, one), count in self.ended.items() for _ in range(count)]
         slow.check_counts(self.jobs, rows, self.now_ms)
+        slow.check_parts(self.jobs)
         for window_seconds in (60, 300, 3600, 7200, 90_000, 7 * slow.DAY, 30 * slow.DAY):
             slow.check_pace(self.jobs, rows, ended, self.now_ms, window_seconds)
             slow.check_activity(self.jobs, rows, ended, self.now_ms, window_seconds)

@@ -7,12 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
+from unittest import mock
 
 from rowcall import Job, Pace, Percentiles, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
 from rowcall.operations.arguments import JobFilter
+from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries_in_parts
 from rowcall.overview.matching import Selection
+from rowcall.store.counts import questions
 from tests.observe.plain_sql import AttemptRow, JobRow
 
 FINISHED = ("succeeded", "failed", "cancelled")
@@ -63,6 +66,15 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
     ages = {queue: max(0.0, (now_ms - since) / 1000) for queue, since in oldest.items()}
     assert stats.oldest_waiting_by_queue == ages
     assert stats.oldest_waiting == max(ages.values(), default=None)
+
+
+def check_parts(jobs: Rowcall) -> None:
+    """Counted in parts, however small, the numbers are the same."""
+    queue = queue_of(jobs)
+    for at_once in (1, 3, 1000):
+        with mock.patch.object(questions, "COUNTED_AT_ONCE", at_once):
+            assert queue.run(count_jobs_in_parts(queue)) == queue.run(count_jobs(queue))
+            assert queue.run(retries_in_parts(queue)) == jobs.retries()
 
 
 def check_pace(jobs: Rowcall, rows: Sequence[JobRow], ended: Sequence[Ended], now_ms: int, window_seconds: int) -> None:
@@ -266,6 +278,7 @@ def check_retention(jobs: Rowcall, rows: Sequence[JobRow], rules: Rules, now_ms:
         if row.status in FINISHED:
             finished[row.status, row.queue, row.type].append(row)
     assert (report.jobs, report.prunable) == (sum(map(len, finished.values())), len(doomed))
+    assert not report.more_prunable
     assert {(kept.status, kept.queue, kept.type): kept.jobs for kept in report.kept} == {
         group: len(members) for group, members in finished.items()
     }

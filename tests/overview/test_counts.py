@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
+
 from rowcall import Kept, Pace, RetentionReport, Status
 from rowcall.overview.counts import attempt_groups, by_activity, by_unfinished, kept_by_status, retried
 
@@ -29,13 +31,14 @@ def test_numbers_of_attempts_that_fit_stand_alone() -> None:
 
 
 def test_kept_jobs_are_added_up_by_state() -> None:
-    def kept(status: Status, jobs: int, prunable: int) -> Kept:
-        return Kept(status=status, queue="q", type="t", keep=None, jobs=jobs, prunable=prunable, oldest_at=None)
+    def kept(status: Status, jobs: int, prunable: int, more: bool = False) -> Kept:
+        group = Kept(status=status, queue="q", type="t", keep=None, jobs=jobs, prunable=prunable, oldest_at=None)
+        return msgspec.structs.replace(group, more_prunable=more)
 
     report = RetentionReport(
-        kept=[kept(Status.FAILED, 3, 1), kept(Status.FAILED, 4, 0), kept(Status.SUCCEEDED, 5, 5)],
+        kept=[kept(Status.FAILED, 3, 1), kept(Status.FAILED, 4, 2, True), kept(Status.SUCCEEDED, 5, 5)],
         jobs=12,
-        prunable=6,
+        prunable=8,
         size_bytes=0,
     )
-    assert kept_by_status(report) == ({"failed": 7, "succeeded": 5}, {"failed": 1, "succeeded": 5})
+    assert kept_by_status(report) == ({"failed": 7, "succeeded": 5}, {"failed": 3, "succeeded": 5}, {"failed"})

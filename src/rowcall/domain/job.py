@@ -513,7 +513,11 @@ class Failing(Value, frozen=True, kw_only=True):
 
 
 class Kept(Value, frozen=True, kw_only=True):
-    """Finished jobs under one retention rule. `keep` is in seconds; None means forever."""
+    """Finished jobs under one retention rule. `keep` is in seconds; None means forever.
+
+    `prunable` is what the next prune deletes. If that is very much, it is only counted up to a number, and
+    `more_prunable` is true.
+    """
 
     status: Status
     queue: str
@@ -521,6 +525,7 @@ class Kept(Value, frozen=True, kw_only=True):
     keep: float | None
     jobs: int
     prunable: int
+    more_prunable: bool = False
     oldest_at: datetime | None
 
 
@@ -530,6 +535,7 @@ class RetentionReport(Value, frozen=True, kw_only=True):
     kept: list[Kept]
     jobs: int
     prunable: int
+    more_prunable: bool = False
     size_bytes: int
 
 

@@ -8,20 +8,24 @@ import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rowcall.domain.errors import StoreUnavailable
 from rowcall.domain.job import Counts, Retries
 from rowcall.operations.effects import reading_within
-from rowcall.operations.stats import count_jobs, retries
+from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries, retries_in_parts
 from rowcall.queue import Operation, Queue
 
 T = TypeVar("T")
 
 SLOW_SECONDS = 0.05
-REUSED_FOR, LONGEST_REUSE_SECONDS = 20, 20.0
-"""How often as long as it took to count, counts are fresh: counting takes a twentieth of the time."""
+REUSED_FOR, REUSED_FOR_LONG, LONG_REUSE_SECONDS = 20, 5, 20.0
+"""How often as long as it took to count, counts are fresh: counting takes a twentieth of the time, or a sixth if 20
+times would be longer than some seconds."""
 QUICK_SECONDS = 0.1
-OLDEST_SECONDS = 60.0
+OLDEST_SECONDS, OLDEST_FOR = 60.0, 10
+"""How old counts may be while they are counted again, and how often as long as it took, in addition."""
 KEPT_SECONDS = 600.0
-COUNT_SECONDS = 5.0
+WHOLE_SECONDS, PART_SECONDS = 1.0, 5.0
+"""How long a read of all counts, or of a part of them, may take."""
 
 
 class StillCounting(TimeoutError):
@@ -41,6 +45,7 @@ class Shared(Generic[T]):
         self._timer = queue.clock.monotonic
         self._answer: T | None = None
         self._asked_at = self._fresh_until = self.read_at = -math.inf
+        self._took = 0.0
         self._changes = 0
         self._asking: asyncio.Task[T] | None = None
         self._next: asyncio.Task[T] | None = None
@@ -52,13 +57,13 @@ class Shared(Generic[T]):
         if self._answer is not None and now < self._fresh_until:
             return self._answer
         asking = self.ask()
-        if (found := await self._wait(asking, QUICK_SECONDS)) is not None:
+        if self._answer is None or now - self._asked_at >= OLDEST_SECONDS + OLDEST_FOR * self._took:
+            if (found := await self._wait(asking, max(seconds, QUICK_SECONDS))) is not None:
+                return found
+            raise StillCounting
+        if self._took < QUICK_SECONDS and (found := await self._wait(asking, QUICK_SECONDS)) is not None:
             return found
-        if self._answer is not None and now - self._asked_at < OLDEST_SECONDS:
-            return self._answer
-        if (found := await self._wait(asking, seconds)) is not None:
-            return found
-        raise StillCounting
+        return self._answer
 
     def forget(self) -> None:
         """Ask again, because something has changed."""
@@ -86,11 +91,11 @@ class Shared(Generic[T]):
         began, changes = self._timer(), self._changes
         if self._answer is not None and began < self._fresh_until:
             return self._answer
-        answer = await self._queue.arun(reading_within(self._ask(), COUNT_SECONDS))
+        answer = await self._queue.arun(self._ask())
         took = self._timer() - began
-        self._answer, self._asked_at = answer, began
+        self._answer, self._asked_at, self._took = answer, began, took
         if took >= SLOW_SECONDS and changes == self._changes:
-            self._fresh_until = began + took + min(took * REUSED_FOR, LONGEST_REUSE_SECONDS)
+            self._fresh_until = began + took + min(took * REUSED_FOR, max(took * REUSED_FOR_LONG, LONG_REUSE_SECONDS))
             if self._keeping is None or self._keeping.done():
                 self._keeping = asyncio.create_task(self._keep())
         return answer
@@ -105,12 +110,22 @@ class Shared(Generic[T]):
                 await self.ask()
 
 
+def _counted(
+    queue: Queue, whole: Callable[[Queue], Operation[T]], in_parts: Callable[[Queue], Operation[T]]
+) -> Operation[T]:
+    """Count at one moment or, if that would take long, in parts: a long read keeps SQLite from its checkpoints."""
+    try:
+        return (yield from reading_within(whole(queue), WHOLE_SECONDS))
+    except StoreUnavailable:
+        return (yield from reading_within(in_parts(queue), PART_SECONDS))
+
+
 class SharedCounts:
     """What is counted for all readers of one app."""
 
     def __init__(self, queue: Queue) -> None:
-        self.jobs: Shared[Counts] = Shared(queue, lambda: count_jobs(queue))
-        self.attempts: Shared[Retries] = Shared(queue, lambda: retries(queue))
+        self.jobs: Shared[Counts] = Shared(queue, lambda: _counted(queue, count_jobs, count_jobs_in_parts))
+        self.attempts: Shared[Retries] = Shared(queue, lambda: _counted(queue, retries, retries_in_parts))
         queue.at_close.add(self._end)
 
     def start(self) -> None:

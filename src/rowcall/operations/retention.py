@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from rowcall.base.histogram import MOST_COUNTED
 from rowcall.context import logger
 from rowcall.domain.job import Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
@@ -194,7 +195,7 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
     for group in (yield from queue.dialect.ask(FINISHED_GROUPS)):
         keep = rules.keep_seconds(*group)
         if keep is not None:
-            ((jobs, _),) = yield from queue.dialect.ask(PRUNABLE, *group, at_ms - round(keep * 1000))
+            ((jobs, _),) = yield from queue.dialect.ask(PRUNABLE, *group, at_ms - round(keep * 1000), MOST_COUNTED)
             counted[group.status] += jobs
     return Pruned(jobs=counted.total(), by_status=_by_status(counted), dry_run=True)
 

@@ -23,7 +23,7 @@ from rowcall.operations.effects import Read
 from rowcall.operations.retention import rules_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
-from rowcall.store.counts.queries import TOTALS
+from rowcall.store.counts.queries import RUNNING_PART, TOTALS, WAITING_PARTS, Unfinished
 from rowcall.store.jobs.pages import is_like
 from rowcall.store.statement import Plan
 
@@ -41,6 +41,38 @@ def stats(queue: Queue, window: float | timedelta, counts: Counts | None = None)
 
 def count_jobs(queue: Queue) -> Operation[Counts]:
     return (yield from Read(questions.count_jobs(queue.dialect, queue.now_ms()), snapshot=True))
+
+
+def count_jobs_in_parts(queue: Queue) -> Operation[Counts]:
+    """Count in short reads, whatever their number. Jobs that change meanwhile may be counted twice, or not at all."""
+    finished, unfinished = yield from _in_parts(queue)
+    return questions.counts_of(finished, [one for one, _ in unfinished])
+
+
+def retries_in_parts(queue: Queue) -> Operation[Retries]:
+    finished, unfinished = yield from _in_parts(queue)
+    return questions.retries_of(finished, [(one.type, attempt, one.jobs) for one, attempt in unfinished])
+
+
+def _in_parts(queue: Queue) -> Operation[tuple[questions.Finished, list[tuple[Unfinished, int]]]]:
+    """Return finished jobs, and the numbers of unfinished ones with the attempts that they have used up."""
+    finished = yield from Read(questions.count_finished(queue.dialect, queue.now_ms()), snapshot=True)
+    unfinished = [
+        (Unfinished(Status.RUNNING, named, task, jobs, None), attempt)
+        for named, task, attempt, jobs in (yield from Read(queue.dialect.ask(RUNNING_PART)))
+    ]
+    for waiting in WAITING_PARTS:
+        group = ("", "")
+        while found := (yield from Read(queue.dialect.ask(waiting.next_group, *group))):
+            group = found[0]
+            place: tuple[int, ...] | None = waiting.first
+            while place is not None:
+                plan = questions.count_part(queue.dialect, waiting, group, place)
+                parts, place = yield from Read(plan, snapshot=True)
+                unfinished += [
+                    (Unfinished(waiting.status, *group, part.jobs, part.oldest_ms), part.attempt) for part in parts
+                ]
+    return finished, unfinished
 
 
 def finished_jobs(

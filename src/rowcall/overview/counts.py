@@ -37,11 +37,11 @@ def attempt_groups(numbers: list[int], most: int) -> dict[str, list[int]]:
     return {**{str(number): [number] for number in alone}, f"{together[0]}+": together}
 
 
-def kept_by_status(report: RetentionReport) -> tuple[Counter[str], Counter[str]]:
-    """Return how many finished jobs are kept, and how many the next prune deletes, by state."""
+def kept_by_status(report: RetentionReport) -> tuple[Counter[str], Counter[str], set[str]]:
+    """Return how many finished jobs are kept, and how many the next prune deletes, by state; of which states, more."""
     jobs: Counter[str] = Counter()
     prunable: Counter[str] = Counter()
     for kept in report.kept:
         jobs[kept.status] += kept.jobs
         prunable[kept.status] += kept.prunable
-    return jobs, prunable
+    return jobs, prunable, {kept.status for kept in report.kept if kept.more_prunable}

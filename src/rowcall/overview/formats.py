@@ -31,6 +31,15 @@ def exact(at: datetime) -> str:
     return SIGNALLED if at == _FOREVER else f"{moment(at)} UTC"
 
 
+def at_least(number: int, more: bool) -> str:
+    """Return a number; if there may be more, with a plus.
+
+    >>> at_least(1200, False), at_least(100_000, True)
+    ('1,200', '100,000+')
+    """
+    return f"{number:,}{'+' if more else ''}"
+
+
 def ago(at: datetime | None, now: datetime) -> str:
     """Return how long ago, or in how long.
 

@@ -21,7 +21,8 @@ def test_retention_shows_rules_and_the_next_prune(run: Run, old: Rowcall) -> Non
     report = answer_of(run, "retention", "app:jobs")
     assert (report["jobs"], report["prunable"]) == (16, 5 + 4 + 3)
     kept = {(one["status"], one["queue"]): one for one in report["kept"]}
-    assert list(kept["succeeded", "mail"]) == ["status", "queue", "type", "keep", "jobs", "prunable", "oldest_at"]
+    names = ["status", "queue", "type", "keep", "jobs", "prunable", "more_prunable", "oldest_at"]
+    assert list(kept["succeeded", "mail"]) == names
     assert (kept["succeeded", "mail"]["keep"], kept["succeeded", "mail"]["prunable"]) == (None, 0)
     assert (kept["succeeded", "default"]["keep"], kept["succeeded", "default"]["prunable"]) == (3600.0, 5)
     assert kept["failed", "mail"]["keep"] == 90 * 86_400

@@ -191,7 +191,7 @@ CASES = {
         True,
     ),
     "prunable": (
-        DIALECT.ask(PRUNABLE, *GROUP, LATER_MS),
+        DIALECT.ask(PRUNABLE, *GROUP, LATER_MS, 1000),
         ["rowcall_job_aged(status, queue, type)", "rowcall_job_aged(status, queue, type, finished_at)"],
         False,
     ),

@@ -13,7 +13,7 @@ from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup, Failing
-from rowcall.overview.formats import ago
+from rowcall.overview.formats import ago, at_least
 from rowcall.overview.liveness import database_time
 from rowcall.overview.scrub import scrubbed
 
@@ -80,7 +80,7 @@ def failing_table(groups: Sequence[Failing], *, wide: bool = True) -> Table:
     columns: dict[str, Callable[[Failing], object]] = {
         "error": lambda group: text(group.error_code or _NO_CODE, "red"),
         "attempts": lambda group: group.attempts,
-        "waiting": lambda group: f"{group.waiting:,}{'+' if group.more_waiting else ''}",
+        "waiting": lambda group: at_least(group.waiting, group.more_waiting),
         "failed": lambda group: group.failed,
         "types": lambda group: _types(group.types),
     }

@@ -18,7 +18,7 @@ from rowcall.cli.target import Target
 from rowcall.domain.job import FINISHED, Pruned, RetentionReport
 from rowcall.operations.retention import prune_now
 from rowcall.overview.counts import kept_by_status
-from rowcall.overview.formats import ago, counted, size
+from rowcall.overview.formats import ago, at_least, counted, size
 from rowcall.overview.liveness import database_time
 
 MOST_RULES = 30
@@ -31,8 +31,8 @@ def retention_command(target: Target) -> Answer:
 
     The rules come from APP. Without APP, the rules that its workers stored in the database apply, else the defaults.
 
-    With --json: {"kept": [{"status", "queue", "type", "keep", "jobs", "prunable", "oldest_at"}, …], "jobs",
-    "prunable", "size_bytes"}; "keep" is seconds, or null for no limit.
+    With --json: {"kept": [{"status", "queue", "type", "keep", "jobs", "prunable", "more_prunable", "oldest_at"}, …],
+    "jobs", "prunable", "more_prunable", "size_bytes"}; "keep" is seconds, or null for no limit.
     """
     report, now = target.jobs.retention(), database_time(target.queue)
     return Answer(report, lambda: _show(report, now))
@@ -42,10 +42,10 @@ def _show(report: RetentionReport, now: datetime) -> None:
     show(retention_line(report))
     if not report.kept:
         return
-    jobs, prunable = kept_by_status(report)
+    jobs, prunable, more = kept_by_status(report)
     shown = Table("state", *_NUMBERS, right=_NUMBERS)
     for status in FINISHED:
-        shown.add_row(status_text(status), jobs[status], count(prunable[status], "yellow"))
+        shown.add_row(status_text(status), jobs[status], count(prunable[status], "yellow", more=status in more))
     show("")
     show(shown)
     rules = sorted(report.kept, key=lambda rule: (-rule.prunable, -rule.jobs, rule.status, rule.queue, rule.type))
@@ -56,7 +56,7 @@ def _show(report: RetentionReport, now: datetime) -> None:
         "type": lambda rule: rule.type,
         "keep": lambda rule: "forever" if rule.keep is None else duration(rule.keep),
         "kept": lambda rule: rule.jobs,
-        "next prune": lambda rule: count(rule.prunable, "yellow"),
+        "next prune": lambda rule: count(rule.prunable, "yellow", more=rule.more_prunable),
         "oldest": lambda rule: ago(rule.oldest_at, now),
     }
     found = table_of(rows, columns, right=_NUMBERS, whole=("state", "keep"))
@@ -69,7 +69,8 @@ def retention_line(report: RetentionReport) -> str:
     '1,200 finished jobs kept; the next prune deletes 1; the database is 2.0 KB'
     """
     kept = f"{counted(report.jobs, 'finished job')} kept"
-    return f"{kept}; the next prune deletes {report.prunable:,}; the database is {size(report.size_bytes)}"
+    prunable = at_least(report.prunable, report.more_prunable)
+    return f"{kept}; the next prune deletes {prunable}; the database is {size(report.size_bytes)}"
 
 
 @queue_command("prune", "Delete finished jobs that have been kept long enough.")

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rowcall.base.text import one_line, printable
+from rowcall.overview.formats import at_least
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -226,8 +227,8 @@ def block(value: object, style: str = "") -> Text:
     return Text(printable(str(value)), style=style)
 
 
-def count(number: int, style: str = "") -> Text:
-    return text(f"{number:,}", style if number else "dim")
+def count(number: int, style: str = "", *, more: bool = False) -> Text:
+    return text(at_least(number, more), style if number else "dim")
 
 
 def status_text(status: str) -> Text:

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from rowcall.http.api.questions import get_retention
 from rowcall.http.endpoint import Call
 from rowcall.operations.stats import failed_jobs
+from rowcall.overview.formats import at_least
 from rowcall.overview.liveness import time_now
 
 
@@ -16,6 +17,7 @@ async def storage(call: Call, request: Request) -> dict[str, object]:
         "page": "storage",
         "failed": await call.read(failed_jobs(call.queue)),
         "report": report,
+        "prunable": at_least(report.prunable, report.more_prunable),
         "kept": sorted(report.kept, key=lambda one: -one.jobs),
         "database": call.queue.database.name,
         "now": await call.read(time_now(call.queue)),

@@ -5,7 +5,8 @@ The contract
 * **Totals.** The number of finished jobs, by status, queue, type, error code and attempt, is the sum of signed rows.
   Each transaction that finishes, revives or deletes jobs adds its own (`TALLY`, or a trigger for what plain SQL inserts
   and for every delete), and no transaction waits for another. Folding moves them into a table of totals.
-* **Unfinished.** Unfinished jobs are counted through indexes that hold every column that is needed.
+* **Unfinished.** Unfinished jobs are counted through indexes that hold every column that is needed: at one moment, or
+  in parts (`WAITING_PARTS`), of which each is a short read.
 * **History.** The same rows record how attempts ended, with histograms of waits and runs. Folded, they are counts per
   span (`SPANS`): the older, the longer. No answer needs histograms by outcome, so one row of a span, queue and type
   holds those of all outcomes.
@@ -99,6 +100,24 @@ class Unfinished(NamedTuple):
     type: str
     jobs: int
     oldest_ms: int | None
+
+
+class Part(NamedTuple):
+    """Some of the unfinished jobs of one queue and type that have used up a number of attempts."""
+
+    attempt: int
+    jobs: int
+    oldest_ms: int | None
+
+
+class WaitingPart(NamedTuple):
+    """Queries about jobs of one status, in the order of an index, after a place in it. `first` is before all places."""
+
+    status: str
+    next_group: Query[tuple[str, str]]
+    part: Query[Part]
+    last_place: Query[tuple[int, ...]]
+    first: tuple[int, ...]
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -300,6 +319,58 @@ _TOTALS = """
 TOTALS = Query("totals", (), total_from_row, text=_TOTALS)
 UNFINISHED = Query("unfinished", (), row_as(Unfinished))
 UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
+_RUNNING_PART = """
+    select cast(queue as text), cast(type as text), attempt, count(*) from (
+      select queue, type, attempt from <job> <indexed:job_owned> where status = <running>
+      union all
+      select queue, type, attempt from <prefix>claimed) as running
+    group by 1, 2, 3"""
+RUNNING_PART = Query("running_part", (), lambda row: cast("tuple[str, str, int, int]", row), text=_RUNNING_PART)
+
+
+def _waiting_part(name: str, status: str, rows: str, since: str | None, *places: str) -> WaitingPart:
+    """`rows` is a table and a condition; `since` is from when a job waits."""
+    numbers = range(3, 3 + len(places))
+    order, given = ", ".join(places), ", ".join(f"<bigint:{number}>" for number in numbers)
+    following = f"{rows} and queue = <text:1> and type = <text:2> and ({order}) > ({given}) order by {order}"
+    end = f"<int:{3 + len(places)}>"
+    oldest = "null" if since is None else "<ms_or_null:min(since)>"
+    kinds = (Text, Text, *(Int for _ in numbers), Int)
+    next_group = f"""
+    select cast(queue as text), cast(type as text) from {rows} and (queue, type) > (<text:1>, <text:2>)
+    order by queue, type limit 1"""
+    part = f"""
+    select attempt, count(*), {oldest} from (
+      select attempt, {since or "null"} as since from {following} limit {end}) as part
+    group by attempt"""
+    return WaitingPart(
+        status,
+        Query(f"next_group_of_{name}", (Text, Text), lambda row: cast("tuple[str, str]", row), text=next_group),
+        Query(f"part_of_{name}", kinds, row_as(Part), text=part),
+        Query(
+            f"last_place_of_{name}",
+            kinds,
+            lambda row: cast("tuple[int, ...]", row),
+            text=f"select {order} from {following} limit 1 offset {end}",
+        ),
+        (-(2**63),) * len(places),
+    )
+
+
+_DUE_SINCE = "<greatest:run_at, created_at>"
+WAITING_PARTS = (
+    _waiting_part("ready", "pending", "<ready> where true", "since", "rank", "turn", "id"),
+    _waiting_part(
+        "held", "pending", "<job> <indexed:job_held> where status = <pending> and held is not null", _DUE_SINCE, "id"
+    ),
+    _waiting_part(
+        "scheduled", "scheduled", "<job> <indexed:job_scheduled> where status = <scheduled>", _DUE_SINCE, "id"
+    ),
+    _waiting_part("blocked", "blocked", "<job> <indexed:job_blocked> where status = <blocked>", None, "id"),
+)
+NEXT_GROUPS, PARTS, LAST_PLACES = (
+    tuple(getattr(one, kind) for one in WAITING_PARTS) for kind in ("next_group", "part", "last_place")
+)
 _NEWEST_ID = "select coalesce((select id from <job> order by id desc limit 1), 0)"
 NEWEST_ID = Query("newest_id", (), number_from_row, text=_NEWEST_ID)
 # of jobs with at least this id, between two times
@@ -385,8 +456,8 @@ PRUNE_FUTURE = Change("prune_future", (Ms, Int), text=_FIRST_PAST.format("at > <
 FINISHED_GROUPS = Query("finished_groups", (), group_from_row)
 # the oldest jobs of a group that finished before a time, with everything that belongs to them
 PRUNE = Change("prune", (Text, Text, Text, Ms, Int))
-# how many of a group finished before a time (None: not asked), and when the oldest did
-PRUNABLE = Query("prunable", (Text, Text, Text, Ms), prunable_from_row)
+# how many of a group finished before a time (None: not asked), up to a number, and when the oldest did
+PRUNABLE = Query("prunable", (Text, Text, Text, Ms, Int), prunable_from_row)
 SIZE_BYTES = Query("size_bytes", (), number_from_row)
 HEALTH = Query("health", (), row_as(StoreHealth), only=("postgres",))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -28,29 +28,68 @@ from rowcall.domain.job import (
 from rowcall.domain.retention import Rules
 from rowcall.store.control.queries import PAUSED
 from rowcall.store.counts import queries
-from rowcall.store.counts.queries import SPANS, UNSUCCESSFUL, ErrorSpan
+from rowcall.store.counts.queries import (
+    MOST_ATTEMPTS_COUNTED,
+    SPANS,
+    UNSUCCESSFUL,
+    ErrorSpan,
+    Part,
+    Total,
+    Unfinished,
+    WaitingPart,
+)
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 MOST_ARRIVALS_COUNTED = 50_000
 MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of all groups together, of each
+MOST_PRUNABLE_COUNTED, FEWEST_PRUNABLE_COUNTED = 200_000, 100  # likewise of what the next prune deletes
+COUNTED_AT_ONCE = 100_000  # of unfinished jobs, in a part
 MOST_PERIODS = 60
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
 DUE = (Status.PENDING, Status.SCHEDULED)
 
 
+class Finished(NamedTuple):
+    """Finished jobs at a time."""
+
+    at_ms: int
+    totals: list[Total]
+
+
 def count_jobs(dialect: Dialect, now_ms: int | None) -> Plan[Counts]:
+    finished = yield from count_finished(dialect, now_ms)
+    return counts_of(finished, (yield from dialect.ask(queries.UNFINISHED)))
+
+
+def count_finished(dialect: Dialect, now_ms: int | None) -> Plan[Finished]:
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    return Finished(at_ms, (yield from dialect.ask(queries.TOTALS)))
+
+
+def counts_of(finished: Finished, unfinished: Iterable[Unfinished]) -> Counts:
+    at_ms = finished.at_ms
     counts = Counts(at_ms, Counter(), {})
-    for total in (yield from dialect.ask(queries.TOTALS)):
+    for total in finished.totals:
         counts.jobs[total.status, total.queue, total.type] += total.jobs
-    for waiting in (yield from dialect.ask(queries.UNFINISHED)):
+    for waiting in unfinished:
         counts.jobs[waiting.status, waiting.queue, waiting.type] += waiting.jobs
         # what is scheduled and overdue waits too: for a worker to notice
         if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
             known_ms = counts.oldest_ms.get(waiting.queue, waiting.oldest_ms)
             counts.oldest_ms[waiting.queue] = min(waiting.oldest_ms, known_ms)
     return counts
+
+
+def count_part(
+    dialect: Dialect, waiting: WaitingPart, group: tuple[str, str], after: tuple[int, ...]
+) -> Plan[tuple[list[Part], tuple[int, ...] | None]]:
+    """Count some jobs of a queue and type after a place, and return the last place, or None if there are no more."""
+    found = yield from dialect.ask(waiting.part, *group, *after, COUNTED_AT_ONCE)
+    if sum(part.jobs for part in found) < COUNTED_AT_ONCE:
+        return found, None
+    (last,) = yield from dialect.ask(waiting.last_place, *group, *after, COUNTED_AT_ONCE - 1)
+    return found, last
 
 
 def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts | None = None) -> Plan[Stats]:
@@ -216,19 +255,24 @@ def _seconds_since(then_ms: int | None, at_ms: int) -> float | None:
 
 
 def retries(dialect: Dialect, now_ms: int | None) -> Plan[Retries]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    finished = yield from count_finished(dialect, now_ms)
+    return retries_of(finished, (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)))
+
+
+def retries_of(finished: Finished, unfinished: Iterable[tuple[str, int, int]]) -> Retries:
+    """Return how many jobs have used up how many attempts. `unfinished` has types, attempts and jobs."""
     by_type: dict[str, Counter[int]] = defaultdict(Counter)
-    for total in (yield from dialect.ask(queries.TOTALS)):
+    for total in finished.totals:
         by_type[total.type][total.attempt] += total.jobs
-    for task, attempts, jobs in (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)):
-        by_type[task][attempts] += jobs
+    for task, attempts, jobs in unfinished:
+        by_type[task][min(attempts, MOST_ATTEMPTS_COUNTED)] += jobs
     together: Counter[int] = Counter()
     for counts in by_type.values():
         together.update(counts)
     return Retries(
         by_attempts=dict(sorted(together.items())),
         by_type={task: dict(sorted(counts.items())) for task, counts in sorted(by_type.items())},
-        counted_at=time_of(at_ms),
+        counted_at=time_of(finished.at_ms),
     )
 
 
@@ -303,11 +347,15 @@ def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[Retent
     jobs: Counter[tuple[str, str, str]] = Counter()
     for total in (yield from dialect.ask(queries.TOTALS)):
         jobs[total.status, total.queue, total.type] += total.jobs
-    kept = []
-    for group in (yield from dialect.ask(queries.FINISHED_GROUPS)):
+    kept: list[Kept] = []
+    groups = yield from dialect.ask(queries.FINISHED_GROUPS)
+    uncounted = MOST_PRUNABLE_COUNTED
+    for group in groups:
         keep = rules.keep_seconds(*group)
         before_ms = None if keep is None else at_ms - round(keep * 1000)
-        (prunable,) = yield from dialect.ask(queries.PRUNABLE, *group, before_ms)
+        most = max(FEWEST_PRUNABLE_COUNTED, uncounted // (len(groups) - len(kept)))
+        (prunable,) = yield from dialect.ask(queries.PRUNABLE, *group, before_ms, most)
+        uncounted -= prunable.jobs
         kept.append(
             Kept(
                 status=group.status,
@@ -316,10 +364,15 @@ def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[Retent
                 keep=keep,
                 jobs=jobs[group],
                 prunable=prunable.jobs,
+                more_prunable=most == prunable.jobs < jobs[group],
                 oldest_at=time_or_none(prunable.oldest_ms),
             )
         )
     (size_bytes,) = yield from dialect.ask(queries.SIZE_BYTES)
     return RetentionReport(
-        kept=kept, jobs=sum(one.jobs for one in kept), prunable=sum(one.prunable for one in kept), size_bytes=size_bytes
+        kept=kept,
+        jobs=sum(one.jobs for one in kept),
+        prunable=sum(one.prunable for one in kept),
+        more_prunable=any(one.more_prunable for one in kept),
+        size_bytes=size_bytes,
     )

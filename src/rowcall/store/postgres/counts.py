@@ -100,7 +100,7 @@ prune = f"""
 prunable = f"""
     select (select count(*) from (
               select from <job> where {_OF_GROUP} and finished_at < (select <time:4>)
-              order by finished_at offset 0) as prunable),
+              order by finished_at limit $5::bigint) as prunable),
            (select <ms_or_null:finished_at> from <job> where {_OF_GROUP}
             order by status, queue, type, finished_at limit 1)"""
 size_bytes = """

@@ -71,7 +71,7 @@ prune = f"""
             and (step.finished_at is null or step.finished_at >= $4)))
       order by finished_at limit $5)"""
 prunable = f"""
-    select (select count(*) from {_FINISHED} and {_OF_GROUP} and finished_at < $4),
+    select (select count(*) from (select 1 from {_FINISHED} and {_OF_GROUP} and finished_at < $4 limit $5)),
            (select min(finished_at) from {_FINISHED} and {_OF_GROUP})"""
 size_bytes = "select page_count * page_size from pragma_page_count(), pragma_page_size()"
 

@@ -11,6 +11,7 @@ from rowcall import LeaseLost, Retention, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.operations.retention import clear, publish_rules
+from rowcall.store.counts import questions
 from rowcall.store.counts.queries import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
@@ -54,6 +55,23 @@ class TestRetention:
         assert jobs.prune().jobs == 1
         assert ids(jobs) == [cancelled, waiting]
         assert jobs.stats().total == 2
+
+    def test_of_very_many_prunable_jobs_some_are_counted(
+        self, open_queue: OpenQueue, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs = open_queue(clock=clock, retention=Retention(succeeded=DAY))
+        for kind in ("first", "second", "third"):
+            for _ in range(1 if kind == "first" else 3):
+                finish(jobs, kind, Status.SUCCEEDED)
+        clock.advance(2 * DAY)
+        finish(jobs, "second", Status.SUCCEEDED)
+        monkeypatch.setattr(questions, "MOST_PRUNABLE_COUNTED", 6)
+        monkeypatch.setattr(questions, "FEWEST_PRUNABLE_COUNTED", 1)
+        report = jobs.retention()
+        # the first leaves its share to the others; of the third, all that are kept are prunable
+        assert [(one.prunable, one.more_prunable) for one in report.kept] == [(1, False), (2, True), (3, False)]
+        assert (report.prunable, report.more_prunable) == (6, True)
+        assert jobs.prune(dry_run=True).jobs == 7
 
     def test_a_task_goes_before_its_queue_and_that_before_the_rest(
         self, open_queue: OpenQueue, clock: FakeClock
