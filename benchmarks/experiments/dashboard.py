@@ -1,4 +1,4 @@
-"""Every page of the dashboard and every GET route of its API, asked of ten million rows."""
+"""Every page of the dashboard and every GET route of its API, asked of the rows of `questions`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from rowcall.testing.waiting import eventually
 TIMES = 5
 PAGES = (
     "/",
+    "/?window=24h",
+    "/?window=7d",
     "/?window=30d",
     "/jobs",
     "/jobs?status=failed",

@@ -784,7 +784,9 @@ class Rowcall:
     def stats(self, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Stats:
         """Return how many jobs are in each state, how long the oldest waits, and how fast jobs come and go.
 
-        Rates and percentiles are about the last `window` seconds, rounded up to full minutes.
+        Rates and percentiles are about the last `window` seconds, up to 30 days. The period is extended to begin with a
+        whole minute; with a whole hour if it is longer than an hour, with a quarter of a day if it is longer than a
+        day, and with a whole day (UTC) if it is longer than 7 days.
         """
         return self._queue.run(stats.stats(self._queue, window))
 
@@ -794,6 +796,8 @@ class Rowcall:
 
     def activity(self, *, window: float | timedelta = DEFAULT_ACTIVITY_SECONDS) -> Activity:
         """Return what happened over the last `window` seconds, in at most 60 periods: arrivals, ends and errors.
+
+        A period is a minute; an hour, a quarter of a day or a day if the window is longer than an hour, a day, 7 days.
 
         >>> [period.failed for period in jobs.activity(window=3600).periods]  # doctest: +SKIP
         """

@@ -22,7 +22,7 @@ FINISHED = ("succeeded", "failed", "cancelled")
 UNSUCCESSFUL = ("failed", "retried", "lost")
 DAY = 86_400
 # windows up to this many seconds begin with a whole minute, hour or six hours, longer ones with a whole day
-WHOLE = ((2 * 3600, 60), (2 * DAY, 3600), (8 * DAY, 6 * 3600), (30 * DAY, DAY))
+WHOLE = ((3600, 60), (DAY, 3600), (7 * DAY, 6 * 3600), (30 * DAY, DAY))
 
 
 class Ended(NamedTuple):

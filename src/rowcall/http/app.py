@@ -22,6 +22,7 @@ from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, Guard, base_path, problem_response, route_path
 from rowcall.http.live import Live
+from rowcall.http.pages.render import compile_templates
 from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
 from rowcall.http.settings import Settings
@@ -33,7 +34,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
-    """Return the app. It can be mounted anywhere: without a lifespan, only its first counts come later."""
+    """Return the app. It can be mounted anywhere: without a lifespan, only its first page comes later."""
 
     async def openapi(request: Request) -> Response:
         return JSONResponse(document(ENDPOINTS, base_path(request.scope)))
@@ -43,6 +44,7 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         counts.start()
+        compile_templates()
         yield
 
     routes: list[BaseRoute] = [

@@ -53,7 +53,7 @@ def activity_chart(activity: Activity) -> Markup:
 
 def _axis(activity: Activity) -> str:
     """Return some times below the bars, as text that does not stretch with them."""
-    form, count = "%H:%M" if activity.span < 3600 else "%d %b", len(activity.periods)
+    form, count = "%H:%M" if activity.span <= 3600 else "%d %b", len(activity.periods)
     times = [
         f'<text x="{round(100 * number / count, 2)}%" y="12">{activity.periods[number].at.strftime(form)}</text>'
         for number in range(0, count, max(count // 6, 1))

@@ -54,7 +54,7 @@ class Span(NamedTuple):
     after_ms: int
 
 
-SPANS = (Span(MINUTE_MS, 0), Span(HOUR_MS, 2 * HOUR_MS), Span(6 * HOUR_MS, 2 * DAY_MS), Span(DAY_MS, 8 * DAY_MS))
+SPANS = (Span(MINUTE_MS, 0), Span(HOUR_MS, HOUR_MS), Span(6 * HOUR_MS, DAY_MS), Span(DAY_MS, 7 * DAY_MS))
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
@@ -368,6 +368,7 @@ WAITING_PARTS = (
     ),
     _waiting_part("blocked", "blocked", "<job> <indexed:job_blocked> where status = <blocked>", None, "id"),
 )
+# the catalogue finds queries in tuples
 NEXT_GROUPS, PARTS, LAST_PLACES = (
     tuple(getattr(one, kind) for one in WAITING_PARTS) for kind in ("next_group", "part", "last_place")
 )

@@ -45,7 +45,6 @@ MOST_ARRIVALS_COUNTED = 50_000
 MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of all groups together, of each
 MOST_PRUNABLE_COUNTED, FEWEST_PRUNABLE_COUNTED = 200_000, 100  # likewise of what the next prune deletes
 COUNTED_AT_ONCE = 100_000  # of unfinished jobs, in a part
-MOST_PERIODS = 60
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
 DUE = (Status.PENDING, Status.SCHEDULED)
 
@@ -108,7 +107,9 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
     for ended in (yield from dialect.ask(queries.ENDED, since_ms, at_ms)):
         groups[ended.queue, ended.type].outcomes[ended.outcome] += ended.jobs
     for durations in (yield from dialect.ask(queries.DURATIONS, since_ms, at_ms)):
-        groups[durations.queue, durations.type].add(_Sums(Counter(), durations.waits, durations.runs))
+        sums = groups[durations.queue, durations.type]
+        merge(sums.waits, durations.waits)
+        merge(sums.runs, durations.runs)
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     for queue, task, jobs in arrivals:
         groups[queue, task].outcomes["arrived"] += jobs
@@ -137,7 +138,6 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
 def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activity]:
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
     span_ms = _span_of(window_ms)
-    span_ms *= -(-window_ms // (MOST_PERIODS * span_ms))
     first = (at_ms - window_ms) // span_ms + 1
     numbers = range(first, at_ms // span_ms + 1)
     outcomes: dict[int, Counter[str]] = defaultdict(Counter)
