@@ -41,7 +41,7 @@ from rowcall.store.counts.queries import (
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
-MOST_ARRIVALS_COUNTED = 50_000
+MOST_ARRIVALS_COUNTED = 30_000
 MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of all groups together, of each
 MOST_PRUNABLE_COUNTED, FEWEST_PRUNABLE_COUNTED = 200_000, 100  # likewise of what the next prune deletes
 COUNTED_AT_ONCE = 100_000  # of unfinished jobs, in a part
