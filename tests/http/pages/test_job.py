@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rowcall import Context, Job, Rowcall, Status
@@ -113,7 +114,7 @@ def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
     assert client.get("/jobs/3").status_code == 404
 
 
-def test_the_same_job_can_be_enqueued_again(filled: Rowcall) -> None:
+def test_the_same_job_can_be_enqueued_again(filled: Rowcall, tmp_path: Path) -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     job = Job(id=1, type="o'neil", queue="mail", payload={"a": "it's"}, status=Status.PENDING, run_at=at, created_at=at)
     again = eval(as_python(job), {"jobs": filled})
@@ -122,3 +123,7 @@ def test_the_same_job_can_be_enqueued_again(filled: Rowcall) -> None:
         "INSERT INTO rowcall_job (type, queue, payload, priority)"
         """ VALUES ('o''neil', 'mail', '{"a":"it''s"}', 0);"""
     )
+    tagged = as_sql(msgspec.structs.replace(job, tags=("a'b", "c")), "rowcall_")
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection, connection:
+        connection.execute(tagged)
+    assert filled.list(tag="a'b").jobs[0].tags == ("a'b", "c")

@@ -73,8 +73,15 @@ def as_python(job: Job) -> str:
 
 def as_sql(job: Job, table_prefix: str) -> str:
     """Return a statement that enqueues the same job again."""
-    values = ", ".join(map(_quoted, (job.type, job.queue, msgspec.json.encode(job.payload, enc_hook=str).decode())))
-    return f"INSERT INTO {table_prefix}job (type, queue, payload, priority) VALUES ({values}, {job.priority});"
+    columns = {"type": _quoted(job.type), "queue": _quoted(job.queue), "payload": _quoted(_json(job.payload))}
+    columns["priority"] = str(job.priority)
+    if job.tags:
+        columns["tags"] = _quoted(_json(job.tags))
+    return f"INSERT INTO {table_prefix}job ({', '.join(columns)}) VALUES ({', '.join(columns.values())});"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def _quoted(text: str) -> str:
