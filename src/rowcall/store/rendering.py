@@ -23,6 +23,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | `from <ids:2>`, `from <texts:2>` | the list in parameter 2, as `given.id`, `given.item` |
 | `from <rows:2>`, `<fields:text int time>` | the JSON array of arrays in parameter 2, and the fields of each |
 | `id <in_rows> select id from … <end_rows>` | whether the value is in the rows of a subquery, which is run first |
+| `<after:rank, id>` | whether a row of the queue and type in parameters 1 and 2 is after the place in the next ones |
 | `<fence>` | ends a subquery that must be run as it is written |
 | `<by_id:column>` | a column in a condition on ids; on SQLite, no partial index replaces the ids |
 | `<text_of:column>` | a JSON column as text |

@@ -31,6 +31,7 @@ from rowcall.store.counts.queries import (
     UNFINISHED_ATTEMPTS,
     WAITING_ERRORS,
     WAITING_GROUPS,
+    WAITING_PARTS,
     Group,
 )
 from rowcall.store.dialect import Filter, Order, Span
@@ -168,6 +169,20 @@ def test_what_waits_is_counted_in_its_indexes(
     assert ways(plan) == sorted([BY_ID, *(f"rowcall_{index}()" for index in INDEXES_OF_UNFINISHED)]), plan
     for access in accesses(plan, TABLE):
         assert access.kind == "Index Only Scan" or access.index_name in ("rowcall_job_pkey", "rowcall_job_owned"), plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_part_of_what_waits_is_counted_in_its_index(explainer: Explainer, mode: Mode) -> None:
+    for waiting, index in zip(WAITING_PARTS, ("ready_pkey", "job_held", "job_scheduled", "job_blocked"), strict=True):
+        group = ("mail", "type1")
+        for asked in (
+            DIALECT.ask(waiting.next_group, *group),
+            DIALECT.ask(waiting.part, *group, *waiting.first, 1000),
+            DIALECT.ask(waiting.last_place, *group, *waiting.first, 999),
+        ):
+            (statement,) = statements_of(asked)
+            plan = plan_of(explainer, statement, mode)
+            assert [way.partition("(")[0] for way in ways(plan)] == [f"rowcall_{index}"], (statement.sql, plan)
 
 
 CASES = {

@@ -202,3 +202,19 @@ def test_tallies_and_history_are_read_in_their_order(database: sqlite3.Connectio
         assert "INDEX rowcall_history_at (at" in " ".join(query_plan(database, getattr(SQL, name)))
     for name in ("remove_tallies", "first_shorter", "prune_past"):
         assert sorts(database, getattr(SQL, name)) == []
+
+
+@pytest.mark.parametrize("name", ["ready", "held", "scheduled", "blocked"])
+def test_a_part_of_what_waits_is_counted_along_its_index(database: sqlite3.Connection, name: str) -> None:
+    way = "rowcall_ready USING PRIMARY KEY" if name == "ready" else f"rowcall_job USING INDEX rowcall_job_{name}"
+    place = "(rank,turn,id)>(?,?,?)" if name == "ready" else "id>?"
+    for kind, condition in (
+        ("next_group", "(queue,type)>(?,?)"),
+        ("part", f"queue=? AND type=? AND {place}"),
+        ("last_place", f"queue=? AND type=? AND {place}"),
+    ):
+        sql = getattr(SQL, f"{kind}_of_{name}")
+        (found,) = reads(database, sql)
+        assert found.replace("COVERING ", "").replace("rowid", "id") == f"SEARCH {way} ({condition})"
+        assert "rowcall_job" not in read_from(database, sql), kind
+    assert sorts(database, getattr(SQL, f"last_place_of_{name}")) == []

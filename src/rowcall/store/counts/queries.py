@@ -330,12 +330,11 @@ RUNNING_PART = Query("running_part", (), lambda row: cast("tuple[str, str, int, 
 
 def _waiting_part(name: str, status: str, rows: str, since: str | None, *places: str) -> WaitingPart:
     """`rows` is a table and a condition; `since` is from when a job waits."""
-    numbers = range(3, 3 + len(places))
-    order, given = ", ".join(places), ", ".join(f"<bigint:{number}>" for number in numbers)
-    following = f"{rows} and queue = <text:1> and type = <text:2> and ({order}) > ({given}) order by {order}"
+    place = ", ".join(places)
+    following = f"{rows} and <after:{place}> order by queue, type, {place}"
     end = f"<int:{3 + len(places)}>"
     oldest = "null" if since is None else "<ms_or_null:min(since)>"
-    kinds = (Text, Text, *(Int for _ in numbers), Int)
+    kinds = (Text, Text, *(Int for _ in places), Int)
     next_group = f"""
     select cast(queue as text), cast(type as text) from {rows} and (queue, type) > (<text:1>, <text:2>)
     order by queue, type limit 1"""
@@ -351,7 +350,7 @@ def _waiting_part(name: str, status: str, rows: str, since: str | None, *places:
             f"last_place_of_{name}",
             kinds,
             lambda row: cast("tuple[int, ...]", row),
-            text=f"select {order} from {following} limit 1 offset {end}",
+            text=f"select {place} from {following} limit 1 offset {end}",
         ),
         (-(2**63),) * len(places),
     )

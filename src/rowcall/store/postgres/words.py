@@ -52,6 +52,7 @@ def words(prefix: str, schema: str = "") -> Words:
         "skip_locked": "skip locked",
         "in_rows": "= any (array(",
         "end_rows": "))",
+        "after": _after,
         "fence": "offset 0",
         "by_id": lambda column: column,
         "interval": lambda number: f"${number}::bigint * interval '1 millisecond'",
@@ -73,6 +74,12 @@ def words(prefix: str, schema: str = "") -> Words:
 
 def _fields(kinds: str) -> str:
     return ", ".join(_field(number, kind) for number, kind in enumerate(kinds.split()))
+
+
+def _after(places: str) -> str:
+    # a queue that is a constant to the planner would let it choose another index, which has the order of the places
+    given = ", ".join(f"${number}::bigint" for number, _ in enumerate(places.split(", "), 3))
+    return f"(queue, type, {places}) > ($1::text, $2::text, {given}) and (queue, type) <= ($1::text, $2::text)"
 
 
 def _field(number: int, kind: str) -> str:

@@ -48,6 +48,7 @@ def words(prefix: str) -> Words:
         "skip_locked": "",
         "in_rows": "in (",
         "end_rows": ")",
+        "after": _after,
         "fence": "",
         "by_id": lambda column: f"+{column}",
         **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in (select value from json_each(${number}))"),
@@ -67,6 +68,11 @@ def words(prefix: str) -> Words:
 
 def _fields(kinds: str) -> str:
     return ", ".join(f"json_extract(item.value, '$[{number}]')" for number, _ in enumerate(kinds.split()))
+
+
+def _after(places: str) -> str:
+    given = ", ".join(f"${number}" for number, _ in enumerate(places.split(", "), 3))
+    return f"queue = $1 and type = $2 and ({places}) > ({given})"
 
 
 def render(template: str, prefix: str) -> str:
