@@ -17,11 +17,10 @@ from rowcall.store.statement import Plan
 FOLDED_AT_ONCE = 500
 
 
-def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
-    """Move tallies of past minutes (or all of them) into totals and history, and return how many."""
+def fold(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Move some tallies into totals and history, and return how many."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
-    removed = yield from dialect.ask(queries.REMOVE_TALLIES, before_ms, FOLDED_AT_ONCE)
+    removed = yield from dialect.ask(queries.REMOVE_TALLIES, at_ms + 1, FOLDED_AT_ONCE)
     totals: Counter[tuple[str, str, str, str, int]] = Counter()
     past = []
     for row in removed:
@@ -43,7 +42,7 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
 def fold_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     """Merge some history of one span that is over, and return how many rows were merged."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    for span in SPANS:
+    for span in reversed(SPANS):  # what has not been merged for long becomes the longest span at once
         before_ms = (at_ms - span.after_ms) // span.ms * span.ms
         for first_ms in (yield from dialect.ask(queries.FIRST_SHORTER, before_ms, span.ms)):
             begins_ms = first_ms // span.ms * span.ms
