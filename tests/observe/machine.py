@@ -312,11 +312,13 @@ class HistoryMachine(RuleBasedStateMachine):
 
     # housekeeping
 
-    @rule(rounds=st.integers(1, 3))
-    def fold(self, rounds: int) -> None:
+    @rule(everything=st.booleans(), rounds=st.integers(1, 3))
+    def fold(self, everything: bool, rounds: int) -> None:
         self._step()
         for _ in range(rounds):
-            queue_of(self.jobs).run(Write(lambda: folding.fold(queue_of(self.jobs).dialect, self.now_ms)))
+            queue_of(self.jobs).run(
+                Write(lambda: folding.fold(queue_of(self.jobs).dialect, everything=everything, now_ms=self.now_ms))
+            )
 
     @rule()
     def thin_out(self) -> None:

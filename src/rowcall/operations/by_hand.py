@@ -215,7 +215,7 @@ def _settle(
 def _settle_one(queue: Queue, job: Job, transition: Transition, then: Then | None) -> Plan[None]:
     yield from settle.settle_one(queue.dialect, job, transition, queue.now_ms(), then)
     if job.id % FOLD_EVERY == 0:  # there may be no worker to do it
-        yield from fold(queue.dialect, queue.now_ms())
+        yield from fold(queue.dialect, everything=False, now_ms=queue.now_ms())
 
 
 def _goes_on(claim: Claim, jobs: list[Job], limit: int, waits: int) -> bool:

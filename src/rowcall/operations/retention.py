@@ -137,9 +137,9 @@ class Pruner:
 
 
 def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Fold tallies, and merge history."""
+    """Fold tallies, of which a busy minute has thousands, and merge history."""
     steps: list[MakePlan[object]] = [
-        lambda: folding.fold(queue.dialect, queue.now_ms()),
+        lambda: folding.fold(queue.dialect, everything=True, now_ms=queue.now_ms()),
         lambda: folding.fold_history(queue.dialect, queue.now_ms()),
     ]
     _repeat(connection, steps, stopped)

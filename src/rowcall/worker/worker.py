@@ -172,7 +172,7 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
-            self._queue.run(Write(fold, self._queue.dialect, self._queue.now_ms()))
+            self._queue.run(Write(fold, self._queue.dialect, everything=False, now_ms=self._queue.now_ms()))
         return summary_of(counts)
 
     async def adrain(self, errors: RaisedErrors | None = None) -> Summary:

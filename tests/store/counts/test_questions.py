@@ -37,7 +37,9 @@ def complete_one(jobs: Rowcall) -> None:
 
 
 def tidy_up(jobs: Rowcall) -> None:
-    while queue_of(jobs).run(Write(lambda: folding.fold(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
+    while queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    ):
         pass
     while queue_of(jobs).run(Write(lambda: folding.fold_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
         pass

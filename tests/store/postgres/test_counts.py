@@ -33,7 +33,9 @@ def complete_some(jobs: Rowcall, count: int) -> None:
 
 
 def fold(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(Write(lambda: folding.fold(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
+    return queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    )
 
 
 def finished(jobs: Rowcall) -> dict[str, int]:

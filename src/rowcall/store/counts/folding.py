@@ -17,10 +17,11 @@ from rowcall.store.statement import Plan
 FOLDED_AT_ONCE = 500
 
 
-def fold(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Move some tallies into totals and history, and return how many."""
+def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]:
+    """Move tallies of past minutes (or all of them) into totals and history, and return how many."""
     (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    removed = yield from dialect.ask(queries.REMOVE_TALLIES, at_ms + 1, FOLDED_AT_ONCE)
+    before_ms = at_ms + 1 if everything else at_ms // MINUTE_MS * MINUTE_MS
+    removed = yield from dialect.ask(queries.REMOVE_TALLIES, before_ms, FOLDED_AT_ONCE)
     totals: Counter[tuple[str, str, str, str, int]] = Counter()
     past = []
     for row in removed:

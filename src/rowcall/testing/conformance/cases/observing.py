@@ -24,7 +24,9 @@ class Undone(Exception): ...
 
 
 def fold(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(Write(lambda: folding.fold(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
+    return queue_of(jobs).run(
+        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
+    )
 
 
 def fold_and_prune_history(jobs: Rowcall) -> None:
@@ -95,7 +97,7 @@ class TestCounts:
             jobs.complete(jobs.claim("hand")[0])
 
         def fold_and_fail() -> Plan[int]:
-            yield from folding.fold(queue_of(jobs).dialect, queue_of(jobs).now_ms())
+            yield from folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms())
             raise Undone
 
         with pytest.raises(Undone):
@@ -103,6 +105,17 @@ class TestCounts:
         assert jobs.stats().by_status["succeeded"] == 3
         assert (fold(jobs), fold(jobs)) == (3, 0)
         assert jobs.stats().pace.succeeded == 3
+
+    def test_only_minutes_that_are_over_are_folded_unless_all_is_asked_for(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        jobs.enqueue("send")
+        jobs.complete(jobs.claim("hand")[0])
+        over = lambda: folding.fold(queue_of(jobs).dialect, everything=False, now_ms=queue_of(jobs).now_ms())  # noqa: E731
+        assert queue_of(jobs).run(Write(over)) == 0
+        clock.advance(60)
+        assert queue_of(jobs).run(Write(over)) == 1
+        check_counts(jobs)
 
     def test_the_oldest_that_waits(self, jobs: Rowcall, clock: FakeClock) -> None:
         assert jobs.stats().oldest_waiting is None
