@@ -53,7 +53,7 @@ class PatientClock(FakeClock):
 
     question: Question
 
-    async def within(self, awaitable: Awaitable[T], seconds: float) -> T:
+    async def within(self, awaitable: Awaitable[T], seconds: float | None) -> T:
         if self.question.may_answer.is_set():
             return await awaitable
         raise TimeoutError
