@@ -44,11 +44,11 @@ class World:
         self.files = open_descriptors()
 
         @jobs.task(on="asked")
-        def send(to: str) -> str:
+        def send(to: str) -> object:
             return to
 
         @jobs.task(on="asked")
-        def also_send(to: str) -> str:
+        def also_send(to: str) -> object:
             return to
 
         self.send = send

@@ -52,14 +52,14 @@ LOCK_TABLE = "lock table rowcall_job in exclusive mode"  # reads still work
     ids=["statement_timeout", "lock_timeout"],
 )
 def test_a_lock_that_takes_too_long_is_explained(url: str, setting: str, said: str) -> None:
-    Rowcall(url).migrate()
+    with Rowcall(url) as other:
+        job = other.enqueue("task", {"number": 1})
     set_for_database(url, setting, "50ms")
     with Rowcall(url) as jobs:
 
         @jobs.task
         def task(number: int) -> None: ...
 
-        job = task.enqueue(1)
         with locked(url, lock_row(job)), pytest.raises(StoreUnavailable, match=said):
             jobs.cancel(job.id)
         with locked(url, LOCK_TABLE):

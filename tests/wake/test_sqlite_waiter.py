@@ -54,7 +54,7 @@ class ScriptedWatch:
 
 
 class ScriptedCounter:
-    """A connection of which only the counter of changes is asked: the number of commits that are visible by now."""
+    """A connection of which only the counter of changes is asked: the number of commits that are visible."""
 
     def __init__(self, time: ScriptedTime) -> None:
         self._time = time
@@ -67,7 +67,7 @@ class ScriptedCounter:
         return len([at for at in self._visible_at if at <= self._time.now])
 
     def late_by(self) -> float:
-        """How long the last commit had been visible, by now."""
+        """How long the last commit had been visible."""
         return self._time.now - self._visible_at[-1]
 
 
