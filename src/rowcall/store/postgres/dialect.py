@@ -224,32 +224,36 @@ class PostgresDialect:
         live: set[int] = set()
         claim = (None, None, 1) if claimed is None else (*claimed, 2)
         plain = [row for row in settled if row.result is None and not row.begins_chain]
-        plain_ids = queries.ids_of(plain)
-        ages = (
-            _repeated([(-1 if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
-            _repeated([(row.finished_age_ms, row.count) for row in plain]),
-        )
-        is_run = plain and plain_ids[-1] - plain_ids[0] == len(plain_ids) - 1 and -1 not in ages[0]
-        if claimed is not None and is_run:
-            live |= yield from self._settle_run(plain_ids, ages, now_ms, claimed)
+        if plain and claimed is not None and _is_dense(plain):
+            live |= yield from self._settle_run(plain, now_ms, claimed)
         elif plain:
-            leases = _repeated([(row.lease, row.count) for row in plain])
-            live.update((yield from self.ask(queries.SETTLE_PLAIN, now_ms, plain_ids, leases, *ages, *claim)))
+            ids, leases = queries.ids_of(plain), _repeated([(row.lease, row.count) for row in plain])
+            ages = (
+                _repeated([(-1 if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
+                _repeated([(row.finished_age_ms, row.count) for row in plain]),
+            )
+            ((changed,),) = yield from self.ask(queries.SETTLE_PLAIN, now_ms, ids, leases, *ages, *claim)
+            live.update(ids if changed is None else cast("list[int]", changed))
         if len(plain) < len(settled):
             others = [row for row in settled if row.result is not None or row.begins_chain]
             document = {str(row.id): row for row in others}
             ids = [row.id for row in others]
-            live.update((yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)))
+            ((changed,),) = yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)
+            live.update(ids if changed is None else cast("list[int]", changed))
         return live
 
-    def _settle_run(
-        self, ids: Sequence[int], ages: tuple[list[int], list[int]], now_ms: int | None, claimed: Claimed
-    ) -> Plan[set[int]]:
-        first, last = ids[0], ids[-1]
+    def _settle_run(self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed) -> Plan[set[int]]:
+        first, last = rows[0].id, rows[-1].id + rows[-1].count - 1
+        ages: tuple[list[int], list[int]] = [], []
+        for row in rows:
+            gap = [-1] * (row.id - first - len(ages[0]))
+            ages[0].extend([*gap, *repeat(row.started_age_ms or 0, row.count)])
+            ages[1].extend([*gap, *repeat(row.finished_age_ms, row.count)])
+        ids = set(queries.ids_of(rows))
         (changed,) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed)
         if changed == len(ids):
-            return set(ids)
-        return set((yield from self.ask(queries.SETTLED_IN_RUN, first, last, claimed.worker)))
+            return ids
+        return ids.intersection((yield from self.ask(queries.SETTLED_IN_RUN, first, last, claimed.worker)))
 
     # callers' connections
 
@@ -285,6 +289,13 @@ def _claim_scattered_alone(found: Sequence[Ready]) -> None:
 def _asked(queue: str, types: Sequence[str], resume: Resume) -> list[Asked]:
     """Return the types, each with the place behind which to look."""
     return [(task, *(resume.get((queue, task)) or _START)) for task in types]
+
+
+def _is_dense(rows: Sequence[Success]) -> bool:
+    """Return whether the jobs, which are in order, are at least half of those between the first and the last."""
+    jobs = sum(row.count for row in rows)
+    has_started = all(row.started_age_ms is not None for row in rows)
+    return has_started and rows[-1].id + rows[-1].count - rows[0].id <= 2 * jobs
 
 
 def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:

@@ -282,14 +282,18 @@ live = """
       where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
 
 
-def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, more: str, claim: int) -> str:
+def _settle_successes(
+    lease: str, started_age_ms: str, finished_age_ms: str, more: str, claim: int, given: str = ""
+) -> str:
     """Return the text; the parameters `claim` and the next two are the claim that the rows do not have yet."""
     began = "greatest(moment.claimed_at, coalesce(job.claimed_at, job.created_at))"  # of null and a time: the time
     reset = ", ".join(
         f"{column} = case when moment.worker is null then job.{column} end"
         for column in ("heartbeat_at", "progress", "progress_message")
     )
+    # the ids only if some are missing: to read a row for each would take the client as long as all the rest
     return f"""
+    with {given} settled as (
     update <job> as job set status = <to:succeed>, lease = least(job.lease, {MOST_LEASE} - moment.step) + moment.step,
       attempt = job.attempt + moment.step - 1, worker = coalesce(moment.worker, job.worker), lease_until = null,
       claimed_at = {began}, started_at = case
@@ -301,14 +305,14 @@ def _settle_successes(lease: str, started_age_ms: str, finished_age_ms: str, mor
     from (select <now> as now, ${claim}::text as worker, {time_of(f"${claim + 1}")} as claimed_at,
                  ${claim + 2}::int as step) as moment
     where job.id = any ($2::text::bigint[]) and job.lease = {lease}
-    returning job.id"""
+    returning job.id)
+    select case when count(*) < cardinality($2::text::bigint[]) then coalesce(array_agg(id), '{{}}') end from settled"""
 
 
 settle_plain = _settle_successes(
     _given("$3"), "nullif(" + _given("$4") + ", -1)", _given("$5"), "result = null", claim=6
 )
-# The ages are found by the position in the run. Nothing is returned for each row: that would take the client as long as
-# all the rest.
+# The ages are found by the position in the run; where jobs between the first and the last are not settled, it is -1.
 settle_run = """
     with settled as (
       update <job> as job set status = <to:succeed>, lease = job.lease + 2, attempt = job.attempt + 1,
@@ -321,25 +325,23 @@ settle_run = """
         error_detail = null, traceback = null
       from (select <now> as now, $6::text as worker, <time:7> as claimed_at) as moment
       where job.id between $2::bigint and $3::bigint and job.lease = 0
+        and ((select $4::text::bigint[]))[job.id - $2::bigint + 1] >= 0
       returning 1)
     select count(*) from settled"""
 settled_in_run = """
     select id from <job> where id between $1::bigint and $2::bigint and lease = 2 and worker = $3::text
       and status = <succeeded>"""
-settle_with_results = f"""
-    with given as materialized (select $3::text::jsonb as document)
-    {
-    _settle_successes(
-        _succeeded.lease,
-        _succeeded.started_age_ms,
-        _succeeded.finished_age_ms,
-        f'''
+settle_with_results = _settle_successes(
+    _succeeded.lease,
+    _succeeded.started_age_ms,
+    _succeeded.finished_age_ms,
+    f"""
       result = {_succeeded.result}::jsonb,
       chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
-      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end''',
-        claim=4,
-    )
-}"""
+      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end""",
+    claim=4,
+    given="given as materialized (select $3::text::jsonb as document),",
+)
 _NEXT_RUN_AT = f"""coalesce(
         {time_of(_ended.run_at_ms)}, moment.now + {_ended.delay_ms} * interval '1 millisecond')"""
 record_attempts = f"""

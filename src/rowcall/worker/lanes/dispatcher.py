@@ -52,7 +52,7 @@ class Dispatcher:
         self._accepted: deque[Attempt] = deque()
         self._portion = 0
         self._running: set[Attempt] = set()
-        self._ended: deque[Attempt] = deque()
+        self._ended: list[Attempt] = []
         self._in_queue: Counter[str] | None = Counter() if limited_queues else None
         self._deadlines = Deadlines(2 * concurrency + MOST_BUFFERED)
         self._abandoned = Abandoned()
@@ -270,9 +270,8 @@ class Dispatcher:
         return None
 
     def pop_ended(self) -> list[Attempt]:
-        ended = []
-        while self._ended:
-            ended.append(self._ended.popleft())
+        ended = self._ended[:]
+        del self._ended[: len(ended)]  # without a lock: others only append
         return ended
 
     def pop_late(self) -> list[tuple[int, int]]:

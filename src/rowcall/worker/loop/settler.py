@@ -65,6 +65,14 @@ class Settler:
     def collect(self) -> bool:
         """Take over what the lanes have ended. Return whether that was anything."""
         ended = self._dispatcher.pop_ended()
+        usual = [attempt for attempt in ended if not (attempt.completed or attempt.stopped_because)]
+        self._unsettled += usual
+        if len(usual) < len(ended):
+            self._collect_unusual([attempt for attempt in ended if attempt.completed or attempt.stopped_because])
+        self.late += self._dispatcher.pop_late()
+        return bool(ended)
+
+    def _collect_unusual(self, ended: Iterable[Attempt]) -> None:
         for attempt in ended:
             if attempt.completed:
                 self.completed.add([attempt])
@@ -74,8 +82,6 @@ class Settler:
                 self.late.append(attempt.fence)
             else:
                 self._unsettled.append(attempt)
-        self.late += self._dispatcher.pop_late()
-        return bool(ended)
 
     @property
     def any_unsettled(self) -> bool:
@@ -326,7 +332,8 @@ def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | 
         tallies = Tallies()
         for (queue, task, number, waited_ms, ran_ms), jobs in successes.items():
             tallies.enter(queue, task, number, SUCCESS, waited_ms, ran_ms, jobs)
-        for attempt in counted:
+        others = counted if successes.total() < len(counted) else ()
+        for attempt in others:
             transition, ready = attempt.transition, attempt.ready
             if transition is not None and transition is not SUCCESS and transition.move is not Move.SUCCEED:
                 tallies.enter(ready.queue, ready.type, ready.attempt, transition, attempt.waited_ms, attempt.ran_ms)
