@@ -95,7 +95,13 @@ class AsyncLane:
                 attempt.end_trace()
             # the task holds the attempt: break the reference cycle
             attempt.async_task = None
-            next_attempt = self._finished(attempt)
+            ran += 1
+            try:
+                # before the next one is taken, which would start late: neighbours that ran together are settled together
+                if ran % ATTEMPTS_BETWEEN_YIELDS == 0:
+                    await asyncio.sleep(0)  # handlers that never wait must not block the event loop
+            finally:
+                next_attempt = self._finished(attempt)
             if next_attempt is None:
                 return
             if attempt.stopped_because is not None or task.cancelling() or contextvars.copy_context() != context:
@@ -103,9 +109,6 @@ class AsyncLane:
                 self._begin(next_attempt)
                 return
             attempt = next_attempt
-            ran += 1
-            if ran % ATTEMPTS_BETWEEN_YIELDS == 0:
-                await asyncio.sleep(0)  # handlers that never wait must not block the event loop
 
     def _time_out(self, attempt: Attempt, waited_seconds: float) -> None:
         """Cancel the handler, and again while it continues; after a while settle without it."""
