@@ -97,7 +97,7 @@ class AsyncLane:
             attempt.async_task = None
             ran += 1
             try:
-                # before the next one is taken, which would start late: neighbours that ran together are settled together
+                # before the next one is taken, which would start late: neighbours that run together settle together
                 if ran % ATTEMPTS_BETWEEN_YIELDS == 0:
                     await asyncio.sleep(0)  # handlers that never wait must not block the event loop
             finally:
