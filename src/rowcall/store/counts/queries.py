@@ -405,8 +405,8 @@ ARRIVALS_BY_PERIOD = Query(
     "arrivals_by_period", (Int, Ms, Int), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
 )
 FIRST_JOB = Query("first_job", (), row_as(First), text="select id, <ms:created_at> from <job> order by id limit 1")
-# Of each time, found by halving steps from one id up to another: ids rise with the time of creation. Each probe reads
-# one row by its primary key, and rows in another order cost no more.
+# For each time, from one id up to another, in steps that are halved: ids rise with the time of creation. Each step
+# reads one row by its primary key, in whatever order the rows are.
 _FROM_ID = "from <job> as job where job.id {} order by job.id limit 1"
 _PLACES = f"""
     with recursive place (at, id, step) as (
@@ -420,7 +420,7 @@ _PLACES = f"""
       from place where place.step > 0)
     select place.at, place.id, (select <ms:job.created_at> {_FROM_ID.format("= place.id")}),
            (select job.id {_FROM_ID.format("> place.id")}), (select <ms:job.created_at> {_FROM_ID.format("> place.id")})
-    from place where place.step = 0 order by place.at"""
+    from place where place.step = 0"""
 PLACES = Query("places", (Ids, Int, Int, Int), row_as(Place), text=_PLACES)
 # history and tallies between two times, and what a column must be
 _PAST = """

@@ -187,7 +187,7 @@ def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[
     if oldest.id < from_id:
         times, longest_step = [number * span_ms for number in numbers], 1 << (newest - oldest.id).bit_length() - 1
         places = yield from dialect.ask(queries.PLACES, times, oldest.id, newest, longest_step)
-        ids = [*(_id_at(place) for place in places), newest + 1]
+        ids = [*sorted(map(_id_at, places)), newest + 1]  # of a later time, it is never lower
     is_estimate = bool(ids) and ids[0] < from_id
     if is_estimate:
         jobs = Counter({number: end - begin for number, (begin, end) in zip(numbers, pairwise(ids), strict=True)})
