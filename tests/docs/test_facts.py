@@ -15,6 +15,7 @@ import pytest
 
 import rowcall
 from rowcall import (
+    Activity,
     Attempt,
     Backoff,
     Chain,
@@ -29,6 +30,7 @@ from rowcall import (
     Page,
     Paused,
     Percentiles,
+    Period,
     Pruned,
     Retention,
     RetentionReport,
@@ -84,7 +86,7 @@ def test_every_public_method_is_explained(kind: type) -> None:
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "inspecting.md": (Job, Attempt, Event, Page, WorkerInfo),
     "controlling.md": (Paused,),
-    "questions.md": (Stats, Pace, Percentiles, Retries, ErrorGroup),
+    "questions.md": (Stats, Pace, Percentiles, Activity, Period, Retries, ErrorGroup),
     "schedules.md": (Schedule,),
     "flows.md": (Chain, ChainPage),
     "retention.md": (Retention, RetentionReport, Kept, Pruned),

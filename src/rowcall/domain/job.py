@@ -446,7 +446,7 @@ class Stats(Value, frozen=True, kw_only=True):
 class Period(Value, frozen=True, kw_only=True):
     """What happened from a time on, for the `span` of its `Activity`: jobs that arrived, and attempts that ended.
 
-    `arrived` is None if it is not known: of very many arrivals, only the last are counted.
+    `arrived` is None if it is not known: before the oldest job that exists.
     """
 
     at: datetime
@@ -460,11 +460,15 @@ class Activity(Value, frozen=True, kw_only=True):
     """What happened over time, oldest period first. `span` is the length of a period in seconds.
 
     `errors` has the attempts that failed, for good or not, by error code, one number for each period.
+    `arrivals_known_since` is when the oldest job that exists arrived, or None if arrivals are known for all periods or
+    no job exists. If `arrivals_estimated`, more than 30,000 jobs arrived: their ids are counted, not the jobs.
     """
 
     span: float
     periods: list[Period]
     errors: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    arrivals_known_since: datetime | None = None
+    arrivals_estimated: bool = False
 
 
 class InProgress(Job, frozen=True, kw_only=True):

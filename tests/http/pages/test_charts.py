@@ -26,6 +26,12 @@ def test_bars_stay_in_the_picture() -> None:
     assert "59 arrived, 413 succeeded, 0 retried, 3 failed" in ElementTree.tostring(tree).decode()
 
 
+def test_estimates_are_said_to_be_so() -> None:
+    periods = [Period(at=AT, arrived=40_000), Period(at=AT + timedelta(minutes=1), arrived=2)]
+    assert ": 40,000 arrived, " in activity_chart(Activity(span=60, periods=periods))
+    assert ": about 40,000 arrived, " in activity_chart(Activity(span=60, periods=periods, arrivals_estimated=True))
+
+
 def test_nothing_can_be_drawn() -> None:
     ElementTree.fromstring(f"<div>{activity_chart(Activity(span=60, periods=[]))}</div>")
     assert sparkline([]).count("<rect") == 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Rowcall
+from rowcall.store.counts import questions
 from tests.http.client import Client, client_of
 
 
@@ -22,3 +23,16 @@ def test_an_empty_queue_says_what_to_do(jobs: Rowcall) -> None:
         page = client.page("/")
     assert "send_email.enqueue" in page
     assert "<title>Overview · Rowcall</title>" in page
+
+
+def test_the_legend_says_what_is_known_of_arrivals(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [jobs.enqueue("send").id for _ in range(4)]
+    with client_of(jobs) as client:
+        assert '<li class="arrivals">arrived</li>' in client.page("/")
+        jobs.delete(ids[0])
+        since = f"{jobs.get(ids[1]).created_at:%d %b %H:%M}"
+        assert f'<li class="arrivals">arrived (known since {since})</li>' in client.page("/?window=30d")
+        monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 2)
+        page = client.page("/?window=30d")
+    assert f'<li class="arrivals">arrived, about (known since {since})</li>' in page
+    assert "about 3 arrived" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +44,13 @@ def tidy_up(jobs: Rowcall) -> None:
         pass
     while queue_of(jobs).run(Write(lambda: folding.fold_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
         pass
+
+
+def run_sql(jobs: Rowcall, sql: str) -> None:
+    def plan() -> Plan[None]:
+        yield Statement(sql, (), as_is)
+
+    queue_of(jobs).run(Write(plan))
 
 
 @pytest.mark.parametrize(("window", "whole"), [(10, HOUR), (64, 6 * HOUR), (10 * 24, 24 * HOUR)])
@@ -99,13 +107,77 @@ def test_one_job_of_long_ago_among_them_does_no_harm(
         if queue_of(jobs).config.server is not None
         else f"created_at - {30 * 24 * HOUR * 1000}"
     )
-
-    def plan() -> Plan[None]:
-        yield Statement(f"update rowcall_job set created_at = {earlier} where id = {oldest}", (), as_is)
-
-    queue_of(jobs).run(Write(plan))
+    run_sql(jobs, f"update rowcall_job set created_at = {earlier} where id = {oldest}")
     assert jobs.stats().pace.arrived == 99
     assert jobs.stats().arrival_window < 10
+
+
+def arrived(jobs: Rowcall, window: int = HOUR) -> list[int | None]:
+    return [one.arrived for one in jobs.activity(window=window).periods]
+
+
+def enqueue_each_minute(jobs: Rowcall, clock: FakeClock, *counts: int) -> None:
+    for count in counts:
+        for _ in range(count):
+            jobs.enqueue("send")
+        clock.advance(60)
+
+
+@pytest.mark.parametrize("most", [24, 25, 30_000])
+def test_of_very_many_arrivals_ids_are_counted(
+    jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", most)
+    enqueue_each_minute(jobs, clock, 3, 0, 7, 10, 5)
+    activity = jobs.activity(window=HOUR)
+    assert [one.arrived for one in activity.periods] == [*[0] * 54, 3, 0, 7, 10, 5, 0]
+    assert (activity.arrivals_estimated, activity.arrivals_known_since) == (most == 24, None)
+    assert arrived(jobs, 180) == [10, 5, 0]
+    clock.advance(HOUR)
+    assert arrived(jobs) == [0] * 60
+
+
+def test_ids_of_deleted_jobs_are_spread_over_the_time_in_which_they_arrived(
+    jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 10)
+    enqueue_each_minute(jobs, clock, 10, 10, 10, 10, 10, 10)
+    run_sql(jobs, "delete from rowcall_job where id between 12 and 40")
+    assert arrived(jobs)[-7:] == [10, 10, 10, 10, 10, 10, 0]
+    since = jobs.get(11).created_at
+    run_sql(jobs, "delete from rowcall_job where id <= 10")
+    activity = jobs.activity(window=HOUR)
+    assert [one.arrived for one in activity.periods] == [*[None] * 54, 10, 10, 10, 10, 10, 0]
+    assert (activity.arrivals_estimated, activity.arrivals_known_since) == (True, since)
+
+
+def test_arrivals_before_the_oldest_job_are_not_known(jobs: Rowcall, clock: FakeClock) -> None:
+    assert arrived(jobs) == [None] * 60
+    enqueue_each_minute(jobs, clock, 2, 2, 2)
+    assert arrived(jobs) == [*[0] * 56, 2, 2, 2, 0]
+    since = jobs.get(3).created_at
+    run_sql(jobs, "delete from rowcall_job where id <= 2")
+    assert arrived(jobs) == [*[None] * 57, 2, 2, 0]
+    assert jobs.activity(window=HOUR).arrivals_known_since == since
+    assert jobs.activity(window=60).arrivals_known_since is None
+    run_sql(jobs, "delete from rowcall_job")
+    assert arrived(jobs) == [None] * 60
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_arrivals_of_jobs_in_any_order_are_never_negative(
+    jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(questions, "MOST_ARRIVALS_COUNTED", 5)
+    choose = random.Random(seed)
+    jobs.migrate()
+    now_ms = round(clock.now().timestamp() * 1000)
+    for job_id in choose.sample([*range(1, 100), *(2**power for power in range(10, 62))], 60):
+        at_ms = choose.choice([now_ms - choose.randrange(2 * HOUR * 1000), now_ms, now_ms + 10**9, 10**12])
+        at = f"to_timestamp({at_ms} / 1000.0)" if queue_of(jobs).config.server is not None else at_ms
+        run_sql(jobs, f"insert into rowcall_job (id, type, created_at) values ({job_id}, 'send', {at})")
+    for window in (60, HOUR, 30 * 24 * HOUR):
+        assert all(count is None or count >= 0 for count in arrived(jobs, window))
 
 
 def test_overdue_jobs_that_were_not_staged_count_as_waiting(jobs: Rowcall, clock: FakeClock) -> None:

@@ -13,8 +13,9 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.counts import folding
-from rowcall.store.counts.queries import REMOVE_TALLIES
+from rowcall.store.counts.queries import PLACES, REMOVE_TALLIES
 from rowcall.testing.clock import FakeClock
+from tests.store.postgres.explaining import nodes_of
 
 LATER_MS = 10**13
 
@@ -124,3 +125,21 @@ def test_who_may_only_insert_and_delete_jobs_is_counted_too(jobs: Rowcall, postg
         assert finished(jobs) == {"failed": 1}
         plain.execute(f"drop owned by {role}".encode())
         plain.execute(f"drop role {role}".encode())
+
+
+@pytest.mark.parametrize("rows", [0, 3000])
+def test_the_ids_at_some_times_are_found_row_by_row(jobs: Rowcall, postgres_url: str, rows: int) -> None:
+    """A full table also without our settings, as behind a pooler. Only ANALYZE shows what a recursive part reads."""
+    places = next(queue_of(jobs).dialect.ask(PLACES, range(60), 1, 3000, 2048))
+    with psycopg.connect(postgres_url, autocommit=True) as plain, psycopg.RawCursor(plain) as cursor:
+        cursor.execute(f"insert into rowcall_job (type) select 'send' from generate_series(1, {rows})".encode())
+        if rows == 0:
+            cursor.execute(b"set enable_seqscan = off; set enable_bitmapscan = off")
+        for _ in range(2):
+            explained = cursor.execute(f"explain (analyze, format json) {places.sql}".encode(), places.parameters)
+            ((found,),) = explained.fetchall()
+            reads = [node for node in nodes_of(found[0]["Plan"]) if node.get("Relation Name") == "rowcall_job"]
+            assert {node["Index Name"] for node in reads} == {"rowcall_job_pkey"}
+            assert all(node["Index Cond"].startswith("(id ") for node in reads)
+            assert sorted(node["Actual Loops"] for node in reads) == [60, 60, 60, 12 * 60]
+            cursor.execute("analyze rowcall_job")

@@ -128,6 +128,12 @@ def test_one_job_is_found_by_its_id(database: sqlite3.Connection, name: str) -> 
     assert line.endswith(BY_ID)
 
 
+def test_the_ids_at_some_times_are_found_row_by_row(database: sqlite3.Connection) -> None:
+    lines = lines_about(plan_of(database, SQL.places), "job")
+    after = "USING INTEGER PRIMARY KEY (rowid>?)"
+    assert sorted(lines) == [f"SEARCH job {BY_ID}", *[f"SEARCH job {after}"] * 3]
+
+
 def test_the_jobs_of_one_worker_are_found_by_its_name(database: sqlite3.Connection) -> None:
     for name, searches in (("owned_by", 1), ("workers", 2)):
         lines = lines_about(plan_of(database, getattr(SQL, name)), "rowcall_job")

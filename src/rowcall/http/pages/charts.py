@@ -18,6 +18,7 @@ _LINE_WIDTH, _LINE_HEIGHT = 120, 24
 def activity_chart(activity: Activity) -> Markup:
     """Return bars of attempts that ended, with a line of arrivals over them."""
     periods = activity.periods
+    about = "about " if activity.arrivals_estimated else ""
     highest = _round_up(max((max(_ended(one), one.arrived or 0) for one in periods), default=0))
     step = WIDTH / max(len(periods), 1)
 
@@ -40,7 +41,7 @@ def activity_chart(activity: Activity) -> Markup:
                 base += count
         hit = f'<rect class="hit" x="{round(number * step, 1)}" y="0" width="{round(step, 1)}" height="{HEIGHT}"/>'
         open_ = ' class="open"' if number == len(periods) - 1 else ""
-        parts.append(f"<g{open_}>{''.join(bars)}{hit}<title>{_said(one)}</title></g>")
+        parts.append(f"<g{open_}>{''.join(bars)}{hit}<title>{_said(one, about)}</title></g>")
     # the last period is not over: a line that falls there would look like an outage
     known = [(number, one.arrived) for number, one in enumerate(periods[:-1]) if one.arrived is not None]
     points = " ".join(f"{round(number * step + step / 2, 1)},{y(count)}" for number, count in known)
@@ -80,8 +81,8 @@ def _ended(one: Period) -> int:
     return one.succeeded + one.retried + one.failed
 
 
-def _said(one: Period) -> str:
-    arrived = "" if one.arrived is None else f"{one.arrived:,} arrived, "
+def _said(one: Period, about: str) -> str:
+    arrived = "" if one.arrived is None else f"{about}{one.arrived:,} arrived, "
     outcomes = f"{one.succeeded:,} succeeded, {one.retried:,} retried, {one.failed:,} failed"
     return f"{one.at:%Y-%m-%d %H:%M} UTC: {arrived}{outcomes}"
 

@@ -180,6 +180,23 @@ class Arrived(NamedTuple):
     first_ms: int | None
 
 
+class First(NamedTuple):
+    """The job with the lowest id, and when it was created."""
+
+    id: int
+    created_ms: int
+
+
+class Place(NamedTuple):
+    """A time, the last job that was created before it, and the job after that one. The first job may come later."""
+
+    at_ms: int
+    id: int
+    created_ms: int
+    next_id: int | None
+    next_ms: int | None
+
+
 class Prunable(NamedTuple):
     jobs: int
     oldest_ms: int | None
@@ -387,6 +404,24 @@ _ARRIVALS_BY_PERIOD = """
 ARRIVALS_BY_PERIOD = Query(
     "arrivals_by_period", (Int, Ms, Int), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
 )
+FIRST_JOB = Query("first_job", (), row_as(First), text="select id, <ms:created_at> from <job> order by id limit 1")
+# For each time, from one id up to another, in steps that are halved: ids rise with the time of creation. Each step
+# reads one row by its primary key, in whatever order the rows are.
+_FROM_ID = "from <job> as job where job.id {} order by job.id limit 1"
+_PLACES = f"""
+    with recursive place (at, id, step) as (
+      select given.id, <bigint:2>, <bigint:4> from <ids:1>
+      union all
+      select place.at,
+             case when place.step <= <bigint:3> - place.id
+                       and (select <ms:job.created_at> {_FROM_ID.format(">= place.id + place.step")}) < place.at
+                  then place.id + place.step else place.id end,
+             place.step / 2
+      from place where place.step > 0)
+    select place.at, place.id, (select <ms:job.created_at> {_FROM_ID.format("= place.id")}),
+           (select job.id {_FROM_ID.format("> place.id")}), (select <ms:job.created_at> {_FROM_ID.format("> place.id")})
+    from place where place.step = 0"""
+PLACES = Query("places", (Ids, Int, Int, Int), row_as(Place), text=_PLACES)
 # history and tallies between two times, and what a column must be
 _PAST = """
     (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}

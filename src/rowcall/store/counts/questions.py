@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -34,6 +35,7 @@ from rowcall.store.counts.queries import (
     UNSUCCESSFUL,
     ErrorSpan,
     Part,
+    Place,
     Total,
     Unfinished,
     WaitingPart,
@@ -146,17 +148,13 @@ def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activ
         outcomes[ended.period][ended.outcome] += ended.jobs
         if ended.outcome in UNSUCCESSFUL:
             errors[ended.error_code][ended.period] += ended.jobs
-    (newest,) = yield from dialect.ask(queries.NEWEST_ID)
-    from_id = newest - MOST_ARRIVALS_COUNTED + 1
-    arrived = Counter(dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, first * span_ms, span_ms))))
-    # of more arrivals than are counted, the first period is not complete
-    known_from = min(arrived, default=first) + 1 if arrived.total() == MOST_ARRIVALS_COUNTED else first
+    arrived = yield from _arrivals_by_period(dialect, numbers, span_ms)
     return Activity(
         span=span_ms / 1000,
         periods=[
             Period(
                 at=time_of(number * span_ms),
-                arrived=arrived[number] if number >= known_from else None,
+                arrived=arrived.jobs[number] if number >= arrived.known_from else None,
                 succeeded=outcomes[number]["succeeded"],
                 failed=outcomes[number]["failed"],
                 retried=outcomes[number]["retried"],
@@ -164,7 +162,52 @@ def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activ
             for number in numbers
         ],
         errors={code: [counts[number] for number in numbers] for code, counts in sorted(errors.items())},
+        arrivals_known_since=time_or_none(arrived.since_ms),
+        arrivals_estimated=arrived.is_estimate,
     )
+
+
+class _Arrivals(NamedTuple):
+    """Arrivals by the number of a period. Earlier ones than `known_from`, before `since_ms`, are not known."""
+
+    jobs: Counter[int]
+    is_estimate: bool
+    known_from: int
+    since_ms: int | None
+
+
+def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[_Arrivals]:
+    """Count jobs, or ids where there are too many jobs."""
+    oldest = next(iter((yield from dialect.ask(queries.FIRST_JOB))), None)
+    if oldest is None:
+        return _Arrivals(Counter(), False, numbers.stop, None)
+    (newest,) = yield from dialect.ask(queries.NEWEST_ID)
+    from_id = newest - MOST_ARRIVALS_COUNTED + 1
+    ids: list[int] = []
+    if oldest.id < from_id:
+        times, longest_step = [number * span_ms for number in numbers], 1 << (newest - oldest.id).bit_length() - 1
+        places = yield from dialect.ask(queries.PLACES, times, oldest.id, newest, longest_step)
+        ids = [*sorted(map(_id_at, places)), newest + 1]  # of a later time, it is never lower
+    is_estimate = bool(ids) and ids[0] < from_id
+    if is_estimate:
+        jobs = Counter({number: end - begin for number, (begin, end) in zip(numbers, pairwise(ids), strict=True)})
+    else:
+        begin_ms = numbers.start * span_ms
+        jobs = Counter(dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, begin_ms, span_ms))))
+    if oldest.id == 1 or oldest.created_ms <= numbers.start * span_ms:
+        return _Arrivals(jobs, is_estimate, numbers.start, None)
+    known_from = min((number for number in numbers if jobs[number]), default=numbers.stop)
+    return _Arrivals(jobs, is_estimate, known_from, oldest.created_ms)
+
+
+def _id_at(place: Place) -> int:
+    """Return the id of the next job at a time. Where jobs are gone, they had arrived evenly."""
+    if place.created_ms >= place.at_ms:
+        return place.id
+    if place.next_id is None or place.next_ms is None:
+        return place.id + 1
+    gone = place.next_id - place.id - 1
+    return place.id + 1 + gone * (place.at_ms - place.created_ms) // (place.next_ms - place.created_ms)
 
 
 def _since(at_ms: int, window_ms: int) -> int:
