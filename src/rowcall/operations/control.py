@@ -45,10 +45,9 @@ from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
 from rowcall.store.counts.queries import NOW
-from rowcall.store.dialect import LOWEST, Dialect, Filter, Order
+from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
-from rowcall.store.jobs.queries import FIRST_FROM
 from rowcall.store.new_job import RelatedJob
 from rowcall.store.statement import Plan
 from rowcall.store.workers.queries import WORKERS
@@ -293,15 +292,14 @@ def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str
 def _exclude_nothing(
     dialect: Dialect, times: Mapping[str, int], possible: Sequence[Status], now_ms: int | None
 ) -> Plan[bool]:
-    """Return whether every job fits these times: none is from the future, or older than the one with the lowest id.
+    """Return whether every job fits these times, whatever there is: no job is from the future.
 
     A job that has not finished does not fit a time of its end.
     """
     if any(name.startswith("finished") for name in times) and not set(possible) <= set(FINISHED):
         return False
     (now,) = yield from dialect.ask(NOW, now_ms)
-    oldest = next((created_ms for _, created_ms in (yield from dialect.ask(FIRST_FROM, LOWEST))), LOWEST)
-    return all(at > now if name.endswith("before_ms") else at <= oldest for name, at in times.items())
+    return all(name.endswith("before_ms") and at > now for name, at in times.items())
 
 
 def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[Job]:
