@@ -459,12 +459,11 @@ SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text, Ms, Int), only=_F
 SAVEPOINT = Query("savepoint", only=_FILE)
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", only=_FILE)
 CHANGES = Query("changes", (), number_from_row, only=_FILE)
-# these two return the ids of the changed jobs, or null if all were changed
+# these return the ids of the changed jobs, or null if all were changed
 SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text, Ms, Int), only=_SERVER)
 SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text, Ms, Int), only=_SERVER)
-# jobs that were claimed together, by the first and the last id of a run; returns how many it changed
-SETTLE_RUN = Query("settle_run", (Now, Int, Int, Ids, Ids, Text, Ms), number_from_row, only=_SERVER)
-SETTLED_IN_RUN = Query("settled_in_run", (Int, Int, Text), number_from_row, only=_SERVER)
+# jobs that were claimed together, by the first and the last id of a run; the last parameter is how many there are
+SETTLE_RUN = Query("settle_run", (Now, Int, Int, Ids, Ids, Text, Ms, Int), only=_SERVER)
 # attempts (ids and leases) that are still current, locked until the transaction ends
 LIVE = Packed("live", (Json,), int)
 # ids, and {id: Settlement}

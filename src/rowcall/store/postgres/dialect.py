@@ -249,11 +249,9 @@ class PostgresDialect:
             gap = [-1] * (row.id - first - len(ages[0]))
             ages[0].extend([*gap, *repeat(row.started_age_ms or 0, row.count)])
             ages[1].extend([*gap, *repeat(row.finished_age_ms, row.count)])
-        ids = set(queries.ids_of(rows))
-        (changed,) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed)
-        if changed == len(ids):
-            return ids
-        return ids.intersection((yield from self.ask(queries.SETTLED_IN_RUN, first, last, claimed.worker)))
+        ids = queries.ids_of(rows)
+        ((changed,),) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed, len(ids))
+        return set(ids if changed is None else cast("list[int]", changed))
 
     # callers' connections
 

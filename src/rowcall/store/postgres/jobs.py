@@ -326,11 +326,8 @@ settle_run = """
       from (select <now> as now, $6::text as worker, <time:7> as claimed_at) as moment
       where job.id between $2::bigint and $3::bigint and job.lease = 0
         and ((select $4::text::bigint[]))[job.id - $2::bigint + 1] >= 0
-      returning 1)
-    select count(*) from settled"""
-settled_in_run = """
-    select id from <job> where id between $1::bigint and $2::bigint and lease = 2 and worker = $3::text
-      and status = <succeeded>"""
+      returning job.id)
+    select case when count(*) < $8::int then coalesce(array_agg(id), '{}') end from settled"""
 settle_with_results = _settle_successes(
     _succeeded.lease,
     _succeeded.started_age_ms,

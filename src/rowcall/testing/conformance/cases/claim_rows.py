@@ -8,6 +8,7 @@ from rowcall import Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released, Reported, Succeeded
 from rowcall.operations.effects import Write
+from rowcall.store.counts.queries import Tally
 from rowcall.store.jobs.queries import CLAIMS_OF, Ready, Success
 from rowcall.store.jobs.settle import Written, write_ended
 from rowcall.store.statement import Plan
@@ -250,6 +251,40 @@ class TestClaimRows:
         assert queue_of(jobs).run(Write(settle_twice)).live == set()
         assert jobs.get(neighbour.id).status is Status.RUNNING
         assert worker.settle(neighbour, Succeeded())
+
+    def test_a_group_with_gaps_settles_what_is_still_its_own(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        for number in range(12):
+            jobs.enqueue("send", queue="other" if number in (2, 9) else "default")
+        group = worker.claim(slots=10, queues=["default"]).started
+        others = StoreWorker(jobs, "other").claim(slots=2).started
+        running, asked, completed, deleted = group[3], group[4], group[5], group[6]
+        for one in (asked, completed):
+            jobs.cancel(one.id)
+        jobs.complete(jobs.get(completed.id), "by hand")
+        store.execute(f"delete from rowcall_job where id = {deleted.id}")
+        ended = [Success(one.id, one.lease, 5, 1, None) for one in group if one is not running]
+        counted: list[set[int]] = []
+
+        def tallies(settled: set[int]) -> list[Tally]:
+            counted.append(settled)
+            return []
+
+        dialect, now_ms = queue_of(jobs).dialect, queue_of(jobs).now_ms()
+
+        def settle_group() -> Plan[Written]:
+            claims = yield from dialect.ask(CLAIMS_OF, now_ms, worker.name, 50)
+            return (yield from write_ended(dialect, ended, tallies, now_ms, worker.name, claims))
+
+        ours = {one.id for one in group} - {running.id, completed.id, deleted.id}
+        assert queue_of(jobs).run(Write(settle_group)).live == ours
+        assert counted == [ours]
+        assert {job.id for job in jobs.list(status="succeeded").jobs} == {*ours, completed.id}
+        assert jobs.get(completed.id).result == "by hand"
+        assert {job.id for job in jobs.list(status="running").jobs} == {running.id, *(one.id for one in others)}
+        assert worker.settle(running, Succeeded())
+        assert store.execute(CLAIMS.replace("order by", "where worker = 'together' order by")) == []
 
     def test_a_job_that_another_worker_refused_is_claimed_in_its_own_row(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
