@@ -13,6 +13,7 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import Released
 from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -189,3 +190,19 @@ def claimed_attempt(jobs: Rowcall) -> Attempt:
         ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock),
         buffered=False,
     )
+
+
+@pytest.mark.parametrize("is_soon", [True, False])
+def test_a_handler_that_cancels_its_own_task_stops_no_other_job(jobs: Rowcall, is_soon: bool) -> None:
+    """Also where this takes effect only while the lane lets the event loop run."""
+
+    @jobs.task
+    async def leave_a_cancel(number: int) -> None:
+        if (number + 1) % async_lane.ATTEMPTS_BETWEEN_YIELDS == 0:
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel) if is_soon else task.cancel()
+
+    leave_a_cancel.enqueue_many([{"number": number} for number in range(200)])
+    with jobs.worker(concurrency=1):
+        eventually(lambda: jobs.stats().by_status["succeeded"] == 200)
