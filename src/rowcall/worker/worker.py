@@ -330,7 +330,7 @@ class Worker:
         return "" if self._loop is not None else "the worker is starting"
 
     def _busy(self) -> int:
-        return self._settings.concurrency - self._dispatcher.free_slots if self._dispatcher is not None else 0
+        return self._dispatcher.used_slots if self._dispatcher is not None else 0
 
     def _wake(self) -> None:
         if self._waker is not None and not self.ended.is_set():

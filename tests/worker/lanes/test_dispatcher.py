@@ -57,7 +57,8 @@ def test_a_portion_of_the_buffer_starts_and_the_rest_waits(jobs: Rowcall) -> Non
     assert dispatcher.waits_to_start
     assert not any(one.started_at for one in attempts)
     dispatcher.start_accepted(portion=3)
-    eventually(lambda: not dispatcher.busy)
+    eventually(lambda: not dispatcher.used_slots)
+    assert (dispatcher.busy, dispatcher.free_slots) == (True, 1)  # one waits in the buffer
     assert [bool(one.started_at) for one in attempts] == [True] * 5 + [False]
     assert dispatcher.waits_to_start
     assert woken.wait(30)

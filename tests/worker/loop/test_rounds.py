@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Cancel, Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.jobs.claim import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.loop import rounds, settler
 from tests.worker.support import ended
 
 
@@ -101,6 +103,46 @@ def test_handlers_that_never_wait_run_while_the_last_ones_are_settled(
     nothing.enqueue_many([{}] * 10_000)
     assert jobs.drain().succeeded == 10_000
     assert ("start", "settle") in pairwise(calls)
+
+
+@pytest.fixture
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "PORTION", 20)
+    monkeypatch.setattr(settler, "LEAST_GROUP", 5)
+
+
+@pytest.mark.usefixtures("small_portions")
+@pytest.mark.parametrize("concurrency", [1, 7])
+def test_portions_keep_to_the_slots_and_to_the_order(jobs: Rowcall, concurrency: int) -> None:
+    at_once, most, order = 0, 0, []
+
+    @jobs.task
+    async def count(number: int) -> None:
+        nonlocal at_once, most
+        order.append(number)
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)
+        at_once -= 1
+
+    count.enqueue_many([{"number": number} for number in range(5000)])
+    assert jobs.drain(concurrency=concurrency).succeeded == 5000
+    assert most == concurrency
+    assert max(abs(number - place) for place, number in enumerate(order)) < 2 * concurrency
+
+
+@pytest.mark.usefixtures("small_portions")
+def test_a_drain_runs_the_last_portion_after_jobs_that_were_cancelled(jobs: Rowcall) -> None:
+    """Nothing but successes starts the next portion while it is settled."""
+
+    @jobs.task
+    async def give_up(early: bool) -> None:
+        if not early:
+            raise Cancel("later")
+
+    give_up.enqueue_many([{"early": number < 3000} for number in range(3500)])
+    summary = jobs.drain()
+    assert (summary.succeeded, summary.cancelled) == (3000, 500)
 
 
 def test_tasks_may_be_declared_while_the_worker_runs(jobs: Rowcall) -> None:

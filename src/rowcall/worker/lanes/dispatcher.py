@@ -81,8 +81,14 @@ class Dispatcher:
 
     @property
     def free_slots(self) -> int:
+        """How many slots neither have an attempt nor wait for one of the buffer."""
         with self._lock:  # not between the end of an attempt and the start of the next in its slot
-            return self._concurrency - len(self._running)
+            return max(0, self._concurrency - len(self._running) - len(self._buffer))
+
+    @property
+    def used_slots(self) -> int:
+        with self._lock:
+            return len(self._running)
 
     @property
     def buffered(self) -> int:
@@ -90,7 +96,8 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        return bool(self._running)
+        """Whether anything runs, or waits in the buffer."""
+        return bool(self._running or self._buffer)
 
     @property
     def is_exhausted(self) -> bool:
