@@ -68,6 +68,22 @@ def test_a_portion_of_the_buffer_starts_and_the_rest_waits(jobs: Rowcall) -> Non
     dispatcher.close()
 
 
+def test_what_has_a_slot_and_was_not_started_is_released_as_the_buffer_is(jobs: Rowcall) -> None:
+    @jobs.task
+    async def nothing() -> None: ...
+
+    nothing.enqueue_many([{}] * 3)
+    dispatcher = Dispatcher(2, lambda: None, queue_of(jobs).clock, None, limited_queues=True)
+    attempts = claimed(jobs, 3)
+    dispatcher.accept(attempts[:2], attempts[2:], later=True)
+    assert dispatcher.in_flight("default") == 3
+    assert set(dispatcher.pop_unstarted()) == set(attempts)
+    assert (dispatcher.busy, dispatcher.free_slots, dispatcher.in_flight("default")) == (False, 2, 0)
+    dispatcher.start_accepted()
+    assert not any(one.started_at for one in attempts)
+    dispatcher.close()
+
+
 def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     """Beside an app the worker cannot replace the process: it logs that and ends."""
     let_go = threading.Event()

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from rowcall import Cancel, Rowcall
+from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.jobs.claim import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
-from rowcall.testing import FakeClock
+from rowcall.testing import FakeClock, eventually
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 from rowcall.worker.loop import rounds, settler
-from tests.worker.support import ended
+from tests.worker.support import all_ended, ended
 
 
 class Transactions:
@@ -143,6 +144,34 @@ def test_a_drain_runs_the_last_portion_after_jobs_that_were_cancelled(jobs: Rowc
     give_up.enqueue_many([{"early": number < 3000} for number in range(3500)])
     summary = jobs.drain()
     assert (summary.succeeded, summary.cancelled) == (3000, 500)
+
+
+@pytest.mark.usefixtures("small_portions")
+def test_handlers_start_while_the_database_is_out_of_reach(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, is_out = SqliteConnection.write, threading.Event()
+    ran: list[int] = []
+
+    def write_or_fail(connection: SqliteConnection, plan: Plan[object], **options: bool) -> object:
+        if is_out.is_set() and threading.current_thread().name == "rowcall-loop":
+            raise StoreUnavailable("the disk is full", "Make room")
+        return write(connection, plan, **options)
+
+    monkeypatch.setattr(SqliteConnection, "write", write_or_fail)
+
+    @jobs.task
+    async def note(number: int) -> None:
+        ran.append(number)
+        if len(ran) == 3000:
+            is_out.set()
+
+    note.enqueue_many([{"number": number} for number in range(6000)])
+    with jobs.worker():
+        assert is_out.wait(30)
+        unclaimed = jobs.stats().by_status["pending"]
+        eventually(lambda: len(ran) == 6000 - unclaimed, message="the start of all that was claimed")
+        is_out.clear()
+        all_ended(jobs)
+    assert len(ran) == 6000
 
 
 def test_tasks_may_be_declared_while_the_worker_runs(jobs: Rowcall) -> None:

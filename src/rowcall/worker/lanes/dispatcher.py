@@ -17,7 +17,7 @@ from rowcall.worker.attempt import Attempt, Finished, Stop
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch, Gathering
+from rowcall.worker.lanes.batch import Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.stacks import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
@@ -209,7 +209,8 @@ class Dispatcher:
 
     def start_accepted(self, portion: int = MOST_BUFFERED) -> None:
         """Start what has a slot. From now on, that many of the buffer may start. Called in the loop's thread."""
-        self._portion = portion
+        with self._lock:
+            self._portion = portion
         while self._accepted:
             self._start(self._accepted.popleft())
         self._fill_slots()
@@ -302,16 +303,17 @@ class Dispatcher:
         return attempts
 
     def pop_unstarted(self) -> list[Attempt]:
-        """Empty the buffer and the open batches."""
+        """Empty the buffer and the open batches, and free the slots that wait for `start_accepted`."""
         buffered = self.pop_buffered()
         with self._lock:
-            batches = self._gathering.pop_all()
-            self._free_slots_of(batches)
-        return [*buffered, *(attempt for batch in batches for attempt in batch.members)]
+            waiting = [*self._accepted, *self._gathering.pop_all()]
+            self._accepted.clear()
+            self._free_slots_of(waiting)
+        return [*buffered, *(member for attempt in waiting for member in attempt.members or (attempt,))]
 
-    def _free_slots_of(self, batches: Sequence[Batch]) -> None:
-        self._running.difference_update(batches)
-        self._leave_queues(batches)
+    def _free_slots_of(self, attempts: Sequence[Attempt]) -> None:
+        self._running.difference_update(attempts)
+        self._leave_queues(attempts)
 
     def _leave_queues(self, attempts: Iterable[Attempt]) -> None:
         if self._in_queue is not None:

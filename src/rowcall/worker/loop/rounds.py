@@ -152,6 +152,7 @@ class Loop:
             self._trouble.succeeded()
         except Conflict as error:
             self._settler.set_aside()
+            self._dispatcher.start_accepted()
             self._trouble.conflict(error, stopping=self._capacity.stopping)
         except SchemaMismatch:
             raise
@@ -161,6 +162,7 @@ class Loop:
             self._trouble.failed(error, stopping=self._capacity.stopping)
         except RowcallError as error:
             self._ownership.in_doubt = not isinstance(error, DataRefused)
+            self._dispatcher.start_accepted()  # handlers may need no database
             self._trouble.failed(error, stopping=self._capacity.stopping)
 
     # The loop's thread loses the interpreter at each statement, and a handler thread that never waits returns it after
@@ -214,6 +216,7 @@ class Loop:
         except DataRefused:
             if not self._settler.any_unsettled:
                 raise  # not because of what we settle, but of what there is to stage or claim
+            self._dispatcher.start_accepted()
             self._settler.settle_one_by_one()
 
     def _round(self) -> None:
@@ -239,11 +242,7 @@ class Loop:
             any_claim_row=any_claim_row,
             before_settle=self._start_accepted,
         )
-        try:
-            claim = self._connection.write(plan)
-        except BaseException:
-            self._start_accepted()
-            raise
+        claim = self._connection.write(plan)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
