@@ -99,7 +99,7 @@ class AsyncLane:
             try:
                 # before the next one is taken, which would start late: neighbours that run together settle together
                 if ran % ATTEMPTS_BETWEEN_YIELDS == 0:
-                    with contextlib.suppress(asyncio.CancelledError):  # `cancelling` tells, after the next is taken
+                    with contextlib.suppress(asyncio.CancelledError):  # `cancelling` is checked below
                         await asyncio.sleep(0)  # handlers that never wait must not block the event loop
             finally:
                 next_attempt = self._finished(attempt)
