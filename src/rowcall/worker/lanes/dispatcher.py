@@ -217,8 +217,8 @@ class Dispatcher:
 
     @property
     def waits_to_start(self) -> bool:
-        """Whether the lanes have nothing more to start before `start_accepted` is called."""
-        return bool(self._accepted) or (self._portion <= 0 and bool(self._buffer))
+        """Whether `start_accepted` has something to start, now or as slots come free."""
+        return bool(self._accepted or self._buffer)
 
     def _gather(self, started: Sequence[Attempt], joining: Sequence[Attempt]) -> list[Attempt]:
         """Put the attempts of batch tasks into batches. Return what starts now."""

@@ -104,7 +104,7 @@ class Capacity:
         if self._busy_since is not None:
             now = self._timer()
             self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)
-            self._busy_since = now if self._dispatcher.busy else None
+            self._busy_since = now if self._dispatcher.used_slots else None  # not while a portion waits
 
     def note_claimed(self, demand: Demand, claim: Claim) -> None:
         if demand.room > 0:
