@@ -19,7 +19,9 @@ ENDED_BADLY = frozenset({"failed", "cancelled", None})
 
 
 def jobs_start_after_their_blockers(records: Records) -> Problems:
-    """All have succeeded before the first claim, of a chain its last step; with "run", they have ended.
+    """All have succeeded before the first claim, of a chain its last step; with "run", they have ended or are deleted.
+
+    A transaction that deletes a job does not see the jobs that others are about to let wait for it.
 
     Retrying a job that failed with its blocker drops blockers that are deleted. A job that succeeded because its chain
     was completed from outside runs at once when it is retried.
@@ -30,7 +32,7 @@ def jobs_start_after_their_blockers(records: Records) -> Problems:
         if claim is None or _reached(records, edge.job_id, {"succeeded"}, claim.seq):
             continue
         blocker = _last_step(records, chains, edge, claim.seq)
-        wanted = FINISHED if edge.on_failure == "run" else {"succeeded"}
+        wanted = {*FINISHED, None} if edge.on_failure == "run" else {"succeeded"}
         is_excused = _was_retried(records, edge.job_id) and _reached(records, blocker, {None}, claim.seq)
         if not is_excused and not _reached(records, blocker, wanted, claim.seq):
             yield f"did not wait for {blocker}: {records.history_of(edge.job_id)}\n    {records.history_of(blocker)}"
