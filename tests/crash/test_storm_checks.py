@@ -320,6 +320,20 @@ def a_start_before_a_blocker_has_ended_at_all(story: Story) -> None:
     story.run(21)
 
 
+@breaks(flow_checks.jobs_start_after_their_blockers)
+def a_start_after_its_blocker_was_deleted(story: Story) -> None:
+    _starts_after_a_deleted_blocker(story, "fail")
+
+
+def _starts_after_a_deleted_blocker(story: Story, on_failure: str) -> None:
+    story.enqueue(20)
+    story.enqueue(21, "join", "blocked")
+    story.edges.append(Edge(20, 0, 21, on_failure))
+    story.delete(20)
+    story.change(21, "pending")
+    story.run(21)
+
+
 @breaks(flow_checks.steps_of_a_chain_run_in_order)
 def a_step_before_the_one_before_it(story: Story) -> None:
     story.enqueue(20, "step", chain_id=20, chain_index=0)
@@ -487,6 +501,12 @@ def test_a_job_that_ran_when_the_transaction_of_the_next_one_began_is_not_in_its
     _runs_and_waits_again(story, 20)
     story.enqueue(21, "keyed_or_replace", key="a", began=3)
     assert flow_checks.keys_are_unique.__name__ not in found(story)
+
+
+def test_a_job_that_runs_after_any_end_of_its_blocker_may_run_after_its_deletion() -> None:
+    story = a_good_story()
+    _starts_after_a_deleted_blocker(story, "run")
+    assert flow_checks.jobs_start_after_their_blockers.__name__ not in found(story)
 
 
 def test_no_check_is_without_a_bad_record() -> None:

@@ -71,8 +71,10 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
     dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
     if kind == "batch":
         dispatcher.accept([first], [], [second])
+        dispatcher.start_accepted()
     else:
         dispatcher.accept([first], [second])
+        dispatcher.start_accepted()
     eventually(lambda: not (dispatcher.busy or dispatcher.buffered))
     attempts = dispatcher.pop_ended()
     assert {attempt.ready.id for attempt in attempts} == {job.id for job in made}
@@ -96,6 +98,7 @@ def test_an_attempt_that_was_stopped_before_its_thread_started_it_is_not_called(
     attempt.stop(Released())
     dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept([attempt], [])
+    dispatcher.start_accepted()
     eventually(lambda: dispatcher.has_ended)
     assert attempt.transition is not None
     assert attempt.transition.move == "release"

@@ -66,6 +66,7 @@ def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> N
     pids = []
     for run in claimed(jobs, 2):
         dispatcher.accept([run], [])
+        dispatcher.start_accepted()
         eventually(lambda: dispatcher.has_ended)
         dispatcher.pop_ended()
         assert run.transition is not None

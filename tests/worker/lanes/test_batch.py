@@ -42,12 +42,14 @@ def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher:
     take.enqueue_many([{"item": number} for number in range(3)])
     first, second, third = claimed(jobs, 3)
     dispatcher.accept([first], [], [second])
+    dispatcher.start_accepted()
     assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (0, {"take": 1}, True)
     assert {attempt.ready.id for attempt in dispatcher.running()} == {first.ready.id, second.ready.id}
     deadline = dispatcher.seconds_to_deadline()
     assert deadline is not None
     assert 0 < deadline <= 600
     dispatcher.accept([], [], [third])
+    dispatcher.start_accepted()
     assert [attempt.transition is not None for attempt in ended_of(dispatcher, 3)] == [True] * 3
     assert (dispatcher.free_slots, dispatcher.batch_room()) == (1, {})
 
@@ -62,12 +64,14 @@ def test_one_that_is_cancelled_while_the_batch_gathers_leaves_it_at_once(jobs: R
     take.enqueue_many([{"item": number} for number in range(3)])
     first, second, third = claimed(jobs, 3)
     dispatcher.accept([first], [])
+    dispatcher.start_accepted()
     dispatcher.cancel(first, CancelRequested("not needed"))
     assert dispatcher.pop_ended() == [first]
     assert first.transition is not None
     assert first.transition.move == "cancel"
     assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (1, {}, False)
     dispatcher.accept([second], [], [third])
+    dispatcher.start_accepted()
     assert [attempt.transition.move for attempt in ended_of(dispatcher, 2) if attempt.transition is not None] == [
         "succeed"
     ] * 2
@@ -87,6 +91,7 @@ def test_a_slot_that_a_cancelled_batch_leaves_is_taken_by_what_is_buffered(
     plain.enqueue()
     of_batch, buffered = claimed(jobs, 2)
     dispatcher.accept([of_batch], [buffered])
+    dispatcher.start_accepted()
     assert dispatcher.buffered == 1
     dispatcher.cancel(of_batch, CancelRequested("not needed"))
     assert ended_of(dispatcher, 2) == [of_batch, buffered]
@@ -105,6 +110,7 @@ def test_a_running_batch_is_asked_to_stop_when_all_of_its_jobs_are_cancelled(
     take.enqueue_many([{"item": number} for number in range(2)])
     first, second = claimed(jobs, 2)
     dispatcher.accept([first], [], [second])
+    dispatcher.start_accepted()
     began.wait()
     batch = first.batch
     assert isinstance(batch, Batch)
@@ -123,6 +129,7 @@ def test_an_open_batch_is_released_as_a_whole(jobs: Rowcall, dispatcher: Dispatc
     take.enqueue_many([{"item": number} for number in range(2)])
     first, second = claimed(jobs, 2)
     dispatcher.accept([first], [], [second])
+    dispatcher.start_accepted()
     assert dispatcher.pop_buffered() == []
     assert dispatcher.pop_unstarted() == [first, second]
     assert (dispatcher.free_slots, dispatcher.busy, dispatcher.held()) == (1, False, [])

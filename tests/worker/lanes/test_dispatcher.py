@@ -41,6 +41,7 @@ def test_the_end_of_the_last_attempt_wakes_the_loop_however_much_it_gathers(jobs
     dispatcher = Dispatcher(1, woken.set, queue_of(jobs).clock, None)
     dispatcher.quiet_above = -1
     dispatcher.accept(claimed(jobs, 1), [])
+    dispatcher.start_accepted()
     assert woken.wait(30)
     dispatcher.close()
 
@@ -53,7 +54,7 @@ def test_a_portion_of_the_buffer_starts_and_the_rest_waits(jobs: Rowcall) -> Non
     woken = threading.Event()
     dispatcher = Dispatcher(2, woken.set, queue_of(jobs).clock, None)
     attempts = claimed(jobs, 6)
-    dispatcher.accept(attempts[:2], attempts[2:], later=True)
+    dispatcher.accept(attempts[:2], attempts[2:])
     assert dispatcher.waits_to_start
     assert not any(one.started_at for one in attempts)
     dispatcher.start_accepted(portion=3)
@@ -75,7 +76,7 @@ def test_what_has_a_slot_and_was_not_started_is_released_as_the_buffer_is(jobs: 
     nothing.enqueue_many([{}] * 3)
     dispatcher = Dispatcher(2, lambda: None, queue_of(jobs).clock, None, limited_queues=True)
     attempts = claimed(jobs, 3)
-    dispatcher.accept(attempts[:2], attempts[2:], later=True)
+    dispatcher.accept(attempts[:2], attempts[2:])
     assert dispatcher.in_flight("default") == 3
     assert set(dispatcher.pop_unstarted()) == set(attempts)
     assert (dispatcher.busy, dispatcher.free_slots, dispatcher.in_flight("default")) == (False, 2, 0)

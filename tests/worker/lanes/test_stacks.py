@@ -32,6 +32,7 @@ def test_handlers_in_a_thread_and_on_the_event_loop(jobs: Rowcall) -> None:
     attempts = claimed(jobs, 3)
     dispatcher = Dispatcher(3, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept(attempts, [])
+    dispatcher.start_accepted()
     for _ in range(2):
         began.acquire()
     eventually(lambda: stack_of(attempts[0]) and stack_of(attempts[1]))

@@ -67,6 +67,7 @@ def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
 ) -> None:
     capacity = Capacity(dispatcher, clock)
     dispatcher.accept(attempts[:2], [])
+    dispatcher.start_accepted()
     capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_wanted=True))
     assert capacity.free() == (0, 0)
     assert capacity.enough_to_do
@@ -78,6 +79,7 @@ def test_a_buffer_behind_slow_jobs_becomes_stale(
     capacity = Capacity(dispatcher, clock)
     assert not capacity.is_stale(any_ended=False)
     dispatcher.accept(attempts[:2], attempts[2:])
+    dispatcher.start_accepted()
     clock.at += STALE_SECONDS / 2
     assert not capacity.is_stale(any_ended=False)
     clock.at += STALE_SECONDS

@@ -352,7 +352,7 @@ def settle_one(
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
     ended = Ended(job.id, job.lease, transition, then=then)
-    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms)):
+    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms, write_claims=True)):
         raise LeaseLost(job.id)
 
 
@@ -365,6 +365,8 @@ def leave_open(dialect: Dialect, job_id: int, lease: int, target: str, lease_ms:
 
 def heartbeat(dialect: Dialect, job_id: int, lease: int, lease_ms: int | None, now_ms: int | None) -> Plan[None]:
     """Renew the lease, perhaps with another length; raise `JobCancelled` where the job has a cancel request."""
+    if lease == 1:
+        yield from write_claims_of(dialect, [job_id])
     if not (yield from dialect.ask(queries.HEARTBEAT, now_ms, job_id, lease, lease_ms)):
         raise LeaseLost(job_id)
     for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):

@@ -182,17 +182,10 @@ class Dispatcher:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)
             file.reserve(held + claimed)
 
-    def accept(
-        self,
-        started: Sequence[Attempt],
-        buffered: Sequence[Attempt],
-        joining: Sequence[Attempt] = (),
-        *,
-        later: bool = False,
-    ) -> None:
-        """Start these, put those into the buffer, and let the last ones join open batches.
+    def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], joining: Sequence[Attempt] = ()) -> None:
+        """Give these a slot, put those into the buffer, and let the last ones join open batches.
 
-        With `later`, nothing starts until `start_accepted` is called.
+        `start_accepted` starts them.
         """
         if self.batches:
             started = self._gather(started, joining)
@@ -202,10 +195,8 @@ class Dispatcher:
                 self._in_queue.update(one.ready.queue for one in (*started, *buffered) if one.members is None)
             self._buffer.extend(buffered)
             self._accepted.extend(started)
-        if not later:
-            self.start_accepted()
         if not self.any_accepted.is_set():
-            self.any_accepted.set()  # last: the handlers need the interpreter first
+            self.any_accepted.set()
 
     def start_accepted(self, portion: int = MOST_BUFFERED) -> None:
         """Start what has a slot. From now on, that many of the buffer may start. Called in the loop's thread."""

@@ -115,7 +115,6 @@ class Claims:
             [Attempt(ready, task, facts) for ready, task in self._with_tasks(claim.started)],
             [Attempt(ready, task, facts, True) for ready, task in self._with_tasks(claim.buffered)],
             [Attempt(ready, task, facts, ready.bufferable) for ready, task in self._with_tasks(claim.joining)],
-            later=True,
         )
 
     def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:

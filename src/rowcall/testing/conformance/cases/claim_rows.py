@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall import Rowcall, Status, WrongState
+from rowcall import LeaseLost, Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released, Reported, Succeeded
 from rowcall.operations.effects import Write
@@ -54,6 +54,19 @@ class TestClaimRows:
         assert (buffered.status, buffered.started_at) == (Status.RUNNING, None)
         assert [event.event for event in jobs.timeline(first)] == ["ENQUEUED", "CLAIMED", "STARTED"]
         assert [(one.attempt, one.status) for one in jobs.attempts(first)] == [(1, "running")]
+
+    def test_a_job_that_was_read_is_settled_by_hand(self, jobs: Rowcall, claimed: list[Ready]) -> None:
+        first, second, third, fourth = (jobs.get(job.id) for job in claimed[:4])
+        jobs.complete(first, result=1)
+        jobs.fail(second, "TIMEOUT:UPSTREAM_API", "30 s")
+        jobs.release(third)
+        jobs.heartbeat(fourth)
+        found = [jobs.get(job.id) for job in claimed[:4]]
+        assert [job.status for job in found] == ["succeeded", "scheduled", "pending", "running"]
+        assert (found[0].attempt, found[0].worker, found[0].result) == (1, "together", 1)
+        for job in (first, second, third):
+            with pytest.raises(LeaseLost):
+                jobs.complete(job)
 
     def test_a_worker_tells_running_jobs_from_buffered_ones(self, jobs: Rowcall, store: Store) -> None:
         worker = StoreWorker(jobs, "busy")  # with 10 slots

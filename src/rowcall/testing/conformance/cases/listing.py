@@ -278,14 +278,7 @@ class TestActOnAll:
 
     def test_a_filter_that_matches_everything_needs_all(self, jobs: Rowcall) -> None:
         job = jobs.enqueue("send")
-        calls: list[Callable[..., object]] = [
-            jobs.retry,
-            jobs.cancel,
-            jobs.delete,
-            lambda **chosen: jobs.reschedule(delay=5, **chosen),
-            lambda **chosen: jobs.set_priority(priority=5, **chosen),
-        ]
-        for call in calls:
+        for call in _bulk_actions(jobs):
             for chosen in ({}, {"limit": 5}, {"queue": None}, {"all": False}):
                 with pytest.raises(
                     InvalidOption, match="this matches every job; add a filter such as queue=…, or pass"
@@ -300,18 +293,11 @@ class TestActOnAll:
         assert jobs.cancel(all=True) == 1
 
     def test_a_time_in_the_future_is_not_a_filter(self, jobs: Rowcall, clock: FakeClock) -> None:
-        calls: list[Callable[..., object]] = [
-            jobs.retry,
-            jobs.cancel,
-            jobs.delete,
-            lambda **chosen: jobs.reschedule(delay=5, **chosen),
-            lambda **chosen: jobs.set_priority(priority=5, **chosen),
-        ]
         first = jobs.enqueue("send").created_at
         clock.advance(10)
         last = jobs.enqueue("send").created_at
         later, moment = last + timedelta(milliseconds=1), timedelta(milliseconds=1)
-        for call in calls:
+        for call in _bulk_actions(jobs):
             for chosen in (
                 {"created_before": later},
                 {"created_before": later, "limit": 5},
@@ -329,6 +315,16 @@ class TestActOnAll:
         assert jobs.set_priority(priority=6, created_after=first + moment) == 1
         assert jobs.set_priority(priority=7, created_before=later, type="send") == 2
         assert jobs.delete(created_before=later, all=True) == 2
+
+
+def _bulk_actions(jobs: Rowcall) -> list[Callable[..., object]]:
+    return [
+        jobs.retry,
+        jobs.cancel,
+        jobs.delete,
+        lambda **chosen: jobs.reschedule(delay=5, **chosen),
+        lambda **chosen: jobs.set_priority(priority=5, **chosen),
+    ]
 
 
 def _some_of_all(jobs: Rowcall, clock: FakeClock) -> None:
