@@ -94,6 +94,7 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
     woken = threading.Event()
     dispatcher = Dispatcher(1, woken.set, queue_of(jobs).clock, None, limited_queues=True)
     dispatcher.accept([first], [second])
+    dispatcher.start_accepted()
     dispatcher.cancel(second, because)
     assert woken.is_set()
     assert (dispatcher.buffered, dispatcher.in_flight("one")) == (0, 1)
@@ -130,6 +131,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     )
     dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
     dispatcher.accept([first], [second])
+    dispatcher.start_accepted()
     jobs.complete(jobs.get(second.ready.id))
     cancel_requests.CancelRequests(queue_of(jobs), dispatcher).check()
     assert dispatcher.pop_ended() == [second]
