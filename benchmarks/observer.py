@@ -23,17 +23,20 @@ class Observer:
     def wait_until_settled(
         self, ids: range, worker: WorkerProcess, *, each_look: Callable[[], None] = lambda: None
     ) -> float:
-        """Wait until all these jobs are settled. Return the wall-clock time, in seconds, at which that was seen."""
+        """Wait until all these jobs are settled. Return the wall-clock time, in seconds, of the look that saw it."""
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS
         last = range(ids[-1], ids[-1] + 1)
         # mostly a look at the last row alone: the jobs before it are nearly always done by then
-        while not (self._settled(last) and self._settled(ids)):
+        while True:
+            if self._settled(last):
+                looked_at = time.time()
+                if self._settled(ids):
+                    return looked_at
             worker.check()
             each_look()
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{len(ids):,} jobs were not done within {LONGEST_WAIT_SECONDS:.0f} s")
             time.sleep(LOOK_EVERY_SECONDS)
-        return time.time()
 
     def wait_until_written(self, job_id: int, worker: WorkerProcess) -> None:
         """Wait until there is such a job."""

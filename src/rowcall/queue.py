@@ -6,9 +6,9 @@ import asyncio
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cached_property, partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rowcall.base import effects
 from rowcall.base.clock import Clock, SystemClock
@@ -192,8 +192,13 @@ class Queue:
         returned = effects.run(iter(operation), self)
         return returned if self.cipher is None else self.cipher.decrypted(returned)
 
-    async def arun(self, operation: Operation[T] | Effect[Queue, T]) -> T:
+    def arun(self, operation: Operation[T] | Effect[Queue, T]) -> Coroutine[Any, Any, T]:
         """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
+        if self.is_open and self.cipher is None:
+            return effects.arun(iter(operation), self)
+        return self._arun_and_decrypt(operation)
+
+    async def _arun_and_decrypt(self, operation: Operation[T] | Effect[Queue, T]) -> T:
         returned = await effects.arun(iter(operation), self)
         return returned if self.cipher is None else self.cipher.decrypted(returned)
 

@@ -155,6 +155,33 @@ def test_a_callers_connection_still_notifies_afterwards(jobs: Rowcall, mine: Con
     assert hearing.heard() == [mine.info.backend_pid] * 2
 
 
+@pytest.mark.usefixtures("worker_listens")
+def test_only_a_notification_alone_does_not_wait_for_the_disk(jobs: Rowcall, mine: Connection, hearing: Ear) -> None:
+    def waits() -> str:
+        ((setting,),) = mine.execute("show synchronous_commit").fetchall()
+        return str(setting)
+
+    mine.execute("set synchronous_commit = on")
+    job = jobs.enqueue("task")
+    jobs.cancel(job.id)
+    hearing.heard()
+    with mine.transaction():
+        jobs.retry(job.id, connection=mine)
+        assert waits() == "on"
+    assert hearing.heard() == [mine.info.backend_pid]
+    notification = notification_of(jobs)
+    with mine.transaction():
+        mine.execute(notification)
+        assert waits() == "off"
+    assert (waits(), hearing.heard()) == ("on", [mine.info.backend_pid])
+
+
+def notification_of(jobs: Rowcall) -> bytes:
+    dialect = queue_of(jobs).dialect
+    assert isinstance(dialect, PostgresDialect)
+    return dialect.notification().sql.encode()
+
+
 # --- our own commits ------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any, Generic, TypeVar
 
 W = TypeVar("W")
@@ -23,7 +23,7 @@ class Effect(ABC, Generic[W, T]):
     def run(self, world: W, /) -> T: ...
 
     @abstractmethod
-    async def arun(self, world: W, /) -> T: ...
+    def arun(self, world: W, /) -> Awaitable[T]: ...
 
 
 Effects = Generator[Effect[W, Any], Any, T]

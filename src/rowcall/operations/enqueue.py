@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar, Unpack
 
 import msgspec
@@ -76,9 +76,13 @@ class WriteShared(Effect[Queue, Inserted]):
             queue.ensure_schema()
         return queue.database.shared.submit(self._member)
 
-    async def arun(self, queue: Queue) -> Inserted:
-        if not queue.is_schema_ready():
-            await queue.aensure_schema()
+    def arun(self, queue: Queue) -> Awaitable[Inserted]:
+        if queue.is_schema_ready():
+            return queue.database.shared.asubmit(self._member)
+        return self._arun_first(queue)
+
+    async def _arun_first(self, queue: Queue) -> Inserted:
+        await queue.aensure_schema()
         return await queue.database.shared.asubmit(self._member)
 
 

@@ -496,6 +496,8 @@ RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
 
 # notifies idle workers when the transaction commits
 NOTIFY = Query("notify", only=_SERVER)
+# the same, as a transaction of its own
+NOTIFY_ALONE = Query("notify_alone", only=_SERVER)
 
 # callers' connections
 SCHEMA_OF_TABLES = Query("schema_of_tables", (), text_from_row, only=_SERVER)

@@ -90,8 +90,8 @@ class PostgresDialect:
         return channel_of_ends(self._prefix)
 
     def notification(self) -> Statement[Row]:
-        """Return the statement that notifies idle workers, if there are any."""
-        return self._catalogue.statement(queries.NOTIFY)
+        """Return the statement, a transaction by itself, that notifies idle workers, if there are any."""
+        return self._catalogue.statement(queries.NOTIFY_ALONE)
 
     # schema
 

@@ -57,7 +57,6 @@ _GIVEN = f"""
           coalesce({time_of("$12")}, now + $13::bigint * interval '1 millisecond') as expires_at
    from (select <now> as now) as clock) as given"""
 _DUE = "case when given.run_at > given.now then <to:postpone> else <to:enqueue> end"
-_INSERTED = "status, <ms:run_at> as run_at, <ms:created_at> as created_at, <ms:expires_at> as expires_at"
 
 _STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
 
@@ -122,7 +121,7 @@ insert = f"""
            $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text, $17::text,
            $18::text, $19::int, $20::text, $21::int
     from {_GIVEN}
-    returning id, {_INSERTED}, {_LISTENING_TO_QUEUE}"""
+    returning id, status, <ms:run_at>, <ms:created_at>, <ms:expires_at>, {_LISTENING_TO_QUEUE}"""
 
 insert_plain = f"""
     insert into <job> (type, queue, payload, status, run_at, created_at, priority, max_attempts)
@@ -138,9 +137,9 @@ insert_many = f"""
              case when $17::int = 1 then (one.given ->> 3)::int end, case when $17::int = 1 then one.given ->> 4 end,
              case when $17::int = 1 then (one.given ->> 5)::int end
       from {_GIVEN}, jsonb_array_elements($4::text::jsonb) with ordinality as one (given, position)
-      returning id, {_INSERTED})
-    select string_agg(id::text, ',' order by id), min(status), min(run_at), min(created_at), min(expires_at),
-           {_LISTENING_TO_QUEUE}
+      returning id, status, run_at, created_at, expires_at)
+    select string_agg(id::text, ',' order by id), min(status), <ms:min(run_at)>, <ms:min(created_at)>,
+           <ms:min(expires_at)>, {_LISTENING_TO_QUEUE}
     from inserted"""
 
 # claim
@@ -383,6 +382,8 @@ in_use = """
       exists (select from <waiter>)"""
 
 notify = f"""
-    select pg_notify('<channel>', '') where {LISTENING}
+    select pg_notify('<channel>', '')::text where {LISTENING}
     union all
-    select pg_notify('<channel_of_ends>', '0') where {_ANY_EVENT_READER}"""
+    select pg_notify('<channel_of_ends>', '0')::text where {_ANY_EVENT_READER}"""
+# A transaction of its own need not wait for the disk: a notification does not outlive the server anyway.
+notify_alone = f"{notify} union all select set_config('synchronous_commit', 'off', true)"
