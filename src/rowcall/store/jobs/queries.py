@@ -371,9 +371,9 @@ MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
 # Jobs that are claimed together: one row for each run of their ids, and their own rows are not written. The first takes
 # the worker, and for each run the first id, the last id and whether they started.
 INSERT_CLAIMS = Query("insert_claims", (Now, Text, Json), only=_FILE)
-# queue, type, rank, the first and the last id of a run; and a list of queue, type, rank and id
+# queue, type, rank, and the first and the last id of a run; or the first and the last turn, and the ids
 DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_FILE)
-DELETE_READY = Query("delete_ready", (Json,), only=_FILE)
+DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
 _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>,

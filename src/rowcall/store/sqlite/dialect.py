@@ -30,7 +30,6 @@ from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
-MOST_RANGES = 8
 LEAST_BULK = 16
 
 _ready = msgspec.json.Decoder(list[Ready])
@@ -164,6 +163,7 @@ class SqliteDialect:
     def mark_claimed(
         self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
     ) -> Plan[None]:
+        yield from self._take_ready([*started, *buffered])
         for claimed, are_started in ((started, 1), (buffered, 0)):
             if claimed:
                 ids = [job.id for job in claimed]
@@ -173,15 +173,25 @@ class SqliteDialect:
     def claim_together(
         self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
     ) -> Plan[None]:
-        kinds = {(queue, task, ~priority) for queue, task, priority in set(map(_KIND, jobs))}
-        if len(kinds) * len(runs) <= MOST_RANGES:
-            for kind in kinds:
-                for first, last, _ in runs:
-                    yield from self.ask(queries.DELETE_READY_RUN, *kind, first, last)
-        else:
-            rows = [(job.queue, job.type, ~job.priority, job.id) for job in jobs]
-            yield from self.ask(queries.DELETE_READY, rows)
+        yield from self._take_ready(jobs)
         yield from self.ask(queries.INSERT_CLAIMS, now_ms, worker, runs)
+
+    def _take_ready(self, jobs: Sequence[Ready]) -> Plan[None]:
+        """Remove jobs that are claimed from the table of ready jobs."""
+        of_kinds: dict[tuple[str, str, int], list[Ready]] = {}
+        kinds = set(map(_KIND, jobs))
+        if len(kinds) > 1:
+            for job in jobs:
+                of_kinds.setdefault(_KIND(job), []).append(job)
+        for queue, task, priority in kinds:
+            of_kind = of_kinds.get((queue, task, priority), jobs)
+            ids = [job.id for job in of_kind]
+            turns = [job.id if job.turn is None else job.turn for job in of_kind]
+            first, last = min(turns), max(turns)
+            if turns == ids and last - first == len(ids) - 1:
+                yield from self.ask(queries.DELETE_READY_RUN, queue, task, ~priority, first, last)
+            else:
+                yield from self.ask(queries.DELETE_READY, queue, task, ~priority, first, last, ids)
 
     # limits
 

@@ -163,9 +163,8 @@ delete_ready_run = """
     delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
       and id between $4 and $5"""
 delete_ready = """
-    delete from <ready> where (queue, type, rank, turn, id) in (
-      select json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-             json_extract(value, '$[3]'), json_extract(value, '$[3]') from json_each($1))"""
+    delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
+      and id in (select value from json_each($6))"""
 
 write_free_claims_of_jobs = f"{WRITE} and job.id <in_ids:1>"
 write_claims = f"{WRITE} and claim.id <in_ids:1>"
