@@ -43,7 +43,8 @@ class PageRun:
     def follow(self, block: Block) -> None:
         if not self._database.is_for(block):
             return
-        block = block._replace(text=self._with_free_port(self._database.filled_in(block.text)))
+        # the port first: the name of a database may have its digits
+        block = block._replace(text=self._database.filled_in(self._with_free_port(block.text)))
         match block.language:
             case "python":
                 self._run_python(block)

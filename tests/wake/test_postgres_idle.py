@@ -66,3 +66,26 @@ def test_an_idle_worker_asks_at_most_one_question_a_second(private_postgres: Pos
             seconds = (time.monotonic() - began) * FASTER
         assert len(asked) >= HEARTBEATS
         assert len(asked) <= seconds + EDGES, asked
+
+
+def test_an_idle_worker_starts_a_job_after_two_questions(private_postgres: PostgresServer) -> None:
+    url = private_postgres.create_database()
+    with Rowcall(url) as looking, Rowcall(f"{url}?{LOGGED}") as jobs:
+        asked: list[list[str]] = []
+
+        @jobs.task
+        def note(before: int) -> None:
+            asked.append(statements_in(private_postgres.log.read_text()[before:]))
+
+        def pick_up() -> None:
+            eventually(lambda: looking.stats().by_status["running"] == 0)
+            count, before = len(asked), len(private_postgres.log.read_text())
+            looking.enqueue("note", {"before": before})
+            eventually(lambda: len(asked) > count)
+
+        with jobs.worker() as worker:
+            eventually(lambda: [one.name for one in looking.workers()] == [worker.name])
+            for _ in range(5):
+                pick_up()
+        # the worker may already ask for more; a whole round would be five questions
+        assert min(map(len, asked)) in (2, 3), asked

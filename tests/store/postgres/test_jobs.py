@@ -20,6 +20,7 @@ from rowcall.store.control.actions import rerun_locked
 from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.jobs.queries import (
+    CLAIM_FIRST,
     DELETE,
     EXPIRE,
     FAIL_MISMATCHED,
@@ -115,6 +116,10 @@ CASES = {
         [READY_BY_PLACE] * 2 + [BY_ID],
     ),
     "mark claimed": Case(mark_claimed, [BY_ID, "by row"]),
+    "claim first": Case(
+        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, None, "default", size, "type1", "worker1")),
+        ["rowcall_ready_pkey(queue, type)", BY_ID, "by row", BY_ID],
+    ),
     "find work": Case(
         lambda size: statements_of(DIALECT.ask(FIND_WORK, None, "worker1")),
         ["rowcall_ready_pkey()", "rowcall_ready_pkey(queue, type)", "rowcall_job_due()", "rowcall_job_expiry()"],

@@ -150,6 +150,27 @@ def round_of_work(
     return claim
 
 
+def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim | None]:
+    """Claim plain jobs for free slots with one read and one write. A round needs three more round trips to a server.
+
+    Return None where a round is needed.
+    """
+    if not demand.quick or not demand.slots or demand.offers or demand.resume:
+        return None
+    (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
+    if work.edges_unsure or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms):
+        return None
+    wanted = [(queue, task) for queue, tasks in wanted_types(demand, work).items() for task in tasks]
+    if not wanted:
+        return Claim(work)
+    queue, task = wanted[0]
+    if len(wanted) > 1 or queue in demand.claimed_alone or task in demand.claimed_alone:
+        return None
+    slots = min(demand.slots, share_of(demand, queue, Claim(work), 1))
+    found = yield from dialect.ask(queries.CLAIM_FIRST, work.now_ms, queue, slots, task, demand.worker)
+    return Claim(work, started=found, more=len(found) == slots, any_claim_row=True) if found else None
+
+
 def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, now_ms, demand.on_end)

@@ -375,6 +375,8 @@ INSERT_CLAIMS = Query("insert_claims", (Now, Text, Json), only=_FILE)
 DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_FILE)
 DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
+# the first plain jobs of a queue and a type
+CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Text), Ready, only=_SERVER)
 _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>,
            claimed_at <= (select <now>) - <interval:3> or claimed_at > (select <now>)  -- the clock was set back
@@ -496,7 +498,7 @@ RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
 
 # notifies idle workers when the transaction commits
 NOTIFY = Query("notify", only=_SERVER)
-# the same, as a transaction of its own
+# the same, in a separate transaction
 NOTIFY_ALONE = Query("notify_alone", only=_SERVER)
 
 # callers' connections

@@ -200,6 +200,25 @@ claim_together = """
     insert into <claim> (worker, claimed_at, first_id, last_id, started)
     select $2::text, (select <now>), (run ->> 0)::bigint, (run ->> 1)::bigint, (run ->> 2)::smallint
     from jsonb_array_elements($3::text::jsonb) as given (run)"""
+# For an idle worker: the claim is one statement, and so one round trip. Few jobs come, so each gets its own claim row.
+# All of the first jobs are plain, or none is claimed: those behind a job that is not plain must not start before it.
+claim_first = f"""
+    with held as (select 1 from <worker> where name = $5::text for key share
+    ), first as materialized (
+      select ctid, id from <ready> where queue = $2::text and type = $4::text and exists (select from held)
+      {_IN_ORDER} limit $3::int for update skip locked
+    ), checked as materialized (
+      select ctid, id, is_plain from first left join lateral (
+        select true as is_plain from <job> as job where job.id = first.id and {_IS_READY} and {_IS_PLAIN}
+          and job.fair is null and job.retry is null offset 0) as job on true
+    ), taken as materialized (
+      select ctid, id from checked where not exists (select from checked where is_plain is null)
+    ), removed as (delete from <ready> where ctid = any (array(select ctid from taken))
+    ), claimed as (
+      insert into <claim> (worker, claimed_at, first_id, last_id, started)
+      select $5::text, (select <now>), id, id, 1 from taken)
+    select job.* from taken cross join lateral (
+      select {_READY_COLUMNS} from <job> as job where id = taken.id offset 0) as job"""
 # waits for a claim that has not been committed yet
 lock_ready_of = f"""
     select 1 from <job> as job cross join lateral (
@@ -385,5 +404,5 @@ notify = f"""
     select pg_notify('<channel>', '')::text where {LISTENING}
     union all
     select pg_notify('<channel_of_ends>', '0')::text where {_ANY_EVENT_READER}"""
-# A transaction of its own need not wait for the disk: a notification does not outlive the server anyway.
+# In a separate transaction, which need not wait for the disk: a notification does not outlive the server anyway.
 notify_alone = f"{notify} union all select set_config('synchronous_commit', 'off', true)"

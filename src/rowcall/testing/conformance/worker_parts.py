@@ -11,7 +11,7 @@ from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.jobs.claim import Claim, Demand, round_of_work
+from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume
 from rowcall.store.jobs.settle import Ended, Then
@@ -63,21 +63,21 @@ class StoreWorker:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
         `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows. `resume`: what
-        stands before these places may be left out.
+        stands before these places may be left out. Without a buffer, an idle worker claims on the shortest way.
         """
-        return self._round(
-            [],
-            Demand(
-                worker=self.name,
-                slots=slots,
-                buffer=buffer,
-                queues=None if queues is None else dict.fromkeys(queues),
-                limits=queue_of(self._jobs).limits.declared,
-                offers=offers,
-                quick=together,
-                resume={} if queue_of(self._jobs).dialect.one_writer else resume,
-            ),
+        queue = queue_of(self._jobs)
+        demand = Demand(
+            worker=self.name,
+            slots=slots,
+            buffer=buffer,
+            queues=None if queues is None else dict.fromkeys(queues),
+            limits=queue.limits.declared,
+            offers=offers,
+            quick=together,
+            resume={} if queue.dialect.one_writer else resume,
         )
+        claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
+        return self._round([], demand) if claim is None else claim
 
     def start_one(self) -> Ready:
         return self.claim().started[0]

@@ -9,7 +9,7 @@ from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallEr
 from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Claim, Demand, round_of_work
+from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
 from rowcall.wake.waker import Waker
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
@@ -231,18 +231,20 @@ class Loop:
             attempts = []
         ended, alike = settlements_of(attempts, now)
         any_claim_row = self._known.any_claim_row and (bool(attempts) or self._known.seconds_to_write() == 0)
-        plan = round_of_work(
-            self._queue.dialect,
-            ended,
-            tallies_of(attempts, now, alike) if attempts else None,
-            demand,
-            self._queue.now_ms(),
-            late=late,
-            abandoned=self._dispatcher.abandoned,
-            any_claim_row=any_claim_row,
-            before_settle=self._start_accepted,
-        )
-        claim = self._connection.write(plan)
+        claim = None if attempts or late or any_claim_row else self._claim_first(demand)
+        if claim is None:
+            plan = round_of_work(
+                self._queue.dialect,
+                ended,
+                tallies_of(attempts, now, alike) if attempts else None,
+                demand,
+                self._queue.now_ms(),
+                late=late,
+                abandoned=self._dispatcher.abandoned,
+                any_claim_row=any_claim_row,
+                before_settle=self._start_accepted,
+            )
+            claim = self._connection.write(plan)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
@@ -256,6 +258,13 @@ class Loop:
         self._waiting.is_notified = False
         if demand.wants_any:
             self._claims.unknown.note(claim.work)
+
+    def _claim_first(self, demand: Demand) -> Claim | None:
+        """After a notification: claim on the shortest way, where that is enough."""
+        if not self._waiting.is_notified or self._queue.dialect.one_writer:
+            return None
+        plan = claim_first(self._queue.dialect, demand, self._queue.now_ms())
+        return self._connection.write(plan, one_statement=True)
 
     def _note(self, demand: Demand, claim: Claim, seconds: float) -> None:
         """Remember what the round has found, and how long it took."""

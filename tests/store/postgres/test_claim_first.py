@@ -1,0 +1,200 @@
+"""The shortest way to a job, for an idle worker: plain jobs of one task, claimed by one statement."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from rowcall import Limit, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.domain.outcome import Succeeded
+from rowcall.operations.effects import Write
+from rowcall.store.jobs.claim import Claim, Demand, claim_first
+from rowcall.testing import eventually
+from rowcall.testing.conformance.worker_parts import StoreWorker
+from tests.connected import Connection, connected, database_with_tables, empty
+
+WORKER = "idle"
+ROWS = "select (select count(*) from rowcall_ready), (select count(*) from rowcall_claim)"
+WAITING = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+
+
+@pytest.fixture(scope="module")
+def shared_url(postgres_server_url: str) -> Iterator[str]:
+    with database_with_tables(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def jobs(shared_url: str) -> Iterator[Rowcall]:
+    empty(shared_url)
+    with Rowcall(shared_url) as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def mine(shared_url: str) -> Iterator[Connection]:
+    with connected(shared_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def worker(jobs: Rowcall) -> StoreWorker:
+    return StoreWorker(jobs, WORKER)
+
+
+def claim(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> Claim | None:
+    queue = queue_of(jobs)
+    demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.limits.declared, quick=True)
+    return queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
+
+
+def claimed(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> list[int]:
+    found = claim(jobs, slots, queues)
+    assert found is not None
+    return [job.id for job in found.started]
+
+
+def test_the_first_jobs_are_claimed_each_by_its_own_row(jobs: Rowcall, worker: StoreWorker, mine: Connection) -> None:
+    low, high, last = (jobs.enqueue("send", priority=priority).id for priority in (0, 5, 0))
+    found = claim(jobs, slots=2)
+    assert found is not None
+    assert ([job.id for job in found.started], found.more) == ([high, low], True)
+    assert [jobs.get(job_id).status for job_id in (low, high, last)] == [Status.RUNNING, Status.RUNNING, Status.PENDING]
+    assert mine.execute(ROWS).fetchall() == [(1, 2)]
+    assert worker.settle(found.started[0], Succeeded())
+    assert mine.execute(ROWS).fetchall() == [(1, 1)]
+    rest = claim(jobs, slots=2)
+    assert rest is not None
+    assert ([job.id for job in rest.started], rest.more) == ([last], False)
+
+
+def with_a_key(jobs: Rowcall) -> None:
+    jobs.enqueue("send", key="a")
+
+
+def with_tags(jobs: Rowcall) -> None:
+    jobs.enqueue("send", tags=["a"])
+
+
+def with_an_end(jobs: Rowcall) -> None:
+    jobs.enqueue("send", expires_in=timedelta(minutes=1))
+
+
+def with_one_attempt(jobs: Rowcall) -> None:
+    jobs.enqueue("send", max_attempts=1)
+
+
+def in_a_chain(jobs: Rowcall) -> None:
+    send = jobs.task(name="send")(lambda: None)
+    jobs.start_chain([send.bind(), send.bind()])
+
+
+def in_turns(jobs: Rowcall) -> None:
+    jobs.task(name="send", fair_by="customer")(of_customer).enqueue(1)
+
+
+def under_a_limit(jobs: Rowcall) -> None:
+    jobs.task(name="send", limit=Limit("each", concurrency=1))(of_customer).enqueue(1)
+
+
+def released_before(jobs: Rowcall) -> None:
+    jobs.enqueue("send")
+    job = jobs.dequeue("hand")
+    assert job is not None
+    jobs.release(job)
+
+
+def of_two_tasks(jobs: Rowcall) -> None:
+    jobs.enqueue("send")
+    jobs.enqueue("receive")
+
+
+def beside_a_job_that_is_due(jobs: Rowcall) -> None:
+    jobs.enqueue("send")
+    with connected(queue_of(jobs).config.server.url) as mine:  # type: ignore[union-attr]
+        mine.execute("insert into rowcall_job (type) values ('later')")
+
+
+def behind_another(jobs: Rowcall) -> None:
+    with_a_key(jobs)
+    jobs.enqueue("send")
+
+
+def of_customer(customer: int) -> None: ...
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        with_a_key,
+        with_tags,
+        with_an_end,
+        with_one_attempt,
+        in_a_chain,
+        in_turns,
+        under_a_limit,
+        released_before,
+        of_two_tasks,
+        beside_a_job_that_is_due,
+        behind_another,
+    ],
+)
+def test_other_jobs_are_left_to_a_round(jobs: Rowcall, mine: Connection, prepare: Callable[[Rowcall], None]) -> None:
+    prepare(jobs)
+    before = mine.execute("select * from rowcall_ready order by id").fetchall()
+    assert before
+    assert claim(jobs) is None
+    assert mine.execute("select * from rowcall_ready order by id").fetchall() == before
+    assert mine.execute("select * from rowcall_claim").fetchall() == []
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_not_for_this_worker_needs_no_round(jobs: Rowcall, mine: Connection) -> None:
+    jobs.enqueue("send")
+    jobs.enqueue("send", queue="paused")
+    jobs.pause("paused")
+    assert claimed(jobs, queues={"other": None, "paused": None}) == []
+    assert mine.execute(ROWS).fetchall() == [(2, 0)]
+
+
+@pytest.mark.usefixtures("worker")
+def test_the_room_of_the_queue_counts(jobs: Rowcall) -> None:
+    ids = [jobs.enqueue("send").id for _ in range(3)]
+    assert claimed(jobs, queues={"default": 2}) == ids[:2]
+
+
+@pytest.mark.usefixtures("worker")
+def test_jobs_that_others_claim_are_passed_over(jobs: Rowcall, mine: Connection) -> None:
+    first, second = (jobs.enqueue("send").id for _ in range(2))
+    with mine.transaction():
+        mine.execute("select from rowcall_ready where id = %s for update", [first])
+        assert claimed(jobs) == [second]
+    assert claimed(jobs) == [first]
+
+
+def test_a_worker_that_is_not_registered_claims_nothing(jobs: Rowcall, mine: Connection) -> None:
+    jobs.enqueue("send")
+    assert claim(jobs) is None
+    assert mine.execute(ROWS).fetchall() == [(1, 0)]
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_worker_that_is_being_declared_lost_waits_and_claims_nothing(
+    jobs: Rowcall, shared_url: str, mine: Connection
+) -> None:
+    jobs.enqueue("send")
+    found: list[Claim | None] = []
+    with connected(shared_url) as other:
+        with other.transaction():
+            other.execute("delete from rowcall_worker where name = %s", [WORKER])
+            claiming = threading.Thread(target=lambda: found.append(claim(jobs)))
+            claiming.start()
+            eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
+        claiming.join()
+    assert found == [None]
+    assert mine.execute(ROWS).fetchall() == [(1, 0)]
