@@ -21,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("same_logging")  # Litestar sets it up for the whole process
 @pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "django"])
 def test_the_app_runs_its_job(run: Run, folder: Path, framework: str) -> None:
     result = run("init", "--framework", framework)
