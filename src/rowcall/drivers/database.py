@@ -38,7 +38,8 @@ class Connection(Protocol):
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing.
 
-        With `one_statement`, in one round trip instead of three, for one statement that may be written twice.
+        With `one_statement`, without BEGIN and COMMIT, which cost two round trips: for a plan with one statement that
+        writes.
         """
 
     def change_counter(self) -> int | None:

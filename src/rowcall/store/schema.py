@@ -418,7 +418,6 @@ create view <prefix>claimed as
 select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker, claim.started
 from <claim> as claim cross join"""
 
-# The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 # `~` is the one way to turn an order round that no number is too large for
 READY_COLUMNS = "(queue, type, rank, turn, id, since, attempt)"
 READY_KEY = "queue = {0}.queue and type = {0}.type and rank = ~{0}.priority and turn = coalesce({0}.turn, {0}.id)"
@@ -426,6 +425,10 @@ READY_ROW = (
     "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
     " <greatest:{0}.run_at, {0}.created_at>, {0}.attempt"
 )
+
+# A claim takes its ready rows out of the table, so triggers leave them alone. Jobs that were claimed together end with
+# two added to the lease. A status that plain SQL sets does not change the lease.
+IS_NO_CLAIM = "(new.status <> <running> or new.lease = old.lease) and new.lease <> old.lease + 2"
 
 # The turn of a job that becomes ready: one after the last waiting job of the same value, but not before the next turn
 # of the others. `{0}` is where the tables are. Where no others wait, the turn is the id, as
@@ -455,6 +458,7 @@ TURN_IS_OVER = """new.fair is not null and new.status = <pending> and new.held i
     and (old.status <> <pending> and old.status <> <running> or new.priority <> old.priority or new.queue <> old.queue
          or new.type <> old.type or old.fair is null or new.fair <> old.fair)"""
 
+# The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
 _ATTEMPTS = f"""
 create view <prefix>attempts as
 select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -197,4 +198,57 @@ def test_a_worker_that_is_being_declared_lost_waits_and_claims_nothing(
             eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
         claiming.join()
     assert found == [None]
+    assert mine.execute(ROWS).fetchall() == [(1, 0)]
+
+
+def raise_priority(jobs: Rowcall, job_id: int, connection: Connection | None = None) -> None:
+    jobs.set_priority(job_id, 5, connection=connection)
+
+
+def edit(jobs: Rowcall, job_id: int, connection: Connection | None = None) -> None:
+    jobs.edit(job_id, {"customer": 2}, connection=connection)
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("change", [raise_priority, edit])
+def test_a_job_that_changes_meanwhile_is_claimed_once_and_as_it_is_then(
+    jobs: Rowcall, worker: StoreWorker, shared_url: str, mine: Connection, change: Callable[[Rowcall, int], None]
+) -> None:
+    job = jobs.enqueue("send", {"customer": 1})
+    found: list[Claim | None] = []
+    with connected(shared_url) as other:
+        with other.transaction():
+            other.execute("select from rowcall_worker where name = %s for update", [WORKER])
+            claiming = threading.Thread(target=lambda: found.append(claim(jobs)))
+            claiming.start()
+            eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
+            change(jobs, job.id)
+        claiming.join()
+    assert found == [None]
+    assert mine.execute(ROWS).fetchall() == [(1, 0)]
+    (ready,) = worker.claim(slots=10).started
+    now = jobs.get(job.id)
+    assert (ready.id, ready.priority, json.loads(ready.payload)) == (job.id, now.priority, now.payload)
+
+
+@pytest.mark.parametrize("change", [raise_priority, edit])
+def test_a_ready_row_is_replaced_and_never_updated(
+    jobs: Rowcall, shared_url: str, mine: Connection, change: Callable[..., None]
+) -> None:
+    """Who waits for it, with an older snapshot, must not get the new version."""
+    job = jobs.enqueue("send", {"customer": 1})
+    locked: list[object] = []
+
+    def lock() -> None:
+        with connected(shared_url) as other:
+            locked.append(other.execute("select id from rowcall_ready for update").fetchall())
+
+    with connected(shared_url) as changing:
+        with changing.transaction():
+            change(jobs, job.id, connection=changing)
+            locking = threading.Thread(target=lock)
+            locking.start()
+            eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the ready row")
+        locking.join()
+    assert locked == [[]]
     assert mine.execute(ROWS).fetchall() == [(1, 0)]

@@ -406,7 +406,8 @@ DELETE_DONE_CLAIMS = Query("delete_done_claims", (Ids,), text=f"{_DELETE_DONE} i
 DELETE_DONE_OF_WORKER = Query("delete_done_of_worker", (Text,), text=f"{_DELETE_DONE} worker = <text:1>")
 DELETE_DONE_OF_GONE = Query("delete_done_of_gone", text=f"{_DELETE_DONE} {IS_GONE}")
 
-# Ready rows without a job that may be claimed, and such jobs without a row: only where triggers were switched off.
+# Ready rows without a job that may be claimed, and such jobs without a row: only where plain SQL changed the lease, or
+# where triggers were switched off.
 OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
 _IS_STALE = f"""not exists (

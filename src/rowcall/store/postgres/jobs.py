@@ -202,6 +202,7 @@ claim_together = """
     from jsonb_array_elements($3::text::jsonb) as given (run)"""
 # For an idle worker: the claim is one statement, and so one round trip. Few jobs come, so each gets its own claim row.
 # All of the first jobs are plain, or none is claimed: those behind a job that is not plain must not start before it.
+# A row that changed after the snapshot of the statement can be locked, but not deleted: such a job is not claimed.
 claim_first = f"""
     with held as (select 1 from <worker> where name = $5::text for key share
     ), first as materialized (
@@ -213,12 +214,13 @@ claim_first = f"""
           and job.fair is null and job.retry is null offset 0) as job on true
     ), taken as materialized (
       select ctid, id from checked where not exists (select from checked where is_plain is null)
-    ), removed as (delete from <ready> where ctid = any (array(select ctid from taken))
+    ), removed as (delete from <ready> where ctid = any (array(select ctid from taken)) returning id
     ), claimed as (
       insert into <claim> (worker, claimed_at, first_id, last_id, started)
-      select $5::text, (select <now>), id, id, 1 from taken)
+      select $5::text, (select <now>), id, id, 1 from removed)
     select job.* from taken cross join lateral (
-      select {_READY_COLUMNS} from <job> as job where id = taken.id offset 0) as job"""
+      select {_READY_COLUMNS} from <job> as job where id = taken.id offset 0) as job
+    where taken.id = any (array(select id from removed))"""
 # waits for a claim that has not been committed yet
 lock_ready_of = f"""
     select 1 from <job> as job cross join lateral (

@@ -15,6 +15,7 @@ from rowcall.store.schema import (
     FAIR_TURN,
     INDEXES,
     IS_CLAIMED,
+    IS_NO_CLAIM,
     LEAVE_CLAIM,
     NEXT_COLUMNS,
     READY_COLUMNS,
@@ -210,20 +211,18 @@ create trigger <prefix>job_told after insert on <job> referencing new table as i
 execute function <prefix>tell_of_jobs()
 """
 
-# A claim removes its jobs from the table itself. A pending job without a ready row is claimed: a change of its priority
-# does not make it ready again. Only the end of a job that was claimed together with others adds two
-# to the lease: it is not ready any more.
+# A pending job without a ready row is claimed: a change of its priority does not make it ready again. A ready row is
+# replaced, never updated: a claim with an older snapshot would lock the new version, and read the job as it was before.
 _READY_FUNCTION = f"""
 create function <prefix>keep_ready() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
-  if tg_op = 'DELETE' or not ({_IS_READY.format("new.")}) then
+  if tg_op = 'DELETE' or {_IS_READY.format("old.")} then
     delete from <schema>.<ready> where {READY_KEY.format("old")} and id = old.id;
-  elsif {_IS_READY.format("old.")} then
-    update <schema>.<ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
-    where {READY_KEY.format("old")} and id = old.id;
-  else
-    insert into <schema>.<ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
+  end if;
+  if tg_op = 'UPDATE' and {_IS_READY.format("new.")} and (found or not ({_IS_READY.format("old.")})) then
+    insert into <schema>.<ready> {READY_COLUMNS} values ({READY_ROW.format("new")})
+    on conflict (queue, type, rank, turn, id) do update set since = excluded.since, attempt = excluded.attempt;
   end if;
   if tg_op = 'UPDATE' and {TURN_IS_OVER} then
     update <schema>.<job> set turn = ({FAIR_TURN.format("<schema>.")}) where id = new.id;
@@ -237,11 +236,10 @@ $body$
 """
 
 _READY_TRIGGERS = (
-    """
+    f"""
 create trigger <prefix>job_ready_changed
 after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job> for each row
-when (new.status <> <running> and new.lease <> old.lease + 2 and (old.status = <pending> and old.held is null
-                                   or new.status = <pending> and new.held is null))
+when ({IS_NO_CLAIM} and (old.status = <pending> and old.held is null or new.status = <pending> and new.held is null))
 execute function <prefix>keep_ready()
 """,
     """

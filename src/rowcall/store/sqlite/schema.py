@@ -12,6 +12,7 @@ from rowcall.store.schema import (
     FAIR_TURN,
     INDEXES,
     IS_CLAIMED,
+    IS_NO_CLAIM,
     LEAVE_CLAIM,
     NEXT_COLUMNS,
     READY_COLUMNS,
@@ -231,18 +232,17 @@ when new.on_end is not null and {_NEW_IS_FINISHED} and not {_OLD_IS_FINISHED} be
 end
 """
 
-# A claim removes its jobs from the table itself. A pending job without a ready row is claimed: a change of its priority
-# does not make it ready again. Only the end of a job that was claimed together with others adds two to the lease. A
-# trigger that reads a column behind the 32nd of the old row would make SQLite read all of them, for each job that is
-# settled.
+# A pending job without a ready row is claimed: a change of its priority does not make it ready again. A trigger that
+# reads a column behind the 32nd of the old row would make SQLite read all of them, for each job that is settled.
 _CHANGE = "after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job>"
 _READY_TRIGGER = f"""
 create trigger <prefix>job_ready_changed {_CHANGE}
-when new.status <> <running> and new.lease <> old.lease + 2 and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
-  update or replace <ready> set {READY_COLUMNS} = ({READY_ROW.format("new")})
+when {IS_NO_CLAIM} and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
+  -- the next trigger may have changed the turn: SQLite does not say which comes first
+  update or replace <ready> set {READY_COLUMNS} = (
+    select {READY_ROW.format("job")} from <job> as job where job.id = new.id)
   where {_OLD_READY} and {_OLD_IS_READY} and {_NEW_IS_READY};
   delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
-  -- the next trigger may have changed the turn: SQLite does not say which comes first
   insert or replace into <ready> {READY_COLUMNS}
   select {READY_ROW.format("job")} from <job> as job
   where job.id = new.id and {_NEW_IS_READY} and not ({_OLD_IS_READY});

@@ -63,7 +63,7 @@ class StoreWorker:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
         `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows. `resume`: what
-        stands before these places may be left out. Without a buffer, an idle worker claims on the shortest way.
+        stands before these places may be left out. Without a buffer, it claims as an idle worker does.
         """
         queue = queue_of(self._jobs)
         demand = Demand(

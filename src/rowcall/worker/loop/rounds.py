@@ -260,7 +260,7 @@ class Loop:
             self._claims.unknown.note(claim.work)
 
     def _claim_first(self, demand: Demand) -> Claim | None:
-        """After a notification: claim on the shortest way, where that is enough."""
+        """After a notification: claim with the fewest statements, if no round is needed."""
         if not self._waiting.is_notified or self._queue.dialect.one_writer:
             return None
         plan = claim_first(self._queue.dialect, demand, self._queue.now_ms())

@@ -88,6 +88,11 @@ class TestFairness:
         assert [job.id for job in jobs.claim("hand")] == [last.id]
         assert customers(jobs.claim("hand", limit=9)) == "AAAA"
 
+    def test_a_changed_priority_that_is_the_turn_of_another_value_keeps_the_job_ready(self, jobs: Rowcall) -> None:
+        first_of_b = declare(jobs, "AAA")("B")
+        jobs.set_priority(first_of_b, 3)
+        assert customers(jobs.claim("hand", limit=9)) == "BAAA"
+
     @pytest.mark.parametrize("weight", [{"A": 2}, lambda customer: 2 if customer == "A" else 1])
     def test_a_value_with_a_weight_has_more_jobs_in_a_turn(self, jobs: Rowcall, weight: object) -> None:
         declare(jobs, "AAAAAABBB", weight=weight)

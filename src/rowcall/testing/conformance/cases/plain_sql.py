@@ -199,6 +199,26 @@ class TestPlainSql:
         assert real.attempts(done.id)[-1].attempt == 1
         assert real.stats().by_status["pending"] == 0
 
+    def test_a_status_that_was_set_by_hand_is_counted_once_and_stops_no_other_job(
+        self, real: Rowcall, store: Store
+    ) -> None:
+        ran: list[int] = []
+
+        @real.task
+        def note(number: int) -> None:
+            ran.append(number)
+
+        first = note.enqueue_many([{"number": number} for number in range(3)])[0].id
+        store.execute(f"update rowcall_job set status = 'running' where id = {first}")
+        assert store.execute("select count(*) from rowcall_ready") == [(2,)]
+        assert real.stats().total == 3
+        for lease in ("lease", "lease + 1"):  # a lease that was raised by hand may leave a ready row
+            store.execute(f"update rowcall_job set status = 'pending' where id = {first}")
+            store.execute(f"update rowcall_job set status = 'running', lease = {lease} where id = {first}")
+        store.execute(f"update rowcall_job set status = 'pending' where id = {first}")
+        assert real.drain().succeeded == 3
+        assert sorted(ran) == [0, 1, 2]
+
     def test_a_recount_finds_jobs_that_have_no_ready_row(self, real: Rowcall, store: Store) -> None:
         @real.task
         def note(number: int = 1) -> int:
