@@ -35,7 +35,6 @@ class Sizes:
     procrastinate_jobs: int = 4_000
     saq_jobs: int = 4_000
     churn_jobs: int = 2_000_000
-    snapshot_seconds: float = 60.0
     producing_seconds: float = 3.0
     busy_backlog: int = 150_000
     questions_finished: int = 7_500_000
@@ -80,7 +79,6 @@ QUICK = Sizes(
     procrastinate_jobs=100,
     saq_jobs=100,
     churn_jobs=12_000,
-    snapshot_seconds=1.0,
     producing_seconds=0.5,
     busy_backlog=20_000,
     questions_finished=20_000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures
-from benchmarks.draining import drain_rate
+from benchmarks.draining import drain_rate, settle_down
 from benchmarks.experiments.prune import TASK, enqueueing
 from benchmarks.fill import filling, make_queue
 from benchmarks.processes.bulk import QUEUE
@@ -23,9 +23,10 @@ def _drain(bench: Bench, *, acting: bool) -> Figures:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            settle_down(site)
             if not acting:
                 with enqueueing(app):
-                    return {"drain": drain_rate(site, ids)}
+                    return {"drain": drain_rate(site, ids, settled_down=False)}
             with background("bulk", site.url) as bulk, enqueueing(app) as waits_ms:
                 rate = drain_rate(site, ids, settled_down=False)
                 still_acting = bulk.is_running()

@@ -1,11 +1,10 @@
 """Drains from a table after many jobs have gone through it, vacuumed only by autovacuum with Rowcall's settings.
 
-At the end once more beside a reader whose snapshot is old: nothing that was deleted since can be vacuumed.
+Then a drain of as many jobs beside a reader whose snapshot is older: nothing that is deleted can be vacuumed.
 """
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from statistics import median
 
@@ -15,8 +14,16 @@ from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures, Site
 from benchmarks.database import connect
 from benchmarks.draining import drain_rate
+from benchmarks.fill import make_queue
 
 ENDS = 3
+_SECONDS = "extract(epoch from {})::float8"
+TIMES = f"""
+select {_SECONDS.format("min(claimed_at)")},
+  {_SECONDS.format("percentile_disc(0.1) within group (order by finished_at)")},
+  {_SECONDS.format("percentile_disc(0.9) within group (order by finished_at)")},
+  {_SECONDS.format("max(finished_at)")}
+from rowcall_job"""
 
 
 def measure(bench: Bench) -> Figures:
@@ -28,30 +35,38 @@ def measure(bench: Bench) -> Figures:
             if turn >= turns - ENDS:
                 beside.append(_drain_of_a_new_table(bench))
             rates.append(_drain(bench, site))
-        beside_reader = _beside_reader(bench, site)
         table_mb, indexes_mb = _megabytes(site)
     return {
         "first": median(rates[:ENDS]),
         "last": median(rates[-ENDS:]),
         "slowest": min(rates),
-        "beside_reader": beside_reader,
         "new_table": median(beside),
         "jobs": turns * bench.sizes.drain_jobs,
         "table_mb": table_mb,
         "indexes_mb": indexes_mb,
+        **_beside_reader(bench),
     }
 
 
-def _beside_reader(bench: Bench, site: Site) -> float:
-    """Drain for as long as a reader keeps its snapshot, and return the rate of the last drain."""
-    with psycopg.connect(site.url) as reader:
+def _beside_reader(bench: Bench) -> Figures:
+    """Drain a long backlog beside a reader: the rates of its first and of its last tenth, and of a new worker then."""
+    with bench.fresh_site() as site, psycopg.connect(site.url) as reader:
+        make_queue(site.url)
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.execute("select count(*) from rowcall_ready")
-        until = time.monotonic() + bench.sizes.snapshot_seconds
-        rate = _drain(bench, site)
-        while time.monotonic() < until:
-            rate = _drain(bench, site)
-        return rate
+        app = open_app(site.url)
+        with app.jobs:
+            ids = enqueue_jobs(app.noop_async, bench.sizes.churn_jobs)
+        drain_rate(site, ids, settled_down=False)
+        with closing(connect(site.url)) as database:
+            ((first, tenth, last_tenth, last),) = database.rows(TIMES)
+        new_worker = _drain(bench, site)
+    tenth_of_jobs = len(ids) / 10
+    return {
+        "beside_reader_first": tenth_of_jobs / (tenth - first),
+        "beside_reader": tenth_of_jobs / (last - last_tenth),
+        "new_worker_beside_reader": new_worker,
+    }
 
 
 def _drain_of_a_new_table(bench: Bench) -> float:

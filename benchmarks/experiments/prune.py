@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from benchmarks.app import App, enqueue_jobs, open_app
 from benchmarks.bench import Bench, Figures, Site
-from benchmarks.draining import drain_rate
+from benchmarks.draining import drain_rate, settle_down
 from benchmarks.fill import filling, make_queue
 from benchmarks.noop import NUMBER, TO
 from benchmarks.workers import background
@@ -29,8 +29,9 @@ def _drain(bench: Bench) -> float:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            settle_down(site)
             with enqueueing(app):
-                return drain_rate(site, ids)
+                return drain_rate(site, ids, settled_down=False)
 
 
 def _drain_beside_prune(bench: Bench) -> Figures:
@@ -39,6 +40,7 @@ def _drain_beside_prune(bench: Bench) -> Figures:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            settle_down(site)
             with background("prune", site.url) as pruning, enqueueing(app) as waits_ms:
                 rate = drain_rate(site, ids, settled_down=False)
                 still_pruning = pruning.is_running()

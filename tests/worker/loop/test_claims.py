@@ -221,6 +221,19 @@ def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: Claim) -
     assert resuming.places() == NOTHING_KNOWN
 
 
+def test_after_a_slow_round_it_resumes_however_few_were_claimed(resuming: Resuming, clock: StoppedClock) -> None:
+    """Otherwise slow rounds keep the buffer small, and a small buffer keeps the rounds slow."""
+    few, resumed = Demand(worker="w", slots=3), Demand(worker="w", slots=3, resume=PLACES)
+    resuming.note(few, claim(3), FIRST_SECONDS - 0.01)
+    assert resuming.places() == NOTHING_KNOWN
+    resuming.note(few, claim(3), FIRST_SECONDS)
+    assert resuming.places() == PLACES
+    resuming.note(resumed, claim(3), 0.001)
+    assert resuming.places() == PLACES
+    resuming.note(resumed, claim(2), 0.001)
+    assert resuming.places() == NOTHING_KNOWN
+
+
 def test_a_round_that_only_settles_changes_nothing(resuming: Resuming) -> None:
     resuming.note(FULL, claim(), 0.02)
     resuming.note(Demand(worker="w", slots=0), Claim(WORK), 0.02)

@@ -24,15 +24,16 @@ from rowcall.worker.upkeep.mismatches import UnknownTasks
 
 OFFERS_AT_ONCE = 500
 LEAST_CLAIMED = 100
-FIRST_SECONDS, LONGEST_SECONDS = 0.05, 1.0
+FIRST_SECONDS, LONGEST_SECONDS = 0.05, 5.0
 SHARE_OF_TIME = 0.05
 
 
 class Resuming:
     """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
-    the vacuum from removing them. So a round that fills a large buffer starts where the last one ended. Jobs that come
-    before that place, such as jobs of a higher priority, are found by the next round that starts at the beginning:
-    as soon as such rounds take less than a twentieth of the time, and at least each second.
+    the vacuum from removing them. So if a round claimed all it had room for, and these were many or it was slow, the
+    next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are found by
+    the next round that starts at the beginning: as soon as such rounds take less than a twentieth of the time, and at
+    least every five seconds.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -50,7 +51,8 @@ class Resuming:
         if demand.room == 0 or not self._is_needed:
             return
         claimed = len(claim.started) + len(claim.buffered)
-        if claimed < LEAST_CLAIMED or claimed < demand.room or claim.joining or claim.left:
+        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= FIRST_SECONDS
+        if claimed < demand.room or not worthwhile or claim.joining or claim.left:
             self._places, self._resumed_seconds = NOTHING_KNOWN, None
             return
         self._places = claim.places
