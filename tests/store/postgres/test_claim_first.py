@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -16,29 +17,22 @@ from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim import Claim, Demand, claim_first
 from rowcall.testing import eventually
 from rowcall.testing.conformance.worker_parts import StoreWorker
-from tests.connected import Connection, connected, database_with_tables, empty
+from tests.connected import Connection, connected
 
 WORKER = "idle"
 ROWS = "select (select count(*) from rowcall_ready), (select count(*) from rowcall_claim)"
 WAITING = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 
 
-@pytest.fixture(scope="module")
-def shared_url(postgres_server_url: str) -> Iterator[str]:
-    with database_with_tables(postgres_server_url) as url:
-        yield url
-
-
 @pytest.fixture
-def jobs(shared_url: str) -> Iterator[Rowcall]:
-    empty(shared_url)
-    with Rowcall(shared_url) as jobs:
+def jobs(postgres_url: str) -> Iterator[Rowcall]:
+    with Rowcall(postgres_url) as jobs:
         yield jobs
 
 
 @pytest.fixture
-def mine(shared_url: str) -> Iterator[Connection]:
-    with connected(shared_url) as connection:
+def mine(postgres_url: str) -> Iterator[Connection]:
+    with connected(postgres_url) as connection:
         yield connection
 
 
@@ -184,19 +178,27 @@ def test_a_worker_that_is_not_registered_claims_nothing(jobs: Rowcall, mine: Con
     assert mine.execute(ROWS).fetchall() == [(1, 0)]
 
 
+@contextmanager
+def claiming(jobs: Rowcall, url: str, statement: str) -> Iterator[list[Claim | None]]:
+    """Claim in another thread, which waits for the worker's row until the block ends; then the list has the claim."""
+    found: list[Claim | None] = []
+    thread = threading.Thread(target=lambda: found.append(claim(jobs)))
+    with connected(url) as other, connected(url) as watcher:
+        with other.transaction():
+            other.execute(statement.encode(), [WORKER])
+            thread.start()
+            eventually(lambda: watcher.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
+            yield found
+        thread.join()
+
+
 @pytest.mark.usefixtures("worker")
 def test_a_worker_that_is_being_declared_lost_waits_and_claims_nothing(
-    jobs: Rowcall, shared_url: str, mine: Connection
+    jobs: Rowcall, postgres_url: str, mine: Connection
 ) -> None:
     jobs.enqueue("send")
-    found: list[Claim | None] = []
-    with connected(shared_url) as other:
-        with other.transaction():
-            other.execute("delete from rowcall_worker where name = %s", [WORKER])
-            claiming = threading.Thread(target=lambda: found.append(claim(jobs)))
-            claiming.start()
-            eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
-        claiming.join()
+    with claiming(jobs, postgres_url, "delete from rowcall_worker where name = %s") as found:
+        assert found == []
     assert found == [None]
     assert mine.execute(ROWS).fetchall() == [(1, 0)]
 
@@ -209,21 +211,13 @@ def edit(jobs: Rowcall, job_id: int, connection: Connection | None = None) -> No
     jobs.edit(job_id, {"customer": 2}, connection=connection)
 
 
-@pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("change", [raise_priority, edit])
 def test_a_job_that_changes_meanwhile_is_claimed_once_and_as_it_is_then(
-    jobs: Rowcall, worker: StoreWorker, shared_url: str, mine: Connection, change: Callable[[Rowcall, int], None]
+    jobs: Rowcall, worker: StoreWorker, postgres_url: str, mine: Connection, change: Callable[[Rowcall, int], None]
 ) -> None:
     job = jobs.enqueue("send", {"customer": 1})
-    found: list[Claim | None] = []
-    with connected(shared_url) as other:
-        with other.transaction():
-            other.execute("select from rowcall_worker where name = %s for update", [WORKER])
-            claiming = threading.Thread(target=lambda: found.append(claim(jobs)))
-            claiming.start()
-            eventually(lambda: mine.execute(WAITING).rowcount == 1, message="the wait for the worker's row")
-            change(jobs, job.id)
-        claiming.join()
+    with claiming(jobs, postgres_url, "select from rowcall_worker where name = %s for update") as found:
+        change(jobs, job.id)
     assert found == [None]
     assert mine.execute(ROWS).fetchall() == [(1, 0)]
     (ready,) = worker.claim(slots=10).started
@@ -233,17 +227,17 @@ def test_a_job_that_changes_meanwhile_is_claimed_once_and_as_it_is_then(
 
 @pytest.mark.parametrize("change", [raise_priority, edit])
 def test_a_ready_row_is_replaced_and_never_updated(
-    jobs: Rowcall, shared_url: str, mine: Connection, change: Callable[..., None]
+    jobs: Rowcall, postgres_url: str, mine: Connection, change: Callable[..., None]
 ) -> None:
     """Who waits for it, with an older snapshot, must not get the new version."""
     job = jobs.enqueue("send", {"customer": 1})
     locked: list[object] = []
 
     def lock() -> None:
-        with connected(shared_url) as other:
+        with connected(postgres_url) as other:
             locked.append(other.execute("select id from rowcall_ready for update").fetchall())
 
-    with connected(shared_url) as changing:
+    with connected(postgres_url) as changing:
         with changing.transaction():
             change(jobs, job.id, connection=changing)
             locking = threading.Thread(target=lock)
