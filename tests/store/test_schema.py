@@ -84,6 +84,7 @@ def test_each_index_is_used_by_a_query_plan_on_sqlite(file: sqlite3.Connection) 
     assert made - used <= FOR_DELETES | FOR_TRIGGERS
 
 
+@pytest.mark.new_database  # no statistics of earlier tests
 def test_each_index_is_used_by_a_query_plan_on_postgres(server: psycopg.Connection) -> None:
     for setting in ("enable_seqscan", "enable_bitmapscan"):
         server.execute(f"set {setting} = off".encode())

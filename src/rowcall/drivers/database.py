@@ -159,6 +159,10 @@ class Database(ABC):
         """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
         return 0
 
+    def vacuum_ready(self, deleted: int) -> bool:
+        """Remove the rows that claims deleted, if so many are worth it. Return whether that was done."""
+        return False
+
     def checkpoint(self) -> None:  # noqa: B027
         """Copy the WAL back into the file, if the database has one."""
 

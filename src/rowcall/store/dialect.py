@@ -20,7 +20,7 @@ import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Places, Ready, Success
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
@@ -151,12 +151,12 @@ class Dialect(Protocol):
         limit: int,
         now_ms: int | None,
         alone: Collection[str] | None = None,
-        resume: Resume = NOTHING_KNOWN,
+        places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
 
         Unless `alone` is None, plain ones whose queue and type are not in it will be claimed by `claim_together`.
-        Jobs that stand before the places in `resume` may be left out.
+        Jobs that stand before the places may be left out.
         """
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:

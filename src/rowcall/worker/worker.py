@@ -236,6 +236,7 @@ class Worker:
             Background("pruning", Pruning(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
+            *([loop.vacuum.thread] if loop.vacuum is not None else []),
         ]
         return loop
 

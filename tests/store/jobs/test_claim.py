@@ -11,7 +11,7 @@ READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
 
 
 def look(ready: list[tuple[str, str]] | None = None) -> Work:
-    return Work(0, None, None, True, READY if ready is None else ready)
+    return Work(0, None, None, True, dict.fromkeys(READY if ready is None else ready))
 
 
 def test_all_types_of_all_queues_are_wanted_unless_narrowed() -> None:

@@ -7,14 +7,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from rowcall import Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
-from rowcall.operations.effects import Write
+from rowcall.operations.effects import Read, Write
 from rowcall.store.jobs.claim import Claim, Demand, claim_first
+from rowcall.store.jobs.queries import FIND_WORK
 from rowcall.testing import eventually
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected
@@ -65,6 +67,20 @@ def test_the_first_jobs_are_claimed_each_by_its_own_row(jobs: Rowcall, worker: S
     rest = claim(jobs, slots=2)
     assert rest is not None
     assert ([job.id for job in rest.started], rest.more) == ([last], False)
+
+
+def test_the_search_for_work_says_where_each_task_starts(jobs: Rowcall) -> None:
+    send, urgent, report = jobs.enqueue("send").id, jobs.enqueue("send", priority=5).id, jobs.enqueue("report").id
+    queue = queue_of(jobs)
+    (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, None, WORKER)))
+    assert work.ready == {
+        ("default", "report"): (~0, report, report - 1),
+        ("default", "send"): (~5, urgent, urgent - 1),
+    }
+    behind = {("default", "send"): (~5, urgent, urgent)}
+    for places, ids in ((work.ready, [urgent, send]), (behind, [send])):
+        plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, None, places=places)
+        assert [job.id for job in queue.run(Write(plan))] == ids
 
 
 def with_a_key(jobs: Rowcall) -> None:

@@ -33,6 +33,7 @@ from rowcall.store.jobs.queries import (
     OFFERED_JOBS,
     PEEK,
     STAGE,
+    START,
     Claimed,
     Ready,
     Settlement,
@@ -117,8 +118,8 @@ CASES = {
     ),
     "mark claimed": Case(mark_claimed, [BY_ID, "by row"]),
     "claim first": Case(
-        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, None, "default", size, "type1", "worker1")),
-        ["rowcall_ready_pkey(queue, type)", BY_ID, "by row", BY_ID],
+        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, None, "default", size, "type1", *START, "worker1")),
+        [READY_BY_PLACE, BY_ID, "by row", BY_ID],
     ),
     "find work": Case(
         lambda size: statements_of(DIALECT.ask(FIND_WORK, None, "worker1")),

@@ -16,7 +16,7 @@ from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capaci
 from tests.worker.support import claimed
 from tests.worker.timers import StoppedClock
 
-WORK = Work(0, None, None, registered=True, ready=[])
+WORK = Work(0, None, None, registered=True, ready={})
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ def test_an_unknown_task_is_left_for_workers_that_know_it(
 
 # where a busy worker on PostgreSQL reads ready jobs on
 
-WORK = Work(0, None, None, registered=True, ready=[])
+WORK = Work(0, None, None, registered=True, ready={})
 READY = Ready(7, "send", "default", "{}", 5, 0, 0, 0, None, None, None)
 PLACES = {("default", "send"): (-1, 7, 7)}
 FULL = Demand(worker="w", slots=LEAST_CLAIMED)

@@ -20,7 +20,7 @@ NOW_MS = 5_000_000
 def work(*, due_in: float | None = None, wake_in: float | None = None, edges_unsure: bool = False) -> Work:
     due_at_ms = None if due_in is None else NOW_MS + round(due_in * 1000)
     wake_at_ms = None if wake_in is None else NOW_MS + round(wake_in * 1000)
-    return Work(NOW_MS, due_at_ms, None, registered=True, ready=[], wake_at_ms=wake_at_ms, edges_unsure=edges_unsure)
+    return Work(NOW_MS, due_at_ms, None, registered=True, ready={}, wake_at_ms=wake_at_ms, edges_unsure=edges_unsure)
 
 
 def test_without_any_check_it_waits_for_the_longest_time() -> None:

@@ -37,7 +37,7 @@ from rowcall.drivers.postgres.errors import of_any_driver
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
-from rowcall.store.statement import Plan, Row, Statement, fetch
+from rowcall.store.statement import Plan, Row, Statement, fetch, plain
 
 T = TypeVar("T")
 
@@ -48,7 +48,14 @@ SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
 LONGEST_BLOCK_SILENCE_SECONDS = 60
 """After how long without a statement the server ends a `transaction()` block, with its locks."""
-VACUUMED_TABLES = ("job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
+CLAIM_TABLES = ("ready", "claim")
+VACUUMED_TABLES = (*CLAIM_TABLES, "job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
+# only the owner may vacuum; and it reads the index of all ready jobs, so it waits until there are enough deleted ones
+VACUUM_PAYS = """
+    select pg_has_role(relowner, 'usage') and $1::bigint >= 0.2 * reltuples from pg_class
+    where oid = to_regclass('{}ready')"""
+# it neither waits for another vacuum nor locks claims out in order to shorten the table
+VACUUM = "vacuum (skip_locked, truncate false) "
 
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -158,6 +165,9 @@ class PostgresDatabase(Database):
         finally:
             raw.close()
         return max(0, before - self._size_bytes())
+
+    def vacuum_ready(self, deleted: int) -> bool:
+        return self.read(_vacuum_ready(self._config.table_prefix, deleted))
 
     def _size_bytes(self) -> int:
         names = [f"{self._config.table_prefix}{table}" for table in VACUUMED_TABLES]
@@ -284,6 +294,13 @@ class PostgresDatabase(Database):
                 pool._closed = True  # otherwise its end in the child would wait for threads that only the parent has
         _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer, self._first))
         self._reset()
+
+
+def _vacuum_ready(prefix: str, deleted: int) -> Plan[bool]:
+    ((pays,),) = yield plain(VACUUM_PAYS.format(prefix), deleted)
+    if pays:
+        yield plain(VACUUM + ", ".join(f"{prefix}{table}" for table in CLAIM_TABLES))
+    return bool(pays)
 
 
 def _temporary_folder() -> str:

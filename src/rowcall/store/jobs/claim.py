@@ -22,7 +22,7 @@ from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Ready, Resume, Success, Work, all_plain, any_fair
+from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Places, Ready, Success, Work, all_plain, any_fair
 from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
@@ -58,7 +58,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     on_end: OnEnd | None = None
     offers: Sequence[int] = ()
     """Jobs that another worker refused, and that fit this one."""
-    resume: Resume = NOTHING_KNOWN
+    resume: Places = NOTHING_KNOWN
     """Where the last round ended. Jobs that stand before these places wait for a round that starts at the beginning."""
     quick: bool = False
     """Whether jobs probably end within milliseconds: then they are claimed together, by claim rows."""
@@ -167,7 +167,8 @@ def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Cl
     if len(wanted) > 1 or queue in demand.claimed_alone or task in demand.claimed_alone:
         return None
     slots = min(demand.slots, share_of(demand, queue, Claim(work), 1))
-    found = yield from dialect.ask(queries.CLAIM_FIRST, work.now_ms, queue, slots, task, demand.worker)
+    behind = work.ready[queue, task] or queries.START
+    found = yield from dialect.ask(queries.CLAIM_FIRST, work.now_ms, queue, slots, task, *behind, demand.worker)
     return Claim(work, started=found, more=len(found) == slots, any_claim_row=True) if found else None
 
 
@@ -245,14 +246,15 @@ def _claim_shares(
         if share > 0:
             alone = demand.claimed_alone if demand.quick else None
             types = wanted[queue]
-            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, demand.resume)) if types else []
+            places = demand.resume or claim.work.ready
+            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, places)) if types else []
             if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
                 plenty.append(queue)
             if not dialect.one_writer:
                 last = {job.type: job for job in found}
                 # fair jobs, and the next ones in order, may come before the last one that was claimed
-                places = {(queue, task): job for task, job in last.items() if job.fair is None and job.ordered is None}
-                claim.places.update({place: job.order() for place, job in places.items()})
+                last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
+                claim.places.update({(queue, task): job.order() for task, job in last.items()})
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:
@@ -337,7 +339,8 @@ def _fill_batches(
     for queue, tasks in wanted.items():
         for task in tasks:
             if claim.batch_room.get(task):
-                found = yield from dialect.ready_jobs(queue, [task], claim.batch_room[task], now_ms)
+                room, places = claim.batch_room[task], claim.work.ready
+                found = yield from dialect.ready_jobs(queue, [task], room, now_ms, places=places)
                 ready = admission.unread.readable(found)
                 if demand.limits.concern(ready):
                     ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)

@@ -116,9 +116,10 @@ def any_fair(jobs: Iterable[Ready]) -> bool:
     return not {None}.issuperset(map(_FAIR, jobs))
 
 
-Resume = Mapping[tuple[str, str], tuple[int, int, int] | None]
-"""For each queue and type of ready jobs: the place of the last one that was claimed, if any was."""
-NOTHING_KNOWN: Resume = MappingProxyType({})
+Places = Mapping[tuple[str, str], tuple[int, int, int] | None]
+"""For queues and types of ready jobs: where to start in the table of ready jobs, if that is known."""
+START = (-(2**63),) * 3
+NOTHING_KNOWN: Places = MappingProxyType({})
 
 
 class ClaimRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -145,7 +146,7 @@ class Work(msgspec.Struct, frozen=True):
     due_at_ms: int | None
     expires_at_ms: int | None
     registered: bool
-    ready: list[tuple[str, str]]
+    ready: Places
     wake_at_ms: int | None = None
     """When the next schedule or rate limit must be checked."""
     paused: list[tuple[str, str]] = []
@@ -255,6 +256,7 @@ class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 _mismatched = msgspec.json.Decoder(list[Mismatch])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
+_found = msgspec.json.Decoder(list[tuple[str, str, tuple[int, int, int] | None]])
 
 
 _attempt = {
@@ -281,7 +283,8 @@ def work_from_row(row: Row) -> Work:
     now_ms, due_at, expires_at, registered, ready, wake_at, paused, *flags = cast(
         "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
     )
-    known = (now_ms, due_at, expires_at, bool(registered), _pairs.decode(ready), wake_at, _pairs.decode(paused))
+    places = {(queue, task): place for queue, task, place in _found.decode(ready)}
+    known = (now_ms, due_at, expires_at, bool(registered), places, wake_at, _pairs.decode(paused))
     return Work(*known, *map(bool, flags))
 
 
@@ -376,7 +379,7 @@ DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_
 DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
 # the first plain jobs of a queue and a type
-CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Text), Ready, only=_SERVER)
+CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Int, Int, Int, Text), Ready, only=_SERVER)
 _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>,
            claimed_at <= (select <now>) - <interval:3> or claimed_at > (select <now>)  -- the clock was set back

@@ -20,9 +20,10 @@ from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.jobs.queries import (
     NOTHING_KNOWN,
+    START,
     Claimed,
+    Places,
     Ready,
-    Resume,
     Success,
     all_plain,
     any_fair,
@@ -49,7 +50,6 @@ from rowcall.store.postgres.words import array, channel_of, channel_of_ends, ren
 from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
-_START = (-(2**63),) * 3
 SHORTEST_RUN = 4
 Asked = tuple[str, int, int, int]
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
@@ -163,9 +163,9 @@ class PostgresDialect:
         limit: int,
         now_ms: int | None,
         alone: Collection[str] | None = None,
-        resume: Resume = NOTHING_KNOWN,
+        places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
-        asked = _asked(queue, types, resume)
+        asked = _asked(queue, types, places)
         if len(types) == 1:
             found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0])
         else:
@@ -284,9 +284,9 @@ def _claim_scattered_alone(found: Sequence[Ready]) -> None:
             job.is_plain = False
 
 
-def _asked(queue: str, types: Sequence[str], resume: Resume) -> list[Asked]:
+def _asked(queue: str, types: Sequence[str], places: Places) -> list[Asked]:
     """Return the types, each with the place behind which to look."""
-    return [(task, *(resume.get((queue, task)) or _START)) for task in types]
+    return [(task, *(places.get((queue, task)) or START)) for task in types]
 
 
 def _is_dense(rows: Sequence[Success]) -> bool:

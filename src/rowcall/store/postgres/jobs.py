@@ -87,20 +87,22 @@ def _finished(age_ms: str) -> str:
     return f"greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond')"
 
 
-_FOUND = """
-          (select queue, type from <ready> order by queue, type limit 1)
+_BEFORE = "jsonb_build_array(rank, turn, id - 1)"
+_FOUND = f"""
+          (select queue, type, {_BEFORE} from <ready> order by queue, type, rank, turn, id limit 1)
           union all
-          select next.queue, next.type from found cross join lateral (
-            select queue, type from <ready> where (queue, type) > (found.queue, found.type)
-            order by queue, type limit 1) as next"""
+          select next.* from found cross join lateral (
+            select queue, type, {_BEFORE} from <ready> where (queue, type) > (found.queue, found.type)
+            order by queue, type, rank, turn, id limit 1) as next"""
 
 
 def _find_work(registered: str, more: str = "", found: str = _FOUND) -> str:
     return f"""
-        with recursive found (queue, type) as ({found}
+        with recursive found (queue, type, place) as ({found}
         ){more}
         select <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
-          (select coalesce(jsonb_agg(jsonb_build_array(queue, type)), '[]'::jsonb)::text from found), {_NEXT_WAKE},
+          (select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found),
+          {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
           exists (select from <waiter>)"""
@@ -150,7 +152,7 @@ find_work_and_lock = _find_work("select from held", _HELD)
 find_other_work_and_lock = _find_work(
     "select from held",
     _HELD,
-    "select pair ->> 0, pair ->> 1 from jsonb_array_elements($3::text::jsonb) as given (pair)",
+    "select pair ->> 0, pair ->> 1, null::jsonb from jsonb_array_elements($3::text::jsonb) as given (pair)",
 )
 peek = f"""
     select <ms:(select <now>)>,
@@ -169,10 +171,11 @@ lock_free = f"""
     select id from <job> where id = any ($1::text::bigint[]) and {_IS_READY} for update skip locked"""
 
 
-# It goes through every row that was deleted since the last vacuum, so it starts at a given place: see `Resume`.
+# It goes through every row that was deleted since the last vacuum, so it starts at a given place: see `Places`.
 _IN_ORDER = "order by rank, turn, id"
 _OF_TYPE = "select ctid, id from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
-ready_of_type = _ready(f"{_OF_TYPE.format('$4::text', '$5::bigint, $6::bigint, $7::bigint')} {_IN_ORDER} limit $3::int")
+_BEHIND = "$5::bigint, $6::bigint, $7::bigint"
+ready_of_type = _ready(f"{_OF_TYPE.format('$4::text', _BEHIND)} {_IN_ORDER} limit $3::int")
 _ASKED = """
       (select given.one ->> 0 as type, (given.one ->> 1)::bigint as rank, (given.one ->> 2)::bigint as turn,
               (given.one ->> 3)::bigint as id
@@ -204,9 +207,9 @@ claim_together = """
 # All of the first jobs are plain, or none is claimed: those behind a job that is not plain must not start before it.
 # A row that changed after the snapshot of the statement can be locked, but not deleted: such a job is not claimed.
 claim_first = f"""
-    with held as (select 1 from <worker> where name = $5::text for key share
+    with held as (select 1 from <worker> where name = $8::text for key share
     ), first as materialized (
-      select ctid, id from <ready> where queue = $2::text and type = $4::text and exists (select from held)
+      {_OF_TYPE.format("$4::text", _BEHIND)} and exists (select from held)
       {_IN_ORDER} limit $3::int for update skip locked
     ), checked as materialized (
       select ctid, id, is_plain from first left join lateral (
@@ -217,7 +220,7 @@ claim_first = f"""
     ), removed as (delete from <ready> where ctid = any (array(select ctid from taken)) returning id
     ), claimed as (
       insert into <claim> (worker, claimed_at, first_id, last_id, started)
-      select $5::text, (select <now>), id, id, 1 from removed)
+      select $8::text, (select <now>), id, id, 1 from removed)
     select job.* from taken cross join lateral (
       select {_READY_COLUMNS} from <job> as job where id = taken.id offset 0) as job
     where taken.id = any (array(select id from removed))"""

@@ -19,7 +19,7 @@ from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Ready, Resume, Success, inserted_from_row
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Places, Ready, Success, inserted_from_row
 from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.schema import RECORD_MIGRATION
@@ -143,7 +143,7 @@ class SqliteDialect:
         limit: int,
         now_ms: int | None,
         alone: Collection[str] | None = None,
-        resume: Resume = NOTHING_KNOWN,
+        places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
             found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit, now_ms)

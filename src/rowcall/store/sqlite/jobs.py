@@ -89,12 +89,12 @@ last_inserted = "select id, status, run_at, created_at, expires_at from <job> wh
 
 find_work = f"""
     with recursive found (pair) as (
-      select (select json_array(queue, type) from <ready> order by queue, type limit 1)
+      select (select json_array(queue, type, null) from <ready> order by queue, type limit 1)
       union all
       select coalesce(
-        (select json_array(queue, type) from <ready>
+        (select json_array(queue, type, null) from <ready>
          where queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
-        (select json_array(queue, type) from <ready>
+        (select json_array(queue, type, null) from <ready>
          where queue > json_extract(pair, '$[0]') order by queue, type limit 1))
       from found where pair is not null
     )

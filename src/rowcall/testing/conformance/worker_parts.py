@@ -13,7 +13,7 @@ from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
 from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Places, Ready
 from rowcall.store.jobs.settle import Ended, Then
 from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.workers.register import register
@@ -58,7 +58,7 @@ class StoreWorker:
         queues: Iterable[str] | None = None,
         offers: Sequence[int] = (),
         together: bool = True,
-        resume: Resume = NOTHING_KNOWN,
+        resume: Places = NOTHING_KNOWN,
     ) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 

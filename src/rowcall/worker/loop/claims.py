@@ -10,7 +10,7 @@ from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Ready, Resume, all_plain
+from rowcall.store.jobs.queries import NOTHING_KNOWN, Places, Ready, all_plain
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
@@ -39,11 +39,11 @@ class Resuming:
     def __init__(self, queue: Queue) -> None:
         self._timer = queue.clock.timer
         self._is_needed = not queue.dialect.one_writer
-        self._places: Resume = NOTHING_KNOWN
+        self._places: Places = NOTHING_KNOWN
         self._until = 0.0
         self._resumed_seconds: float | None = None
 
-    def places(self) -> Resume:
+    def places(self) -> Places:
         return self._places if self._timer() < self._until else NOTHING_KNOWN
 
     def note(self, demand: Demand, claim: Claim, seconds: float) -> None:

@@ -163,7 +163,7 @@ class Checks:
             peek.due_at_ms,
             peek.expires_at_ms,
             registered=True,
-            ready=[],
+            ready={},
             wake_at_ms=peek.wake_at_ms,
             edges_unsure=peek.edges_unsure,
         )

@@ -25,6 +25,7 @@ from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
+from rowcall.worker.upkeep.vacuum import Vacuum
 
 PORTION = MOST_BUFFERED // 2
 
@@ -57,6 +58,7 @@ class Loop:
             queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown, settings.log_all_jobs
         )
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
+        self.vacuum = None if queue.dialect.one_writer else Vacuum(queue)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
         self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
@@ -270,6 +272,8 @@ class Loop:
         """Remember what the round has found, and how long it took."""
         self._claims.resuming.note(demand, claim, seconds)
         self._claims.note_offers(demand, claim)
+        if self.vacuum is not None:
+            self.vacuum.note_claimed(len(claim.started) + len(claim.buffered) + len(claim.joining))
         self._known.maybe_any = claim.more or self._claims.any_offer
         if claim.unread:
             failed = self._claims.unreadable(claim.unread, claim.work.now_ms)

@@ -358,8 +358,18 @@ class TestEvents:
         def first(events: Events) -> JobEvent:
             return next(iter(events))
 
-        threading.Timer(0.05, jobs.enqueue, ["any"]).start()
-        assert first(jobs.events()).event == "ENQUEUED"
+        def enqueue_until_seen() -> None:
+            while not seen.wait(0.05):
+                jobs.enqueue("any")
+
+        seen = threading.Event()
+        enqueueing = threading.Thread(target=enqueue_until_seen)
+        enqueueing.start()
+        try:
+            assert first(jobs.events()).event == "ENQUEUED"
+        finally:
+            seen.set()
+            enqueueing.join()
         eventually(lambda: store.execute(WAITERS) == [(0,)], message="no reader is registered")
 
     @pytest.mark.parametrize("end", [Events.close, lambda events: events._stream.queue.close()])
