@@ -87,8 +87,9 @@ class Postgres:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
     def settle_down(self) -> None:
-        """As autovacuum would, given a minute."""
+        """As autovacuum and the checkpointer would, given some minutes."""
         self.rows("vacuum analyze")
+        self.rows("checkpoint")
 
     def close(self) -> None:
         self._connection.close()

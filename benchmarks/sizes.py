@@ -21,6 +21,7 @@ class Sizes:
     future_jobs: int = 1_000_000
     waiting_jobs: int = 1_000_000
     unknown_jobs: int = 200_000
+    backlog_drain_jobs: int = 120_000
     pick_ups: int = 300
     delayed_jobs: int = 400
     delayed_over_seconds: float = 4.0
@@ -65,6 +66,7 @@ QUICK = Sizes(
     future_jobs=5_000,
     waiting_jobs=1_000,
     unknown_jobs=1_000,
+    backlog_drain_jobs=2_000,
     pick_ups=20,
     delayed_jobs=20,
     delayed_over_seconds=0.5,

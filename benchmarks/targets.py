@@ -261,6 +261,7 @@ POSTGRES_TARGETS = (
     caller("SQLAlchemy Core", "postgres-caller.sqlalchemy"),
     ratio(_FULL, "of the drain on an empty table", 0.9, "of", "postgres-backlog.full", "postgres-backlog.empty"),
     ratio(_CHURN, "of the first", 0.8, "of", "postgres-churn.last", "postgres-churn.first"),
+    ratio(_CHURN, "of a new table beside it", 0.8, "of", "postgres-churn.last", "postgres-churn.new_table"),
     ratio(
         "the end of a drain of 2,000,000 beside a reader that holds a snapshot",
         "of its beginning",

@@ -16,7 +16,7 @@ from benchmarks.database import connect
 from benchmarks.draining import drain_rate
 from benchmarks.fill import make_queue
 
-ENDS = 3
+ENDS = 5
 _SECONDS = "extract(epoch from {})::float8"
 TIMES = f"""
 select {_SECONDS.format("min(claimed_at)")},

@@ -155,6 +155,8 @@ class Work(msgspec.Struct, frozen=True):
     edges_unsure: bool = False
     slots: bool = False
     waiters: bool = False
+    seconds: float = 0.0
+    """How long the server searched."""
 
     @property
     def concerned(self) -> InUse:
@@ -280,12 +282,13 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def work_from_row(row: Row) -> Work:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, *flags = cast(
-        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int]", row
+    now_ms, due_at, expires_at, registered, ready, wake_at, paused, *flags, seconds = cast(
+        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int, float]", row
     )
     places = {(queue, task): place for queue, task, place in _found.decode(ready)}
     known = (now_ms, due_at, expires_at, bool(registered), places, wake_at, _pairs.decode(paused))
-    return Work(*known, *map(bool, flags))
+    edges_open, edges_unsure, slots, waiters = map(bool, flags)
+    return Work(*known, edges_open, edges_unsure, slots, waiters, seconds)
 
 
 def in_use_from_row(row: Row) -> InUse:

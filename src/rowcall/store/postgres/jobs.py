@@ -105,7 +105,8 @@ def _find_work(registered: str, more: str = "", found: str = _FOUND) -> str:
           {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
-          exists (select from <waiter>)"""
+          exists (select from <waiter>),
+          date_part('epoch', clock_timestamp() - statement_timestamp())"""
 
 
 schema_of_tables = """

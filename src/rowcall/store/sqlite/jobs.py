@@ -106,7 +106,7 @@ find_work = f"""
       (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
       (select json_group_array(json_array(kind, name)) from <pause>),
       exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>), 0.0"""
 find_work_and_lock = find_work
 peek = f"""
     select <now>, exists (select 1 from <ready>),

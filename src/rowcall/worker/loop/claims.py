@@ -24,16 +24,16 @@ from rowcall.worker.upkeep.mismatches import UnknownTasks
 
 OFFERS_AT_ONCE = 500
 LEAST_CLAIMED = 100
-FIRST_SECONDS, LONGEST_SECONDS = 0.05, 5.0
+SLOW_SECONDS, LONGEST_SECONDS = 0.05, 5.0
 SHARE_OF_TIME = 0.05
 
 
 class Resuming:
     """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
-    the vacuum from removing them. So if a round claimed all it had room for, and these were many or it was slow, the
-    next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are found by
-    the next round that starts at the beginning: as soon as such rounds take less than a twentieth of the time, and at
-    least every five seconds.
+    the vacuum from removing them. So if a round claimed all it had room for, and these were many or its search was
+    slow, the next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are
+    found by the next round that starts at the beginning: as soon as such searches take less than a twentieth of the
+    time, and at least every five seconds.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -41,28 +41,22 @@ class Resuming:
         self._is_needed = not queue.dialect.one_writer
         self._places: Places = NOTHING_KNOWN
         self._until = 0.0
-        self._resumed_seconds: float | None = None
 
     def places(self) -> Places:
         return self._places if self._timer() < self._until else NOTHING_KNOWN
 
-    def note(self, demand: Demand, claim: Claim, seconds: float) -> None:
-        """A round took that long."""
+    def note(self, demand: Demand, claim: Claim) -> None:
+        """A round has ended."""
         if demand.room == 0 or not self._is_needed:
             return
-        claimed = len(claim.started) + len(claim.buffered)
-        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= FIRST_SECONDS
+        claimed, seconds = len(claim.started) + len(claim.buffered), claim.work.seconds
+        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= SLOW_SECONDS
         if claimed < demand.room or not worthwhile or claim.joining or claim.left:
-            self._places, self._resumed_seconds = NOTHING_KNOWN, None
+            self._places = NOTHING_KNOWN
             return
         self._places = claim.places
-        if demand.resume:
-            self._resumed_seconds = seconds
-        elif self._resumed_seconds is None:
-            self._until = self._timer() + FIRST_SECONDS
-        else:
-            longer = max(0.0, seconds - self._resumed_seconds)
-            self._until = self._timer() + min(LONGEST_SECONDS, longer / SHARE_OF_TIME)
+        if not demand.resume:
+            self._until = self._timer() + min(LONGEST_SECONDS, seconds / SHARE_OF_TIME)
 
 
 @dataclass(eq=False)

@@ -251,7 +251,7 @@ class Loop:
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
         self._known.note_round(claim, read_claim_rows=any_claim_row)
-        self._note(demand, claim, self._queue.clock.monotonic() - now)
+        self._note(demand, claim)
         if claim.started or claim.buffered or claim.joining:
             self._accept(claim)
             self._waiter.mark_busy()
@@ -268,9 +268,9 @@ class Loop:
         plan = claim_first(self._queue.dialect, demand, self._queue.now_ms())
         return self._connection.write(plan, one_statement=True)
 
-    def _note(self, demand: Demand, claim: Claim, seconds: float) -> None:
-        """Remember what the round has found, and how long it took."""
-        self._claims.resuming.note(demand, claim, seconds)
+    def _note(self, demand: Demand, claim: Claim) -> None:
+        """Remember what the round has found."""
+        self._claims.resuming.note(demand, claim)
         self._claims.note_offers(demand, claim)
         if self.vacuum is not None:
             self.vacuum.note_claimed(len(claim.started) + len(claim.buffered) + len(claim.joining))
