@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 from benchmarks.database import Kind, url_of
@@ -19,6 +20,14 @@ Figures = dict[str, float]
 """What one round of an experiment measured: one number for each name."""
 
 Share = Literal["all", "half", "one"]
+
+TURNS = 3
+
+
+def in_turns(measures: Mapping[str, Callable[[], float]]) -> Figures:
+    """Take these measurements in turns, and return the median of each: what slows the machine slows them alike."""
+    taken = [{name: measure() for name, measure in measures.items()} for _ in range(TURNS)]
+    return {name: median([figures[name] for figures in taken]) for name in measures}
 
 
 @dataclass(frozen=True)

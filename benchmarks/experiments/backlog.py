@@ -8,16 +8,13 @@ have.
 
 from __future__ import annotations
 
-from statistics import median
-
 from benchmarks.app import enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures, Site
+from benchmarks.bench import Bench, Figures, Site, in_turns
 from benchmarks.draining import drain_rate
 from benchmarks.fill import filling, make_queue, refill
 
 TASK = "noop_async"
 BEHIND, AHEAD = -10, 100
-TURNS = 3
 
 
 def measure(bench: Bench) -> Figures:
@@ -25,8 +22,7 @@ def measure(bench: Bench) -> Figures:
 
 
 def measure_full(bench: Bench) -> Figures:
-    empty, full = zip(*[(_empty(bench), _full(bench)) for _ in range(TURNS)], strict=True)
-    return {"empty": median(empty), "full": median(full)}
+    return in_turns({"empty": lambda: _empty(bench), "full": lambda: _full(bench)})
 
 
 def _empty(bench: Bench) -> float:

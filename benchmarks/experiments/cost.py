@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.bench import Bench, Figures
+from benchmarks.bench import Bench, Figures, in_turns
 from benchmarks.draining import drain_rate
 from benchmarks.workers import ROOT, report_of
 
@@ -21,9 +21,12 @@ def measure(bench: Bench) -> Figures:
     sources = bench.folder / "before"
     if not sources.exists():
         _take_out(sources)
-    with _imported_from(sources / "src"):
-        before = _drain(bench)
-    return {"before": before, "after": _drain(bench)}
+    return in_turns({"before": lambda: _drain_by(sources / "src", bench), "after": lambda: _drain(bench)})
+
+
+def _drain_by(sources: Path, bench: Bench) -> float:
+    with _imported_from(sources):
+        return _drain(bench)
 
 
 def _drain(bench: Bench) -> float:

@@ -1,11 +1,11 @@
-"""Drains of no-op jobs, each in separate processes, one after the other."""
+"""Drains of no-op jobs, each in separate processes, in turns."""
 
 from __future__ import annotations
 
 import sys
 
 from benchmarks.app import enqueue_jobs, open_app
-from benchmarks.bench import Bench, Figures
+from benchmarks.bench import Bench, Figures, in_turns
 from benchmarks.contestants import graphile
 from benchmarks.database import path_of
 from benchmarks.draining import drain_rate
@@ -16,28 +16,35 @@ SLOW_SLOTS, SLOW_SECONDS = 100, 0.005
 
 def measure_sqlite(bench: Bench) -> Figures:
     sizes = bench.sizes
-    return {
-        "ceiling": _in_a_file(bench, "bare", sizes.drain_jobs),
-        "async": _rowcall(bench, sizes.drain_jobs),
-        "sync": _rowcall(bench, sizes.drain_jobs, use_async=False),
-        "slow_share": _slow_share(bench),
-        "huey_default": _in_a_file(bench, "huey_drain", sizes.huey_jobs, "default"),
-        "huey_fastest": _in_a_file(bench, "huey_drain", sizes.fastest_huey_jobs, "fastest"),
+    quick = {
+        "ceiling": lambda: _in_a_file(bench, "bare", sizes.drain_jobs),
+        "async": lambda: _rowcall(bench, sizes.drain_jobs),
+        "sync": lambda: _rowcall(bench, sizes.drain_jobs, use_async=False),
+        "huey_default": lambda: _in_a_file(bench, "huey_drain", sizes.huey_jobs, "default"),
+        "huey_fastest": lambda: _in_a_file(bench, "huey_drain", sizes.fastest_huey_jobs, "fastest"),
     }
+    return {**in_turns(quick), "slow_share": _slow_share(bench)}
 
 
 def measure_postgres(bench: Bench) -> Figures:
     sizes = bench.sizes
     jobs = sizes.postgres_drain_jobs
+    quick = {
+        "ceiling": lambda: _contestant(bench, "bare", jobs),
+        "async": lambda: _rowcall(bench, jobs),
+        "ceiling_of_two": lambda: _contestant(bench, "bare", jobs, processes=2),
+        "async_of_two": lambda: _rowcall(bench, jobs, processes=2),
+    }
+    if (problem := graphile.missing()) is None:
+        quick["graphile"] = lambda: _contestant(bench, "graphile", jobs)
+        quick["graphile_of_two"] = lambda: _contestant(bench, "graphile", jobs, processes=2)
+    else:
+        print(problem, file=sys.stderr)
     return {
-        "ceiling": _contestant(bench, "bare", jobs),
-        "async": _rowcall(bench, jobs),
+        **in_turns(quick),
         "pgqueuer": _contestant(bench, "pgqueuer", jobs),
-        "ceiling_of_two": _contestant(bench, "bare", jobs, processes=2),
-        "async_of_two": _rowcall(bench, jobs, processes=2),
         "pgqueuer_of_two": _contestant(bench, "pgqueuer", jobs, processes=2),
         "slow_share": _slow_share(bench),
-        **_graphile(bench, jobs),
         "procrastinate": _contestant(bench, "procrastinate", sizes.procrastinate_jobs),
         "saq": _contestant(bench, "saq", sizes.saq_jobs),
     }
@@ -58,16 +65,6 @@ def _slow_share(bench: Bench) -> float:
         with app.jobs:
             ids = enqueue_jobs(app.slow_async, bench.sizes.drain_jobs)
         return drain_rate(site, ids, concurrency=SLOW_SLOTS) * SLOW_SECONDS / SLOW_SLOTS
-
-
-def _graphile(bench: Bench, jobs: int) -> Figures:
-    if (problem := graphile.missing()) is not None:
-        print(problem, file=sys.stderr)
-        return {}
-    return {
-        "graphile": _contestant(bench, "graphile", jobs),
-        "graphile_of_two": _contestant(bench, "graphile", jobs, processes=2),
-    }
 
 
 def _contestant(bench: Bench, name: str, jobs: int, *, processes: int = 1) -> float:

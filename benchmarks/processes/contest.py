@@ -29,6 +29,7 @@ def main() -> None:
     uvloop.run(contestant(name).fill(url, jobs))
     with psycopg.connect(url, autocommit=True) as database:
         database.execute("vacuum analyze")
+        database.execute("checkpoint")
         print(json.dumps({"drain": jobs / drain_seconds(name, url, jobs, processes, database)}))
 
 

@@ -10,7 +10,7 @@ from rowcall.wake.waiter import Wakeup
 from rowcall.wake.waker import Waker
 
 # a write to the WAL is seen before its commit is: check after this pause, then after ever longer ones
-FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0005, 0.5, 5.0
+FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0003, 0.5, 5.0
 # one notification may mean several commits: one is visible, the next is still on its way to the disk
 AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
 # beside an app that commits all the time, treat several of its commits as one notification
