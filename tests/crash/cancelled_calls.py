@@ -109,6 +109,7 @@ class World:
             "rowcall-recovery",
             "rowcall-pruning",
             "rowcall-cancel-requests",
+            "rowcall-vacuum",
         }, names
 
     def encrypted(self, keys: str) -> Rowcall:

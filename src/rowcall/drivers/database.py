@@ -159,8 +159,8 @@ class Database(ABC):
         """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
         return 0
 
-    def vacuum_ready(self, deleted: int) -> bool:
-        """Remove the rows that claims deleted, if so many are worth it. Return whether that was done."""
+    def vacuum_ready(self) -> bool:
+        """Remove the rows that claims have deleted, if they are many. Return False where this is of no use."""
         return False
 
     def checkpoint(self) -> None:  # noqa: B027

@@ -156,7 +156,7 @@ class Dialect(Protocol):
         """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
 
         Unless `alone` is None, plain ones whose queue and type are not in it will be claimed by `claim_together`.
-        Jobs that stand before the places may be left out.
+        Jobs that stand at or before the places may be left out.
         """
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:

@@ -9,17 +9,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 
+import psycopg
 import pytest
 
 from rowcall import Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read, Write
-from rowcall.store.jobs.claim import Claim, Demand, claim_first
+from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
 from rowcall.store.jobs.queries import FIND_WORK
 from rowcall.testing import eventually
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected
+from tests.store.postgres.stepping import Stepper
 
 WORKER = "idle"
 ROWS = "select (select count(*) from rowcall_ready), (select count(*) from rowcall_claim)"
@@ -81,6 +83,29 @@ def test_the_search_for_work_says_where_each_task_starts(jobs: Rowcall) -> None:
     for places, ids in ((work.ready, [urgent, send]), (behind, [send])):
         plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, None, places=places)
         assert [job.id for job in queue.run(Write(plan))] == ids
+
+
+def test_a_job_that_is_committed_before_the_place_is_found_although_the_first_one_is_claimed(
+    jobs: Rowcall, worker: StoreWorker, postgres_url: str
+) -> None:
+    """Ids are not in the order of commits."""
+    queue, other = queue_of(jobs), StoreWorker(jobs, "other")
+    demand = Demand(worker=worker.name, slots=5, quick=True)
+    with psycopg.connect(postgres_url) as late:
+        late.execute("insert into rowcall_job (type, status) values ('send', 'pending')")
+        first = jobs.enqueue("send").id
+        with Stepper(postgres_url, round_of_work(queue.dialect, [], None, demand, None, any_claim_row=False)) as plan:
+            plan.step()  # it sees `first` only
+            assert [job.id for job in other.claim().started] == [first]
+            late.commit()
+            assert [job.id for job in plan.finish().started] == [first - 1]
+
+
+def test_a_job_of_the_lowest_id_stops_no_other(jobs: Rowcall, worker: StoreWorker, mine: Connection) -> None:
+    jobs.enqueue("odd")
+    mine.execute("update rowcall_job set id = -9223372036854775808")
+    job = jobs.enqueue("send")
+    assert job.id in [claimed.id for claimed in worker.claim(slots=5, buffer=5).started]
 
 
 def with_a_key(jobs: Rowcall) -> None:

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -37,7 +37,7 @@ from rowcall.drivers.postgres.errors import of_any_driver
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
-from rowcall.store.statement import Plan, Row, Statement, fetch, plain
+from rowcall.store.statement import Plan, Row, Statement, fetch
 
 T = TypeVar("T")
 
@@ -50,12 +50,15 @@ LONGEST_BLOCK_SILENCE_SECONDS = 60
 """After how long without a statement the server ends a `transaction()` block, with its locks."""
 CLAIM_TABLES = ("ready", "claim")
 VACUUMED_TABLES = (*CLAIM_TABLES, "job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
-# only the owner may vacuum; and it reads the index of all ready jobs, so it waits until there are enough deleted ones
-VACUUM_PAYS = """
-    select pg_has_role(relowner, 'usage') and $1::bigint >= 0.2 * reltuples from pg_class
-    where oid = to_regclass('{}ready')"""
-# it neither waits for another vacuum nor locks claims out in order to shorten the table
+# VACUUM reads the whole index, so it waits until the deleted rows are many, and a fifth of all
+LEAST_DELETED, LEAST_DELETED_SHARE = 5_000, 0.2
+# it does not lock claims out in order to shorten the table; as it locks others out who change the table, it is short
 VACUUM = "vacuum (skip_locked, truncate false) "
+LONGEST_VACUUM_SECONDS = 5
+DELETED_ROWS = """
+    select pg_has_role(relowner, 'usage'), pg_stat_get_vacuum_count(oid), pg_stat_get_dead_tuples(oid),
+           pg_stat_get_live_tuples(oid)
+    from pg_class where oid = to_regclass('{}ready')"""
 
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -166,8 +169,18 @@ class PostgresDatabase(Database):
             raw.close()
         return max(0, before - self._size_bytes())
 
-    def vacuum_ready(self, deleted: int) -> bool:
-        return self.read(_vacuum_ready(self._config.table_prefix, deleted))
+    def vacuum_ready(self) -> bool:
+        raw = self.connect_to_listen()  # not one of the pool, which handlers use; and with a setting for the session
+        if raw is None:
+            return False
+        try:
+            return _vacuum_ready(raw, self._config.table_prefix)
+        except psycopg.errors.QueryCanceled:
+            return False
+        except psycopg.Error as error:
+            raise of_any_driver(error, self.name) from error
+        finally:
+            raw.close()
 
     def _size_bytes(self) -> int:
         names = [f"{self._config.table_prefix}{table}" for table in VACUUMED_TABLES]
@@ -296,11 +309,32 @@ class PostgresDatabase(Database):
         self._reset()
 
 
-def _vacuum_ready(prefix: str, deleted: int) -> Plan[bool]:
-    ((pays,),) = yield plain(VACUUM_PAYS.format(prefix), deleted)
-    if pays:
-        yield plain(VACUUM + ", ".join(f"{prefix}{table}" for table in CLAIM_TABLES))
-    return bool(pays)
+def _vacuum_ready(raw: psycopg.Connection[Row], prefix: str) -> bool:
+    """Return False if another user owns the tables, or if an old snapshot keeps the rows."""
+    before = _deleted_rows(raw, prefix)
+    if before is None:
+        return False
+    if before.deleted < max(LEAST_DELETED, LEAST_DELETED_SHARE * before.live):
+        return True
+    raw.execute(f"set statement_timeout = '{LONGEST_VACUUM_SECONDS}s'", prepare=False)
+    raw.execute(VACUUM + ", ".join(f"{prefix}{table}" for table in CLAIM_TABLES), prepare=False)
+    after = _deleted_rows(raw, prefix)
+    was_skipped = after is not None and after.vacuums == before.vacuums
+    return was_skipped or (after is not None and after.deleted < before.deleted / 2)
+
+
+class _DeletedRows(NamedTuple):
+    vacuums: int
+    deleted: int
+    live: int
+
+
+def _deleted_rows(raw: psycopg.Connection[Row], prefix: str) -> _DeletedRows | None:
+    """Return what the server has counted; None if this user may not vacuum the tables."""
+    found = raw.execute(DELETED_ROWS.format(prefix), prepare=False).fetchone()
+    if found is None or not found[0]:
+        return None
+    return _DeletedRows(*cast("tuple[int, int, int]", found[1:]))
 
 
 def _temporary_folder() -> str:

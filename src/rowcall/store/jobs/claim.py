@@ -246,8 +246,12 @@ def _claim_shares(
         if share > 0:
             alone = demand.claimed_alone if demand.quick else None
             types = wanted[queue]
-            places = demand.resume or claim.work.ready
+            # jobs that were held may just have become ready, before the first one that was found
+            places = demand.resume or (NOTHING_KNOWN if admission.again else claim.work.ready)
             found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, places)) if types else []
+            if not found and types and not demand.resume and not dialect.one_writer:
+                # others may have claimed that first one, and jobs that come before it may have been committed
+                found = yield from dialect.ready_jobs(queue, types, share, now_ms, alone)
             if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
                 plenty.append(queue)
             if not dialect.one_writer:

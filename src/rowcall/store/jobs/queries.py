@@ -117,7 +117,7 @@ def any_fair(jobs: Iterable[Ready]) -> bool:
 
 
 Places = Mapping[tuple[str, str], tuple[int, int, int] | None]
-"""For queues and types of ready jobs: where to start in the table of ready jobs, if that is known."""
+"""For queues and types of ready jobs: the place behind which to search in the table of ready jobs, if it is known."""
 START = (-(2**63),) * 3
 NOTHING_KNOWN: Places = MappingProxyType({})
 
@@ -156,7 +156,7 @@ class Work(msgspec.Struct, frozen=True):
     slots: bool = False
     waiters: bool = False
     seconds: float = 0.0
-    """How long the server searched."""
+    """How long the server searched for the queues and types of ready jobs."""
 
     @property
     def concerned(self) -> InUse:
@@ -282,8 +282,8 @@ def inserted_from_row(row: Row) -> Inserted:
 
 
 def work_from_row(row: Row) -> Work:
-    now_ms, due_at, expires_at, registered, ready, wake_at, paused, *flags, seconds = cast(
-        "tuple[int, int | None, int | None, int, str, int | None, str, int, int, int, int, float]", row
+    ready, seconds, now_ms, due_at, expires_at, registered, wake_at, paused, *flags = cast(
+        "tuple[str, float, int, int | None, int | None, int, int | None, str, int, int, int, int]", row
     )
     places = {(queue, task): place for queue, task, place in _found.decode(ready)}
     known = (now_ms, due_at, expires_at, bool(registered), places, wake_at, _pairs.decode(paused))
@@ -381,7 +381,7 @@ INSERT_CLAIMS = Query("insert_claims", (Now, Text, Json), only=_FILE)
 DELETE_READY_RUN = Query("delete_ready_run", (Text, Text, Int, Int, Int), only=_FILE)
 DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
 CLAIM_TOGETHER = Query("claim_together", (Now, Text, Json, Text), only=_SERVER)
-# the first plain jobs of a queue and a type
+# the first plain jobs of a queue and a type, behind a place
 CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Int, Int, Int, Text), Ready, only=_SERVER)
 _CLAIMS_OF = """
     select id, first_id, last_id, <ms:claimed_at>,

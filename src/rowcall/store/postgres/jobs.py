@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.jobs.queries import IS_GONE, OF_JOB, WRITE, Settlement, Success
-from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field, fields, time_of
+from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, field, fields, time_of
 from rowcall.store.schema import IS_CLAIMED
 
 # plain SQL may have put the highest number there: such a job harms only itself
@@ -87,7 +87,7 @@ def _finished(age_ms: str) -> str:
     return f"greatest({_BEGAN}, moment.now - {age_ms} * interval '1 millisecond')"
 
 
-_BEFORE = "jsonb_build_array(rank, turn, id - 1)"
+_BEFORE = f"jsonb_build_array(rank, turn, greatest(id, -{HIGHEST_ID}) - 1)"
 _FOUND = f"""
           (select queue, type, {_BEFORE} from <ready> order by queue, type, rank, turn, id limit 1)
           union all
@@ -100,13 +100,12 @@ def _find_work(registered: str, more: str = "", found: str = _FOUND) -> str:
     return f"""
         with recursive found (queue, type, place) as ({found}
         ){more}
-        select <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}),
-          (select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found),
-          {_NEXT_WAKE},
+        select (select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found),
+          date_part('epoch', clock_timestamp() - statement_timestamp()),  -- before the other columns are computed
+          <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
-          exists (select from <waiter>),
-          date_part('epoch', clock_timestamp() - statement_timestamp())"""
+          exists (select from <waiter>)"""
 
 
 schema_of_tables = """

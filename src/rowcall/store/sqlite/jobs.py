@@ -98,15 +98,15 @@ find_work = f"""
          where queue > json_extract(pair, '$[0]') order by queue, type limit 1))
       from found where pair is not null
     )
-    select <now>,
+    select (select json_group_array(json(pair)) from found where pair is not null), 0.0, <now>,
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       (select min(expires_at) from <job> indexed by <prefix>job_expiry
        where expires_at is not null and attempt = 0 and {_WAITING}),
       exists (select 1 from <worker> where name = $2),
-      (select json_group_array(json(pair)) from found where pair is not null), {_WAKE},
+      {_WAKE},
       (select json_group_array(json_array(kind, name)) from <pause>),
       exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-      exists (select 1 from <slot>), exists (select 1 from <waiter>), 0.0"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
 find_work_and_lock = find_work
 peek = f"""
     select <now>, exists (select 1 from <ready>),

@@ -48,8 +48,10 @@ class SettleThread:
     def _run(self, background: Background) -> None:
         connection = self._queue.database.connect()
         try:
-            while self._given.wait() and not background.stopping():
-                self._given.clear()
+            while self._given.wait():
+                self._given.clear()  # first: it is set again by a stop that comes after the check
+                if background.stopping():
+                    return
                 outcome, plan = self._outcome, self._plan
                 assert plan is not None
                 try:

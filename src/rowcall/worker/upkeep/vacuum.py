@@ -8,36 +8,38 @@ from rowcall.queue import Queue
 from rowcall.worker.service import Background
 
 VACUUM_AFTER = 20_000
-LEAST_PAUSE_SECONDS = 1.0
+LEAST_PAUSE_SECONDS, USELESS_PAUSE_SECONDS = 1.0, 60.0
 SHARE_OF_TIME = 0.05
 
 
 class Vacuum:
-    """It takes at most a twentieth of the time: beside an old snapshot it is slow, and removes nothing."""
+    """Takes at most a twentieth of the time, and pauses for a minute where a vacuum is of no use."""
 
     def __init__(self, queue: Queue, *, after: int = VACUUM_AFTER) -> None:
         self._queue = queue
         self._after = after
         self._claimed = 0
-        self._vacuumed = 0
+        self._is_useful = True
         self._is_due = threading.Event()
         self.thread = Background("vacuum", self._run, queue.clock, wake=self._is_due)
 
     def note_claimed(self, jobs: int) -> None:
         """Called in the loop's thread."""
         self._claimed += jobs
-        if self._claimed - self._vacuumed >= self._after:
+        if self._claimed >= self._after:
+            self._claimed = 0
             self._is_due.set()
 
     def _run(self, thread: Background) -> None:
         timer = self._queue.clock.timer
-        while self._is_due.wait() and not thread.stopping():
+        while self._is_due.wait():
             self._is_due.clear()
+            if thread.stopping():
+                return
             began = timer()
-            thread.attempt(self._vacuum)
-            thread.pause(max(LEAST_PAUSE_SECONDS, (timer() - began) / SHARE_OF_TIME))
+            useful = thread.attempt(self._vacuum) and self._is_useful
+            pause = max(LEAST_PAUSE_SECONDS, (timer() - began) / SHARE_OF_TIME)
+            thread.pause(pause if useful else USELESS_PAUSE_SECONDS)
 
     def _vacuum(self) -> None:
-        claimed = self._claimed
-        if self._queue.database.vacuum_ready(claimed - self._vacuumed):
-            self._vacuumed = claimed
+        self._is_useful = self._queue.database.vacuum_ready()
