@@ -18,7 +18,7 @@ from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read, Write
 from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
 from rowcall.store.jobs.queries import FIND_WORK
-from rowcall.testing import eventually
+from rowcall.testing import FakeClock, eventually
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected
 from tests.store.postgres.stepping import Stepper
@@ -30,7 +30,7 @@ WAITING = "select from pg_stat_activity where wait_event_type = 'Lock' and datna
 
 @pytest.fixture
 def jobs(postgres_url: str) -> Iterator[Rowcall]:
-    with Rowcall(postgres_url) as jobs:
+    with Rowcall(postgres_url, clock=FakeClock()) as jobs:  # claims do not become old on a slow machine
         yield jobs
 
 
