@@ -1,4 +1,4 @@
-"""Drains from a table after many jobs have gone through it, vacuumed only by autovacuum with Rowcall's settings.
+"""Drains from a table after many jobs have gone through it, vacuumed only by workers, and by autovacuum as set.
 
 Then a drain of as many jobs beside a reader whose snapshot is older: nothing that is deleted can be vacuumed.
 """

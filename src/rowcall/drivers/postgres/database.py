@@ -319,8 +319,8 @@ def _vacuum_ready(raw: psycopg.Connection[Row], prefix: str) -> bool:
     raw.execute(f"set statement_timeout = '{LONGEST_VACUUM_SECONDS}s'", prepare=False)
     raw.execute(VACUUM + ", ".join(f"{prefix}{table}" for table in CLAIM_TABLES), prepare=False)
     after = _deleted_rows(raw, prefix)
-    was_skipped = after is not None and after.vacuums == before.vacuums
-    return was_skipped or (after is not None and after.deleted < before.deleted / 2)
+    # the same number of vacuums: it was skipped
+    return after is not None and (after.vacuums == before.vacuums or after.deleted < before.deleted / 2)
 
 
 class _DeletedRows(NamedTuple):

@@ -249,7 +249,7 @@ def _claim_shares(
             # jobs that were held may just have become ready, before the first one that was found
             places = demand.resume or (NOTHING_KNOWN if admission.again else claim.work.ready)
             found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, places)) if types else []
-            if not found and types and not demand.resume and not dialect.one_writer:
+            if not found and types and places is claim.work.ready and not dialect.one_writer:
                 # others may have claimed that first one, and jobs that come before it may have been committed
                 found = yield from dialect.ready_jobs(queue, types, share, now_ms, alone)
             if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
