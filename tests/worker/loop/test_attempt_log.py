@@ -8,11 +8,13 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rowcall import Backoff, Cancel, JsonLogFormatter, Rowcall, Snooze
 from rowcall.app import queue_of
+from rowcall.base.clock import SystemClock
 from rowcall.worker.settings import LogJobs, settings
 from rowcall.worker.worker import Worker
 from tests.support import eventually
@@ -27,6 +29,15 @@ class Declined(Exception):
 
     def __str__(self) -> str:
         return f"{self.card}: {self.reason}"
+
+
+class LeapingTimer(SystemClock):
+    """Durations that are measured across a change of `ahead` grow by that many seconds."""
+
+    ahead = 0.0
+
+    def timer(self) -> float:
+        return super().timer() + self.ahead
 
 
 def drain(jobs: Rowcall, log_jobs: LogJobs) -> None:
@@ -212,22 +223,27 @@ def test_a_timeout_names_the_line_that_waited(jobs: Rowcall, caplog: pytest.LogC
 
 
 def test_a_timeout_of_a_thread_names_the_line_that_it_has_reached(
-    jobs: Rowcall, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    go_on = threading.Event()
+    clock, began, go_on = LeapingTimer(), threading.Event(), threading.Event()
+    with Rowcall(tmp_path / "queue.db", clock=clock) as jobs:
 
-    @jobs.task(max_attempts=1, timeout=0.01)
-    def waits() -> None:
-        go_on.wait()
+        @jobs.task(max_attempts=1, timeout=60)
+        def waits() -> None:
+            began.set()
+            go_on.wait()
 
-    with jobs.worker():
-        job = waits.enqueue()
-        eventually(lambda: jobs.get(job).status == "failed")
-        go_on.set()
+        with jobs.worker():
+            job = waits.enqueue()
+            began.wait()
+            clock.ahead = 61
+            jobs.enqueue("unknown")  # wakes the loop, which would wait for 60 real seconds
+            eventually(lambda: jobs.get(job).status == "failed")
+            go_on.set()
     record = next(record for record in caplog.records if record.levelname == "ERROR")
     logged = str(as_json(record)["traceback"])
     assert logged.splitlines()[1].endswith(", in waits")
-    assert logged.splitlines()[-1] == "TimeoutError: the handler ran for more than 0.01 s"
+    assert logged.splitlines()[-1] == "TimeoutError: the handler ran for more than 60 s"
 
 
 def test_an_exception_of_a_child_process(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
