@@ -14,7 +14,7 @@ from rowcall.operations.effects import Read, joined, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Order
 from rowcall.store.jobs import inspect
-from rowcall.store.workers.queries import WORKERS
+from rowcall.store.queries.workers import WORKERS
 
 ALL = 2**62
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)

@@ -11,7 +11,7 @@ from rowcall.app import queue_of
 from rowcall.domain.retention import retention_to_text
 from rowcall.operations.effects import Write
 from rowcall.operations.retention import prune_now
-from rowcall.store.counts.queries import PUT_SETTING
+from rowcall.store.queries.counts import PUT_SETTING
 from tests.cli.answers import answer_of, rows_of
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal

@@ -17,11 +17,11 @@ from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
 from rowcall.store.control.actions import cancel, delete
+from rowcall.store.ends.attempts import Ended, Then, settle
 from rowcall.store.flows.blockers import check_unsure_edges
 from rowcall.store.flows.enqueue import write_related
-from rowcall.store.flows.queries import Blocker
-from rowcall.store.jobs.settle import Ended, Then, settle
 from rowcall.store.new_job import Awaited, NewJob, RelatedJob
+from rowcall.store.queries.flows import Blocker
 from rowcall.store.statement import Plan
 from tests.store.postgres.databases import fresh_database
 from tests.store.postgres.stepping import Beside, Stepper, statements_in

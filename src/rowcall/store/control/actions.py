@@ -14,18 +14,18 @@ from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.limits import job_limits_from_text
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.control import queries
-from rowcall.store.control.queries import Rerun
-from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import cancelled_by_hand, completed_by_hand, revived
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import orders_of, pass_order, ready_heads
+from rowcall.store.ends.attempts import Then, follow, refuse_taken, write_next_step
 from rowcall.store.flows.blockers import block_again
-from rowcall.store.flows.queries import CHAIN_STEPS, COMPLETE_BY_HAND, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.inspect import find, get, lock
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import DELETE, IN_USE
-from rowcall.store.jobs.settle import Then, follow, refuse_taken, write_next_step
+from rowcall.store.order.heads import orders_of, pass_order, ready_heads
+from rowcall.store.queries import control as queries
+from rowcall.store.queries.control import Rerun
+from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.flows import CHAIN_STEPS, COMPLETE_BY_HAND, DEPENDANTS, LOCK_KEYS
+from rowcall.store.queries.jobs import DELETE, IN_USE
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
-from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import pass_order
-from rowcall.store.flows import queries
-from rowcall.store.flows.queries import BlockedEnd, EndedEdge, Touched, UnsureEdge
 from rowcall.store.jobs.marks import retag
+from rowcall.store.order.heads import pass_order
+from rowcall.store.queries import flows as queries
+from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.flows import BlockedEnd, EndedEdge, Touched, UnsureEdge
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 

@@ -11,10 +11,12 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import FINISHED, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows import queries
 from rowcall.store.flows.blockers import gone, resolve
 from rowcall.store.flows.keys import Committed, existing_jobs, reserve_keys, sees_all
-from rowcall.store.flows.queries import (
+from rowcall.store.jobs.inspect import get_all
+from rowcall.store.new_job import Awaited, Inserted, NewJob, RelatedJob
+from rowcall.store.queries import flows as queries
+from rowcall.store.queries.flows import (
     Blocker,
     Edge,
     EndedEdge,
@@ -22,8 +24,6 @@ from rowcall.store.flows.queries import (
     UnsureEdge,
     inserted_fields,
 )
-from rowcall.store.jobs.inspect import get_all
-from rowcall.store.new_job import Awaited, Inserted, NewJob, RelatedJob
 from rowcall.store.statement import Plan
 
 MOST_LINKS = 100  # of one job, to the traces of its blockers

@@ -11,9 +11,9 @@ import pytest
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read, Write
-from rowcall.store.jobs import settle
-from rowcall.store.jobs.queries import FIND_WORK
-from rowcall.store.jobs.settle import fail_unknown
+from rowcall.store.ends import attempts as settle
+from rowcall.store.ends.attempts import fail_unknown
+from rowcall.store.queries.jobs import FIND_WORK
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.workers.recover import Recovered, recover_worker, release_unknown
+from rowcall.store.recovery.recover import Recovered, recover_worker, release_unknown
 from rowcall.testing.conformance.worker_parts import StoreWorker
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.queries import SERVE
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.order import SERVE
 from rowcall.store.schema import HIGHEST_TURN
 from rowcall.store.statement import Plan
 

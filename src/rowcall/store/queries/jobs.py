@@ -25,8 +25,8 @@ from rowcall.domain.job import Attempt, Event
 from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, struct_from_row, text, time
-from rowcall.store.flows.queries import Touched
 from rowcall.store.new_job import Inserted
+from rowcall.store.queries.flows import Touched
 from rowcall.store.schema import IS_CLAIMED, READY_COLUMNS, READY_ROW, WRITE_CLAIM
 from rowcall.store.statement import (
     Change,

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.domain.outcome import AttemptBudget, Lost, Released, Transition, decide
-from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
+from rowcall.store.ends.attempts import Ended, attempts_of, settle
 from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
-from rowcall.store.jobs.queries import CLAIMED_OF
-from rowcall.store.jobs.settle import Ended, attempts_of, settle
 from rowcall.store.limits.held_jobs import free_worker
 from rowcall.store.new_job import OnEnd
+from rowcall.store.queries import workers as queries
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import CLAIMED_OF
+from rowcall.store.queries.workers import Owned
 from rowcall.store.statement import Plan
-from rowcall.store.workers import queries
-from rowcall.store.workers.queries import Owned
 
 RECOVERED_AT_ONCE = 500
 UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.store.workers.queries import Peer, Survey, survey_from_row, worker_from_row
+from rowcall.store.queries.workers import Peer, Survey, survey_from_row, worker_from_row
 
 
 @pytest.mark.parametrize(

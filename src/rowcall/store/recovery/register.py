@@ -7,10 +7,10 @@ from collections.abc import Collection
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.claim_rows import write_claims_of_worker
 from rowcall.store.limits.held_jobs import free
-from rowcall.store.limits.queries import SLOTS_OF_WORKER
+from rowcall.store.queries import workers as queries
+from rowcall.store.queries.limits import SLOTS_OF_WORKER
+from rowcall.store.queries.workers import Registration
 from rowcall.store.statement import Plan
-from rowcall.store.workers import queries
-from rowcall.store.workers.queries import Registration
 
 
 def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:

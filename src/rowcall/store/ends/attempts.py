@@ -13,14 +13,10 @@ from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import Transition
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to, refer_to_results
-from rowcall.store.counts.queries import NOW, TALLY, Tally
 from rowcall.store.counts.tallies import Tallies, broken, times_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import pass_order
 from rowcall.store.flows.blockers import Changed, resolve_ended
 from rowcall.store.flows.enqueue import insert_each, wait_for_others
-from rowcall.store.flows.queries import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
-from rowcall.store.jobs import queries
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
 from rowcall.store.jobs.claim_rows import (
     WRITE_AFTER_MS,
@@ -31,13 +27,17 @@ from rowcall.store.jobs.claim_rows import (
 )
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import ClaimRow, InUse, Settlement, Success
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.new_job import NewJob
+from rowcall.store.order.heads import pass_order
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.counts import NOW, TALLY, Tally
+from rowcall.store.queries.flows import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
+from rowcall.store.queries.jobs import ClaimRow, InUse, Settlement, Success
+from rowcall.store.queries.workers import KNOWN_TASKS, OPENED_PREFIX
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import wake
-from rowcall.store.workers.queries import KNOWN_TASKS, OPENED_PREFIX
 
 FAILED_AT_ONCE = 500
 

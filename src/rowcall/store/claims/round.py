@@ -12,25 +12,25 @@ import msgspec
 from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
 from rowcall.store.columns import text
-from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import pass_order
-from rowcall.store.fairness.turns import serve
+from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.flows.blockers import check_unsure_edges
-from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import NOTHING_KNOWN, ClaimRow, Places, Ready, Success, Work, all_plain, any_fair
-from rowcall.store.jobs.settle import Ended, MakeTallies, attempts_of, follow, settle, write_ended
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
+from rowcall.store.order.heads import pass_order
+from rowcall.store.order.turns import serve
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.jobs import NOTHING_KNOWN, ClaimRow, Places, Ready, Success, Work, all_plain, any_fair
+from rowcall.store.recovery.recover import recover_expired
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan, before_long
-from rowcall.store.workers.recover import recover_expired
 
 STAGED_AT_ONCE = 1000
 STALE_AT_ONCE = 100

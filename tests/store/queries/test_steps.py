@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rowcall import StepKind, StepStatus
-from rowcall.store.steps.queries import recorded_from_row
+from rowcall.store.queries.steps import recorded_from_row
 
 
 def test_a_recorded_step() -> None:

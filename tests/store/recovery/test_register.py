@@ -10,7 +10,7 @@ import pytest
 from rowcall import Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.workers.register import retire
+from rowcall.store.recovery.register import retire
 from rowcall.testing.conformance.worker_parts import StoreWorker
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.store.jobs.claim import Claim, Demand, in_turn, share_of, wanted_types
-from rowcall.store.jobs.queries import Work
+from rowcall.store.claims.round import Claim, Demand, in_turn, share_of, wanted_types
+from rowcall.store.queries.jobs import Work
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
 

@@ -11,15 +11,15 @@ from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import CHAIN_COMPLETED_CODE
 from rowcall.store.control.actions import cancel_locked, complete_locked
-from rowcall.store.counts.queries import TALLY
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import orders_of, ready_heads
-from rowcall.store.flows import queries
-from rowcall.store.flows.queries import ChainFilter, Touched
 from rowcall.store.jobs.inspect import find
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import DELETE
+from rowcall.store.order.heads import orders_of, ready_heads
+from rowcall.store.queries import flows as queries
+from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.flows import ChainFilter, Touched
+from rowcall.store.queries.jobs import DELETE
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 

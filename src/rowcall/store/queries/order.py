@@ -11,7 +11,7 @@ The contract
 
 from __future__ import annotations
 
-from rowcall.store.limits.queries import any_changed
+from rowcall.store.queries.limits import any_changed
 from rowcall.store.statement import Change, Ids, Json, Query, json_from_row, number_from_row, text_from_row
 
 # The turns of the last claimed jobs in fair order: queue, scope, rank and turn. Rows that another claim has locked keep

@@ -7,7 +7,7 @@ import threading
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.marks import mark_progress
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.queries.jobs import Ready
 from rowcall.worker.service import Background
 
 PAUSE_SECONDS = 0.5

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rowcall.domain.errors import Conflict, StoreUnavailable
-from rowcall.worker.loop.outage import (
+from rowcall.worker.outage import (
     CONFLICT_PAUSE_SECONDS,
     FIRST_PAUSE_SECONDS,
     LAST_PAUSE_SECONDS,

@@ -16,7 +16,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.marks import mark_progress
 from rowcall.store.statement import Plan
 from rowcall.testing import eventually
-from rowcall.worker.upkeep import progress
+from rowcall.worker import progress
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
