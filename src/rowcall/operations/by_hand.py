@@ -30,8 +30,8 @@ from rowcall.store.claims.round import Claim, Demand, claim_by_hand, made
 from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold
 from rowcall.store.ends import attempts as settle
-from rowcall.store.ends.attempts import Then
-from rowcall.store.flows.enqueue import standing_of
+from rowcall.store.ends.next_steps import Then
+from rowcall.store.flows.inserted import standing_of
 from rowcall.store.new_job import RelatedJob
 from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan

@@ -35,7 +35,7 @@ from rowcall.operations.effects import (
     several_statements,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import write_related
+from rowcall.store.enqueue.related import write_related
 from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member

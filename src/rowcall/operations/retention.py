@@ -15,7 +15,7 @@ from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import folding
 from rowcall.store.counts.pruning import prune_group, prune_history
-from rowcall.store.flows.blockers import repair_edges
+from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
 from rowcall.store.queries.control import CLEAR, RESTART_IDS
 from rowcall.store.queries.counts import (

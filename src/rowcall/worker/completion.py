@@ -17,7 +17,8 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.attempts import Then, complete
+from rowcall.store.ends.attempts import complete
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan

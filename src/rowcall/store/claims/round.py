@@ -13,20 +13,17 @@ from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
 from rowcall.store.columns import text
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, follow, settle, write_ended
-from rowcall.store.flows.blockers import check_unsure_edges
+from rowcall.store.ends.after import after_end, check_unsure_edges
+from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, settle, write_ended
+from rowcall.store.ends.waiting import expire
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
-from rowcall.store.jobs.marks import retag
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
-from rowcall.store.order.heads import pass_order
 from rowcall.store.order.turns import serve
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.jobs import NOTHING_KNOWN, ClaimRow, Places, Ready, Success, Work, all_plain, any_fair
 from rowcall.store.recovery.recover import recover_expired
 from rowcall.store.schedules.ticks import tick
@@ -130,16 +127,16 @@ def round_of_work(
     if any_claim_row:
         claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
     writing = write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
-    settled, cancelled = yield from (writing if before_settle is None else before_long(writing, before_settle))
+    settled, cancelled, tallies = yield from (writing if before_settle is None else before_long(writing, before_settle))
     any_left = yield from write_old(dialect, claims)
     if demand.resume:
         known = list(demand.resume)
         (work,) = yield from dialect.ask(queries.FIND_OTHER_WORK_AND_LOCK, now_ms, demand.worker, known)
     else:
         (work,) = yield from dialect.ask(queries.FIND_WORK_AND_LOCK, now_ms, demand.worker)
-    if (ended or late) and any(work.concerned):
+    if ended or late:
         freed = [*attempts_of(ended, abandoned), *(one for one in late if one not in abandoned)] if work.slots else ()
-        if (yield from follow(dialect, settled, work.concerned, now_ms, freed)):
+        if (yield from after_end(dialect, settled, tallies, now_ms, freed, work.concerned)):
             (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if not work.registered:
         return Claim(work, settled=settled, cancelled=cancelled)
@@ -185,14 +182,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
         ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
-        expired = yield from dialect.ask(queries.EXPIRE, now_ms, STAGED_AT_ONCE)
-        yield from retag(dialect, [job.id for job in expired])
-        if expired:
-            yield from dialect.ask(TALLY, now_ms, tallies_of_expired(expired))
-            concerned = work.concerned._replace(slots=False)  # they never ran
-            if any(concerned):
-                yield from follow(dialect, [job.id for job in expired], concerned, now_ms, skip_locked=True)
-            yield from pass_order(dialect, [job.id for job in expired])
+        expired = yield from expire(dialect, work.concerned, now_ms)
         staged = yield from _stage(dialect, now_ms)
         opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
         stuck = not (expired or staged or ticked or opened)

@@ -8,16 +8,12 @@ import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
-from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.outcome import CHAIN_COMPLETED_CODE
 from rowcall.store.control.actions import cancel_locked, complete_locked
-from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
+from rowcall.store.ends.waiting import skip_steps
 from rowcall.store.jobs.inspect import find
-from rowcall.store.jobs.marks import retag
 from rowcall.store.order.heads import orders_of, ready_heads
 from rowcall.store.queries import flows as queries
-from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.flows import ChainFilter, Touched
 from rowcall.store.queries.jobs import DELETE
 from rowcall.store.results.waiting import notify_waiters
@@ -73,15 +69,9 @@ def complete(
         raise WrongState(chain_id, str(steps[-1].status), "complete the chain of", [*map(str, WAITING), "running"])
     *skipped, last = open_steps
     check(last.type)
-    if skipped:
-        ids = [job.id for job in skipped]
-        yield from dialect.ask(queries.SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
-        yield from retag(dialect, ids)
-        touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in skipped]
-        tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
-        yield from dialect.ask(TALLY, now_ms, tallies)
-    detail, also_ended = "the chain was completed by hand", [job.id for job in skipped]
-    yield from complete_locked(dialect, last, result, actor, detail, now_ms, also_ended=also_ended)
+    yield from complete_locked(dialect, last, result, actor, "the chain was completed by hand", now_ms)
+    if skipped:  # after the last step, which their end would break
+        yield from skip_steps(dialect, skipped, now_ms)
     return (yield from get(dialect, chain_id))
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
-from rowcall.domain.job import FINISHED, Job, Status, serves
-from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.job import FINISHED, Job, Status
+from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
-from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to, refer_to_results
-from rowcall.store.counts.tallies import Tallies, broken, times_of
+from rowcall.store.counts.tallies import Tallies, times_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.blockers import Changed, resolve_ended
-from rowcall.store.flows.enqueue import insert_each, wait_for_others
+from rowcall.store.ends.after import Locked, after_end
+from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_step, write_next_steps
 from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
 from rowcall.store.jobs.claim_rows import (
     WRITE_AFTER_MS,
@@ -26,39 +25,13 @@ from rowcall.store.jobs.claim_rows import (
     write_free_claims_of,
 )
 from rowcall.store.jobs.inspect import get_all
-from rowcall.store.jobs.marks import retag
-from rowcall.store.limits.held_jobs import free
-from rowcall.store.new_job import NewJob
-from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.counts import NOW, TALLY, Tally
-from rowcall.store.queries.flows import BEGIN_WRITING, DOUBT_EDGES, MARK_CHAINS, TAKEN_STEPS, Touched
-from rowcall.store.queries.jobs import ClaimRow, InUse, Settlement, Success
-from rowcall.store.queries.workers import KNOWN_TASKS, OPENED_PREFIX
-from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.queries.counts import NOW, Tally
+from rowcall.store.queries.flows import BEGIN_WRITING
+from rowcall.store.queries.jobs import ClaimRow, Settlement, Success
+from rowcall.store.queries.workers import OPENED_PREFIX
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import wake
-
-FAILED_AT_ONCE = 500
-
-_names = msgspec.json.Decoder(list[str])
-
-
-class Then(msgspec.Struct, frozen=True):
-    """The next step of a chain, which is written together with the success of the one before."""
-
-    job: NewJob
-    payload: str
-    begins: bool = False
-    """Whether the job before it was not in a chain until now."""
-
-    def after(self, job_id: int, chain_id: int | None, chain_index: int | None) -> Then:
-        """Return it as the step after that job."""
-        begins = chain_id is None
-        place = (job_id, 1) if begins else (chain_id, (chain_index or 0) + 1)
-        blocked = bool(self.job.after)
-        job = msgspec.structs.replace(self.job, chain_id=place[0], chain_index=place[1], blocked=blocked)
-        return Then(job, self.payload, begins)
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -73,10 +46,11 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Written(NamedTuple):
-    """The ids whose leases were current, and the transitions of the jobs with a cancel request."""
+    """The ids whose leases were current, the transitions of the jobs with a cancel request, and what to count."""
 
     live: set[int]
     cancelled: dict[int, Transition]
+    tallies: Sequence[Tally] = ()
 
 
 MakeTallies = Callable[[set[int]], list[Tally]]
@@ -91,18 +65,17 @@ def settle(
     freed: Collection[tuple[int, int]] | None = None,
     *,
     write_claims: bool = False,
-    skip_locked: bool = False,
+    locked: Locked = Locked.WAIT,
 ) -> Plan[set[int]]:
     """Settle attempts, do what follows, and return the ids whose leases were current.
 
-    `freed`, `skip_locked`: see `follow`. `write_claims`: first write those claims that are only in claim rows.
+    `freed`, `locked`: see `after_end`. `write_claims`: first write those claims that are only in claim rows.
     """
     if write_claims:
         yield from write_claims_of(dialect, [job_id for job_id, lease in attempts_of(ended) if lease == 1])
-    live = (yield from write_ended(dialect, ended, make_tallies, now_ms)).live
-    if live or freed:
-        yield from _follow_if_used(dialect, live, now_ms, freed, skip_locked=skip_locked)
-    return live
+    written = yield from write_ended(dialect, ended, make_tallies, now_ms)
+    yield from after_end(dialect, written.live, written.tallies, now_ms, freed, locked=locked)
+    return written.live
 
 
 def settle_group(
@@ -113,24 +86,11 @@ def settle_group(
     now_ms: int | None,
     freed: Collection[tuple[int, int]],
 ) -> Plan[Written]:
-    """Settle attempts that a worker claimed together or alone, and do what follows. `freed`: see `follow`."""
+    """Settle attempts that a worker claimed together or alone, and do what follows. `freed`: see `after_end`."""
     claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, worker, WRITE_AFTER_MS)
     written = yield from write_ended(dialect, ended, make_tallies, now_ms, worker, claims)
-    yield from _follow_if_used(dialect, written.live, now_ms, freed)
+    yield from after_end(dialect, written.live, written.tallies, now_ms, freed)
     return written
-
-
-def _follow_if_used(
-    dialect: Dialect,
-    live: set[int],
-    now_ms: int | None,
-    freed: Collection[tuple[int, int]] | None,
-    *,
-    skip_locked: bool = False,
-) -> Plan[None]:
-    (concerned,) = yield from dialect.ask(queries.IN_USE)
-    if any(concerned):
-        yield from follow(dialect, live, concerned, now_ms, freed, skip_locked=skip_locked)
 
 
 def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[int, int]] = ()) -> list[tuple[int, int]]:
@@ -149,7 +109,7 @@ def write_ended(
     worker: str = "",
     claims: Sequence[ClaimRow] = (),
 ) -> Plan[Written]:
-    """Settle attempts, without doing what follows: see `follow`. `claims` are the claim rows of this worker."""
+    """Settle attempts, without what follows: see `after_end`. `claims` are the claim rows of this worker."""
     if not ended:
         return Written(set(), {})
     rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
@@ -182,14 +142,12 @@ def write_ended(
         yield from wake(dialect, [one.job_id for one in ended if isinstance(one, Ended) and _waits(one)], now_ms)
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
-        yield from _write_next_steps(dialect, steps, now_ms)
+        yield from write_next_steps(dialect, steps, now_ms)
     if claims:
         yield from delete_done(dialect, claims, ids)
     if make_tallies is not None and len(live) > len(cancelled):
         tallies += make_tallies(live - cancelled.keys() if cancelled else live)
-    if tallies:
-        yield from dialect.ask(TALLY, now_ms, tallies)
-    return Written(live, cancelled)
+    return Written(live, cancelled, tallies)
 
 
 def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan[None]:
@@ -215,7 +173,6 @@ def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: 
         any_unfinished = any(row.status not in FINISHED for row in ours)
         query = queries.SETTLE_OTHERS_AND_NOTIFY if any_unfinished else queries.SETTLE_OTHERS
         yield from dialect.ask(query, now_ms, ids, document)
-        yield from retag(dialect, ids)
     return live
 
 
@@ -227,12 +184,6 @@ def _succeeds(one: Ended) -> bool:
     return one.transition.move is Move.SUCCEED
 
 
-def refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
-    wanted = [(then.job.chain_id, then.job.chain_index) for then in steps]
-    for chain_id, chain_index in sorted((yield from dialect.ask(TAKEN_STEPS, wanted))):
-        raise StepTaken(f"chain {chain_id} already has a step {chain_index}, from its start or from an earlier attempt")
-
-
 def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
     """Refuse a step that exists, unless an earlier completion of the same attempt wrote it."""
     try:
@@ -242,23 +193,6 @@ def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then)
         if job is None or job.lease != lease:
             raise LeaseLost(job_id) from None
         raise
-
-
-def _write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
-    """Write the next steps of chains."""
-    if not steps:
-        return
-    inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
-    yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
-    written = [(row.id, then.job) for row, then in zip(inserted, steps.values(), strict=True)]
-    yield from wait_for_others(dialect, written, now_ms)
-
-
-def write_next_step(dialect: Dialect, job_id: int, then: Then, now_ms: int | None) -> Plan[None]:
-    """Write the step after a job; mark that job as the first step if it was not in a chain until now."""
-    if then.begins:
-        yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
-    yield from _write_next_steps(dialect, {job_id: then}, now_ms)
 
 
 def complete(
@@ -283,23 +217,13 @@ def complete(
     if lease == 1:
         yield from write_claims_of(dialect, [job_id])
     yield from add_on_end(dialect, [(job_id, on_end)])
-    completed = yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)
-    if not completed:
+    if not (yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)):
         raise LeaseLost(job_id)
-    if any(completed):
-        yield from notify_waiters(dialect, [job_id])
-    yield from retag(dialect, [job_id])
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
         yield from write_next_step(dialect, job_id, then, now_ms)
-    yield from dialect.ask(TALLY, now_ms, make_tallies({job_id}))
-    if not dialect.one_writer:
-        yield from dialect.ask(DOUBT_EDGES, job_id)
-    else:
-        (concerned,) = yield from dialect.ask(queries.IN_USE)
-        if any(concerned):
-            yield from follow(dialect, [job_id], concerned, now_ms)
+    yield from after_end(dialect, [job_id], make_tallies({job_id}), now_ms, locked=Locked.CALLER)
 
 
 class Completions(NamedTuple):
@@ -335,12 +259,10 @@ def settle_completed(
             rolled_back.append(one)
         elif lease == one.lease + 1 and status == Status.SUCCEEDED:
             committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True, skip_locked=True)
+    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True, locked=Locked.SKIP)
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
-    if committed or freed:  # a transaction that began long ago may not have seen the jobs that wait for its job
-        (concerned,) = yield from dialect.ask(queries.IN_USE)
-        if any(concerned):
-            yield from follow(dialect, committed, concerned, now_ms, freed, skip_locked=True)
+    # a transaction that began long ago may not have seen the jobs that wait for its job
+    yield from after_end(dialect, committed, (), now_ms, freed, locked=Locked.SKIP)
     return Completions(committed, settled, undecided)
 
 
@@ -414,72 +336,3 @@ def _without_duplicates(rows: Sequence[Settlement | Success]) -> list[Settlement
     for row in rows:
         single += [row.part(range(i, i + 1), row.lease) for i in row.ids] if isinstance(row, Success) else [row]
     return list({row.id: row for row in sorted(single, key=_by_id)}.values())
-
-
-def follow(
-    dialect: Dialect,
-    settled: Collection[int],
-    concerned: InUse,
-    now_ms: int | None,
-    freed: Collection[tuple[int, int | None]] | None = None,
-    *,
-    skip_locked: bool = False,
-) -> Plan[bool]:
-    """Do what follows from the end of these jobs' attempts, and return whether that made any job ready.
-
-    `skip_locked`: wait for no transaction that has locked a job which waits for one of these.
-
-    `freed` are the attempts (ids and leases) whose handlers have ended. None if that is not known, as someone settled
-    them by hand: then the slots of workers are not freed.
-    """
-    any_ready, changed = False, Changed(list(settled), [])
-    if settled and concerned.edges:
-        any_ready |= yield from resolve_ended(dialect, changed, now_ms, skip_locked=skip_locked)
-    if concerned.slots:
-        any_ready |= yield from free(dialect, [(job_id, None) for job_id in settled] if freed is None else freed)
-    if settled and concerned.waiters:  # also of other jobs that ended because of it
-        yield from notify_waiters(dialect, *changed)
-    return any_ready
-
-
-def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
-    """Fail the jobs that still wait and whose time is over; return how many."""
-    failed = yield from dialect.ask(queries.FAIL_MISMATCHED, now_ms, job_ids)
-    return (yield from _follow_refused(dialect, failed, MISMATCH_CODE, now_ms))
-
-
-def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
-    """Return the pairs of queue and task that a registered worker serves and knows."""
-    workers = [
-        (queues, None if tasks is None else _names.decode(tasks))
-        for queues, tasks in (yield from dialect.ask(KNOWN_TASKS))
-    ]
-    return {
-        (queue, task)
-        for queue, task in pairs
-        if any(serves(queues, queue) and (tasks is None or task in tasks) for queues, tasks in workers)
-    }
-
-
-def fail_unknown(
-    dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
-) -> Plan[int]:
-    """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
-    (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
-    if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
-        return 0
-    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail, on_end)
-    return (yield from _follow_refused(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
-
-
-def _follow_refused(dialect: Dialect, failed: Sequence[Touched], code: str, now_ms: int | None) -> Plan[int]:
-    yield from retag(dialect, [job.id for job in failed])
-    if failed:
-        tallies = broken(failed, target(Status.PENDING, Move.REFUSE), code)
-        yield from dialect.ask(TALLY, now_ms, tallies)
-        (in_use,) = yield from dialect.ask(queries.IN_USE)
-        concerned = in_use._replace(slots=False)  # they do not run
-        if any(concerned):
-            yield from follow(dialect, [job.id for job in failed], concerned, now_ms)
-        yield from pass_order(dialect, [job.id for job in failed])
-    return len(failed)

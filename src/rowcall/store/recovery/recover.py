@@ -10,6 +10,7 @@ import msgspec
 from rowcall.domain.outcome import AttemptBudget, Lost, Released, Transition, decide
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
+from rowcall.store.ends.after import Locked
 from rowcall.store.ends.attempts import Ended, attempts_of, settle
 from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
 from rowcall.store.limits.held_jobs import free_worker
@@ -126,5 +127,5 @@ def _recover(
         return tallies.rows()
 
     ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), skip_locked=True)
+    settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), locked=Locked.SKIP)
     return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in settled]

@@ -13,7 +13,7 @@ from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.enqueue import write_related
+from rowcall.store.enqueue.related import write_related
 from rowcall.store.new_job import Inserted, NewJob, RelatedJob
 from rowcall.store.queries import schedules as queries
 from rowcall.store.queries.control import RECORD_EVENTS

@@ -218,14 +218,6 @@ class SqliteDialect:
     def settle_successes(
         self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
     ) -> Plan[set[int]]:
-        live = yield from self._settle_successes(settled, now_ms, claimed)
-        if claimed is None:  # jobs that are claimed together have no tags
-            yield from retag(self, live)
-        return live
-
-    def _settle_successes(
-        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None
-    ) -> Plan[set[int]]:
         # nearly always all leases are current, as the number of changed rows shows; if not, ask which
         yield from self.ask(queries.SAVEPOINT)
         changed = yield from self._write_successes(settled, now_ms, claimed)

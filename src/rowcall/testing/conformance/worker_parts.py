@@ -12,7 +12,8 @@ from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Write
 from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.ends.attempts import Ended, Then
+from rowcall.store.ends.attempts import Ended
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.queries.jobs import NOTHING_KNOWN, Places, Ready
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration

@@ -7,7 +7,7 @@ import msgspec
 from rowcall.declare.isolation import Home
 from rowcall.domain.job import StackFrame
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
-from rowcall.store.ends.attempts import Then
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.queries.jobs import Ready
 

@@ -23,8 +23,10 @@ from rowcall.domain.outcome import (
     decide,
 )
 from rowcall.operations.effects import Write
-from rowcall.store.ends.attempts import fail_overdue, settle_one
-from rowcall.store.flows.blockers import block_again, end_blocked, unblock
+from rowcall.store.ends.after import end_blocked
+from rowcall.store.ends.attempts import settle_one
+from rowcall.store.ends.waiting import fail_overdue
+from rowcall.store.flows.blockers import block_again, unblock
 from rowcall.store.queries.flows import MARK_CHAINS, BlockedEnd
 from rowcall.store.queries.jobs import STAGE
 from rowcall.store.statement import Row, Statement

@@ -17,9 +17,10 @@ from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
 from rowcall.store.control.actions import cancel, delete
-from rowcall.store.ends.attempts import Ended, Then, settle
-from rowcall.store.flows.blockers import check_unsure_edges
-from rowcall.store.flows.enqueue import write_related
+from rowcall.store.ends.after import Locked, check_unsure_edges
+from rowcall.store.ends.attempts import Ended, settle
+from rowcall.store.ends.next_steps import Then
+from rowcall.store.enqueue.related import write_related
 from rowcall.store.new_job import Awaited, NewJob, RelatedJob
 from rowcall.store.queries.flows import Blocker
 from rowcall.store.statement import Plan
@@ -183,7 +184,7 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     with psycopg.connect(url) as mine:
         assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
         ended = Ended(blocker.id, blocker.lease, end)
-        skipping = settle(queue_of(jobs).dialect, [ended], None, None, skip_locked=True)
+        skipping = settle(queue_of(jobs).dialect, [ended], None, None, locked=Locked.SKIP)
         with Stepper(url, skipping, patience=AT_ONCE) as settler:
             assert settler.finish() == {blocker.id}
         getattr(mine, ends)()
