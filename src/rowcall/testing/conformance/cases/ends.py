@@ -72,6 +72,8 @@ class Attached:
         first = self.work.using(tags=["red"], **given).bind(how, 1)  # type: ignore[arg-type]
         job = self.jobs.start_chain([first, self.last.bind()], key="only").steps[0]
         self.next_in_order = self.work.enqueue(SUCCEED, 1)
+        if delay:  # a claim that finds the next job first holds it
+            assert self.jobs.claim("hand") == []
         self.blocked = self.behind.using(after=job).enqueue()
         self.reader = self.jobs.events(kind=["SUCCEEDED", "COMPLETED", "FAILED", "CANCELLED", "EXPIRED"])
         self.waiter = threading.Thread(target=self._wait_for, args=(job.id,))
@@ -101,9 +103,11 @@ class Attached:
         with self.reader:
             assert next(event for event in self.reader if event.job_id == job.id) is not None
         assert [one.id for one in self.jobs.list(tag="red", type="work", status=job.status).jobs] == [job.id]
+        held = self.store.execute(f"select held from rowcall_job where id = {self.next_in_order.id}")
+        assert held == [(None,)], "the order and the limit are passed on"
         self.jobs.drain()
         ended = {one.id: one.status for one in self.jobs.list(limit=100).jobs}
-        assert ended.pop(self.next_in_order.id) is Status.SUCCEEDED, "the order and the limit are passed on"
+        assert ended.pop(self.next_in_order.id) is Status.SUCCEEDED
         passed = job.status is Status.SUCCEEDED
         assert ended.pop(self.blocked.id) is (Status.SUCCEEDED if passed else job.status)
         (step,) = (one for one in self.jobs.chain(job.id).steps if one.id != job.id)
@@ -201,19 +205,19 @@ def _expire(attached: Attached) -> Job:
 
 
 def _cancel(attached: Attached) -> Job:
-    job = attached.enqueue()
+    job = attached.enqueue(delay=60)
     attached.jobs.cancel(job)
     return job
 
 
 def _complete_while_it_waits(attached: Attached) -> Job:
-    job = attached.enqueue()
+    job = attached.enqueue(delay=60)
     attached.jobs.complete(job.id, "done")
     return job
 
 
 def _complete_its_chain(attached: Attached) -> Job:
-    job = attached.enqueue()
+    job = attached.enqueue(delay=60)
     attached.jobs.complete_chain(job, "done")
     return job
 
@@ -230,8 +234,7 @@ def _refuse(attached: Attached) -> Job:
 def _fail_what_it_waits_for(attached: Attached) -> Job:
     blocker = attached.jobs.enqueue("blocker", max_attempts=1)
     job = attached.enqueue(after=blocker)
-    claimed = attached.jobs.dequeue("hand")
-    assert claimed is not None
+    (claimed,) = attached.jobs.claim("hand", limit=5)
     assert claimed.id == blocker.id
     attached.jobs.fail(claimed, "A:B")
     return job
