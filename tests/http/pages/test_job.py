@@ -114,6 +114,21 @@ def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
     assert client.get("/jobs/3").status_code == 404
 
 
+def test_a_job_that_has_succeeded_runs_again_only_after_a_question(client: Client, filled: Rowcall) -> None:
+    retry = '<button class="button{}">Retry</button>'
+    assert retry.format(" primary") in client.page("/jobs/2")
+    assert retry.format(" ") in client.page("/jobs/1")
+    asked = client.submit("/jobs/1", "/jobs/1/retry")
+    assert filled.get(1).status == "succeeded"
+    question = asked.headers["location"]
+    page = client.page(question)
+    assert "Retry 1 job?" in page
+    assert "Job 1 has succeeded. It runs again, and its result is deleted." in html.unescape(page)
+    assert 'href="/jobs/1">Back' in page
+    client.submit(question, "/jobs/retry", {"ids": ["1"], "return_to": "/jobs/1"})
+    assert (filled.get(1).status, filled.get(1).result) == ("pending", None)
+
+
 def test_the_same_job_can_be_enqueued_again(filled: Rowcall, tmp_path: Path) -> None:
     at = datetime(2026, 1, 2, tzinfo=UTC)
     job = Job(id=1, type="o'neil", queue="mail", payload={"a": "it's"}, status=Status.PENDING, run_at=at, created_at=at)

@@ -83,6 +83,23 @@ class TestAdmin(TestCase):
         self.assertContains(page, "pending")  # why it cannot be retried
         self.assertNotContains(page, "Retried")
 
+    def test_a_job_that_has_succeeded_runs_again_only_after_a_question(self) -> None:
+        self.log_in("view_job", "change_job")
+        done, cancelled = tasks.confirm.enqueue(1), tasks.confirm.enqueue(2)
+        jobs.complete(done.id, None)
+        jobs.cancel(cancelled.id)
+        page = self.client.post(LIST, {"action": "retry", "_selected_action": [done.id, cancelled.id]}, follow=True)
+        self.assertContains(page, "Retried 1 job.")
+        self.assertContains(page, f"Job {done.id} has succeeded; open it to run it again")
+        path = f"{LIST}{done.id}/change/"
+        page = self.client.get(path)
+        self.assertContains(page, 'name="_again" required')
+        self.assertNotContains(page, 'name="_retry" class="default"')
+        self.assertContains(self.client.post(path, {"_retry": "1"}, follow=True), "tick the box")
+        self.assertEqual(jobs.get(done.id).status, "succeeded")
+        self.client.post(path, {"_retry": "1", "_again": "on"})
+        self.assertEqual(jobs.get(done.id).status, "pending")
+
     def test_pages_are_counted_up_to_a_limit(self) -> None:
         tasks.confirm.enqueue(1)
         self.assertEqual(SomePages(Job.objects.all(), 50).count, 1)

@@ -95,13 +95,18 @@ class JobAdmin(admin.ModelAdmin):
 
     @admin.action(permissions=["change"], description="Retry selected jobs")
     def retry(self, request: HttpRequest, selected: QuerySet) -> None:
-        self._act(request, "retry", selected.values_list("id", flat=True))
+        for job_id in selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True):
+            self.message_user(request, f"job {job_id} has succeeded; open it to run it again", messages.WARNING)
+        self._act(request, "retry", selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
 
     @admin.action(permissions=["change"], description="Cancel selected jobs")
     def cancel(self, request: HttpRequest, selected: QuerySet) -> None:
         self._act(request, "cancel", selected.values_list("id", flat=True))
 
     def response_change(self, request: HttpRequest, obj: Job) -> HttpResponse:
+        if "_retry" in request.POST and obj.status == Status.SUCCEEDED and "_again" not in request.POST:
+            self.message_user(request, f"job {obj.id} has succeeded; tick the box to run it again", messages.ERROR)
+            return HttpResponseRedirect(request.path)
         for name in ("retry", "cancel"):
             if f"_{name}" in request.POST:
                 self._act(request, name, [obj.id])
@@ -163,6 +168,8 @@ def _shown(job_id: int) -> dict[str, object]:
         "attempts": [scrubbed(failures, attempt) for attempt in jobs.attempts(job_id)],
         "timeline": [scrubbed(failures, event) for event in jobs.timeline(job_id)],
         "may_retry": job.status in FINISHED,
+        "has_failed": job.status is Status.FAILED,
+        "has_succeeded": job.status is Status.SUCCEEDED,
         "may_cancel": job.status not in FINISHED,
     }
 
