@@ -54,6 +54,7 @@ def test_a_call_and_its_retries(add: Any, flaky: Any) -> None:
     failed = flaky.delay(9)
     assert tries == [0, 1, 2, 0, 1, 2]
     assert (failed.state, "no answer" in failed.traceback) == ("FAILURE", True)
+    assert failed.traceback.count('File "') == 1  # no frames of Rowcall
     with pytest.raises(ConnectionError):
         failed.get()
     with pytest.raises(InvalidArguments):

@@ -46,6 +46,8 @@ def test_only_what_asks_for_it_is_retried(shop: Any) -> None:
     assert failed.job.attempt == 1
     assert "ValueError: never retried" in (failed.traceback or "")
     assert "MaxRetriesExceededError" in (gave_up.traceback or "")
+    for ended in (charged, failed, gave_up):
+        assert ended.traceback.count('File "') == ended.traceback.count('File "shop.py"') > 0
     with pytest.raises(JobFailed, match="no answer"):
         charged.get(timeout=1)
     assert isinstance(charged.result, JobFailed)

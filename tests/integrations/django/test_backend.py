@@ -41,11 +41,19 @@ class TestBackend(TestCase):
         self.assertTrue(result.enqueued_at <= result.started_at <= result.finished_at)
 
     def test_an_exception_is_an_error_of_the_result_and_is_not_retried(self) -> None:
+        signalled: list[Any] = []
+
+        def note(task_result: Any, **_: object) -> None:
+            signalled.extend(task_result.errors)
+
+        task_finished.connect(note)
         result = tasks.fail.enqueue("no stock")
         self.assertEqual(run_jobs(raise_errors=False).failed, 1)
         result.refresh()
         self.assertEqual(result.status, TaskResultStatus.FAILED)
         (error,) = result.errors
+        for shown in (error, signalled[0]):
+            self.assertEqual(shown.traceback.count("File "), 1, shown.traceback)  # no frames of Rowcall
         self.assertIs(error.exception_class, ValueError)
         self.assertTrue(error.traceback.endswith("ValueError: no stock\n"), error.traceback)
         with self.assertRaisesMessage(ValueError, "Task failed"):

@@ -27,6 +27,7 @@ from rowcall.integrations.celery.exceptions import ExceptionInfo, Ignore, MaxRet
 from rowcall.integrations.celery.options import TaskSettings, aware, options_of_class, our_options, task_settings
 from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.values import packed, unpacked
+from rowcall.observe.exceptions import drop_callers
 from rowcall.operations.enqueue import Bound
 from rowcall.task import ContextTask
 
@@ -384,7 +385,7 @@ class Task:
 
 
 def _info(error: BaseException) -> ExceptionInfo:
-    info = ExceptionInfo("".join(traceback.format_exception(error)))
+    info = ExceptionInfo("".join(traceback.format_exception(drop_callers(error))))
     info.exception = error
     return info
 

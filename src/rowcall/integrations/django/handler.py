@@ -25,6 +25,7 @@ from rowcall.integrations.django.framework import (
 )
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.results import result_of
+from rowcall.observe.exceptions import drop_callers
 
 Handler = Callable[..., object]
 Args = list[Any] | None
@@ -85,7 +86,7 @@ def _succeed(result: TaskResult, value: object) -> None:
 def _fail(ctx: Context, result: TaskResult, error: BaseException) -> bool:
     """Note the error, and return whether the task has failed by it; otherwise it will be tried again."""
     path = f"{type(error).__module__}.{type(error).__qualname__}"
-    result.errors.append(TaskError(exception_class_path=path, traceback="".join(format_exception(error))))
+    result.errors.append(TaskError(exception_class_path=path, traceback="".join(format_exception(drop_callers(error)))))
     if not _is_final(ctx, result, error):
         return False
     _finish(result, TaskResultStatus.FAILED)
