@@ -121,7 +121,12 @@ def test_frames_between_middleware_and_handler_are_dropped(package: str) -> None
 
 
 def test_frames_of_an_integration_are_dropped_at_the_end_and_in_causes() -> None:
-    names = {"__package__": "rowcall.integrations.celery", "fail": caught_deeply, "ValueError": ValueError, "Fail": Fail}
+    names = {
+        "__package__": "rowcall.integrations.celery",
+        "fail": caught_deeply,
+        "ValueError": ValueError,
+        "Fail": Fail,
+    }
     code = "try: fail(ValueError('x'), 0)\nexcept ValueError as error: raise Fail('A:B') from error"
     with pytest.raises(Fail) as chosen:
         exec(code, names)
