@@ -113,7 +113,7 @@ def _login(given: object, authorize: object) -> str | None:
     if not isinstance(given, str) or not given.startswith(("/", "http://", "https://")) or given.startswith("//"):
         raise InvalidOption("login_url", f"must be a path or a web address, got {given!r}")
     if authorize is None:
-        raise InvalidOption("login_url", "needs authorize=…, which tells who has signed in there")
+        raise InvalidOption("login_url", "needs authorize=…, which knows who has signed in there")
     return given
 
 
