@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, JobFailed
+from rowcall.app import queue_of
 from rowcall.compat.celery import AsyncResult, Celery, Ignore, Reject, Task, current_task, states
+from rowcall.overview.tasks import tasks_of
 from tests.support import eventually
 
 
@@ -87,6 +89,12 @@ def test_wrong_arguments_are_refused_where_they_are_given(shop: Any) -> None:
         with pytest.raises(InvalidArguments, match="argument"):
             signature.delay()
     assert shop.app.jobs.list().jobs == []
+
+
+def test_a_list_of_tasks_shows_the_functions(shop: Any) -> None:
+    shown = {task.name: task for task in tasks_of(queue_of(shop.app.jobs), {})}
+    assert (shown["shop.add"].function, shown["shop.add"].arguments) == ("shop.add", ["x", "y"])
+    assert shown["shop.charge"].arguments == ["order_id"]  # without self
 
 
 def test_a_class_of_tasks(app: Celery) -> None:

@@ -18,6 +18,7 @@ from rowcall.base.text import DETAIL_LENGTH
 from rowcall.context import Context, current
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.errors import Cancel, Control, Fail, InvalidArguments, InvalidOption, Retry, Snooze
+from rowcall.domain.payload import parameters_of
 from rowcall.integrations.celery import states
 from rowcall.integrations.celery.canvas import Signature, Spread, group
 from rowcall.integrations.celery.current import App, Running, Takes, running
@@ -29,6 +30,7 @@ from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.values import packed, unpacked
 from rowcall.observe.exceptions import drop_callers
 from rowcall.operations.enqueue import Bound
+from rowcall.overview.tasks import shown_as
 from rowcall.task import ContextTask
 
 MOST_ATTEMPTS = 1_000_000  # max_retries=None has no limit
@@ -69,9 +71,9 @@ class Task:
             raise InvalidOption("task", f"{function or self!r} is async: declare it with @app.jobs.task")
         self.name = settings.name or f"{self.__module__}.{getattr(self, '__name__', type(self).__name__)}"
         self.max_retries = settings.retry_kwargs.get("max_retries", settings.max_retries)
-        self.task = self._declared()
+        self.task = self._declared(function or type(self).run)
 
-    def _declared(self) -> ContextTask[..., object]:
+    def _declared(self, function: Callable[..., object]) -> ContextTask[..., object]:
         def handler(ctx: Context, args: list[object], kwargs: dict[str, object], takes: Takes | None = None) -> object:
             return self._work(ctx, args, kwargs, takes)
 
@@ -82,7 +84,7 @@ class Task:
         # Celery retries only what is asked for: an exception that leaves the function fails the job
         retry = Backoff.constant(settings.default_retry_delay, give_up_on=(Exception,))
         declare = self.app.jobs.task(name=self.name, max_attempts=attempts, retry=retry, **given)  # type: ignore[call-overload]
-        declared: ContextTask[..., object] = declare(handler)
+        declared: ContextTask[..., object] = declare(shown_as(handler, function, parameters_of(self.run)))
         return declared
 
     # running

@@ -13,6 +13,7 @@ from django.utils import timezone
 from rowcall.context import Context
 from rowcall.domain.errors import Cancel, Control, Fail
 from rowcall.domain.job import Attempt
+from rowcall.domain.payload import parameters_of
 from rowcall.integrations.django.framework import (
     Task,
     TaskContext,
@@ -26,6 +27,7 @@ from rowcall.integrations.django.framework import (
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.results import result_of
 from rowcall.observe.exceptions import drop_callers
+from rowcall.overview.tasks import shown_as
 
 Handler = Callable[..., object]
 Args = list[Any] | None
@@ -66,7 +68,8 @@ def handler_of(task: Task) -> Handler:
         await task_finished.asend(type(task.get_backend()), task_result=result)
         return value
 
-    return ahandle if iscoroutinefunction(function) else handle
+    parameters = parameters_of(function)[1 if takes_context else 0 :]
+    return shown_as(ahandle if iscoroutinefunction(function) else handle, function, parameters)
 
 
 def _started(ctx: Context, task: Task, backend: str, attempts: Sequence[Attempt]) -> TaskResult:
