@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from rowcall.context import Context, logger, running
 from rowcall.declare.declaration import Declaration
+from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Fail, InvalidArguments, Retry, Snooze
 from rowcall.domain.job import Job, Status
-from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.outcome import CANCELLED_BY_HANDLER_CODE
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, PayloadUnfit, checked_result, untyped_to_json
 from rowcall.domain.push import PushedJob

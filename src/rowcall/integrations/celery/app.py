@@ -312,7 +312,8 @@ class Celery:
         **options: object,
     ) -> Signature:
         """Return a call of the task with this name as a value."""
-        return signature(self.tasks.get(name, name), args, kwargs, immutable, **options)
+        task = self.tasks.get(name, name) if isinstance(name, str) else name
+        return signature(task, args, kwargs, immutable, **options)
 
     @property
     def current_task(self) -> object:
