@@ -87,13 +87,12 @@ def test_no_part_of_a_secret_remains_wherever_a_text_is_cut(before: int, after: 
 
 def test_a_retry_from_an_error_has_what_the_error_has() -> None:
     for reason, detail in (("", "Expecting"), ("busy", "busy")):
+        retry = Retry(reason=reason, run_at=datetime(2026, 1, 1, tzinfo=UTC))
         try:
-            try:
-                json.loads("")
-            except ValueError as error:
-                raise Retry(reason=reason, run_at=datetime(2026, 1, 1, tzinfo=UTC)) from error
-        except Retry as retry:
-            found = raised(retry, scrub=str.upper)
+            json.loads("")
+        except ValueError as error:
+            retry.__cause__ = error
+        found = raised(retry, scrub=str.upper)
         kept = decide(AttemptBudget(1, 5), found)
         assert (found.code, kept.error_code) == ("INVALID_INPUT:NOT_JSON",) * 2
         assert (kept.error_detail or "").startswith(detail.upper())

@@ -17,7 +17,7 @@ from rowcall.domain.payload import parameters_of
 from rowcall.queue import Queue
 
 PUSHED = "push"
-_STARS = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
+_STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
 class TaskOverview(msgspec.Struct, frozen=True, kw_only=True):

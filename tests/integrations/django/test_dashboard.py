@@ -53,8 +53,8 @@ class TestDashboard(TestCase):
                 content_type="application/x-www-form-urlencoded",
                 headers={"origin": origin},
             )
-            self.assertEqual(answer.status_code, status)
-        self.assertEqual(answer.headers["location"], f"{SITE}jobs/{job.id}")
+            location = f"{SITE}jobs/{job.id}" if status == 303 else None
+            self.assertEqual((answer.status_code, answer.headers.get("location")), (status, location))
         self.assertEqual((jobs.get(int(job.id)).status, jobs.timeline(int(job.id))[-1].actor), ("pending", "ann"))
 
     def test_the_api(self) -> None:

@@ -55,7 +55,14 @@ class Part(Mapping[str, Any]):
         options = {**getattr(self, "options", {})}
         options |= {"link": [dict(part) for part in self.links]} if self.links else {}
         options |= {"link_error": [dict(part) for part in self.errbacks]} if self.errbacks else {}
-        common = {"task": task, "args": [], "kwargs": {}, "options": options, "subtask_type": kind, "immutable": False}
+        common: dict[str, object] = {
+            "task": task,
+            "args": [],
+            "kwargs": {},
+            "options": options,
+            "subtask_type": kind,
+            "immutable": False,
+        }
         return {**common, **fields}
 
     def __getitem__(self, name: str) -> Any:
@@ -259,13 +266,13 @@ class Signature(Part):
 class Spread(Part):
     """One job that calls a function for each item: `task.map` and `task.starmap`."""
 
-    def __init__(self, task: Callee, items: Sequence[object], takes: Literal["map", "starmap"]) -> None:
+    def __init__(self, task: Callee, rows: Sequence[object], takes: Literal["map", "starmap"]) -> None:
         self.task = task
-        self.items = items
+        self.rows = rows
         self.takes = takes
 
     def __repr__(self) -> str:
-        return f"{self.task.name}.{self.takes}({len(self.items)} items)"
+        return f"{self.task.name}.{self.takes}({len(self.rows)} items)"
 
     def __call__(self) -> AsyncResult | Ran:
         return self.apply_async()
@@ -274,15 +281,15 @@ class Spread(Part):
         return self.task.app
 
     def stored(self) -> tuple[str, str | None, dict[str, object]]:
-        fields = {"task": dict(Signature(self.task)), "it": list(self.items)}
+        fields = {"task": dict(Signature(self.task)), "it": list(self.rows)}
         return f"celery.{self.takes}", f"x{self.takes}", {"kwargs": fields}
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
-        call = self.task.bound([self.items], {}, {}, self.takes)
+        call = self.task.bound([self.rows], {}, {}, self.takes)
         return Added([flow.add(call, after=before.ends if before is not None else [])], is_group=False)
 
     def run_in_place(self, before: Ran | None) -> Ran:
-        return self.task.run_in_place([self.items], {}, self.takes)
+        return self.task.run_in_place([self.rows], {}, self.takes)
 
 
 class chain(Part):  # noqa: N801 (Celery's name)
@@ -358,7 +365,7 @@ class chord(Part):  # noqa: N801 (Celery's name)
     def __init__(self, header: Part | Iterable[Part], body: Part | None = None) -> None:
         first = _flat([header])
         self.header = first[0] if len(first) == 1 and isinstance(first[0], group) else group(first)
-        self.body = maybe_signature(body)
+        self.body: Part | None = maybe_signature(body)
 
     def __call__(self, body: Part | None = None) -> AsyncResult | Ran:
         return chord(self.header, body or self.body).linked(self.links, self.errbacks).apply_async()
@@ -409,7 +416,7 @@ def signature(
 ) -> Part:
     """Return a call of a task, or of the task with a name, as a value; or the part that `dict(part)` was made of."""
     if isinstance(task, Mapping):
-        part = task if isinstance(task, Part) else _read(task)
+        part: Part = task if isinstance(task, Part) else _read(task)
         return part._given(args, kwargs, options)
     if isinstance(task, str):
         tasks = current_app().tasks
@@ -427,10 +434,11 @@ def maybe_signature(d: Any, app: object = None, clone: bool = False) -> Any:
 def _read(given: Mapping[str, Any]) -> Part:
     args, kwargs, options = (given.get(name) or {} for name in ("args", "kwargs", "options"))
     match given.get("subtask_type"):
-        case None if isinstance(given.get("task"), str):
-            return signature(given["task"], list(args), kwargs, bool(given.get("immutable")), **options)
+        case None if isinstance(name := given.get("task"), str):
+            part: Part = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
+            return part
         case "chain":
-            part: Part = chain(kwargs["tasks"])
+            part = chain(kwargs["tasks"])
         case "group":
             part = group(kwargs["tasks"])
         case "chord":

@@ -25,7 +25,15 @@ from rowcall.integrations.celery.current import App, Running, Takes, running
 from rowcall.integrations.celery.eager import EagerResult, FailedCall, Request, eager_request
 from rowcall.integrations.celery.errbacks import errback_arguments, failed_before
 from rowcall.integrations.celery.exceptions import ExceptionInfo, Ignore, MaxRetriesExceededError, Reject
-from rowcall.integrations.celery.options import TaskSettings, aware, options_of_class, our_options, task_settings
+from rowcall.integrations.celery.options import (
+    TaskSettings,
+    aware,
+    limit_of,
+    options_of_class,
+    our_options,
+    refused_options,
+    task_settings,
+)
 from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.values import packed, unpacked
 from rowcall.observe.exceptions import drop_callers
@@ -52,6 +60,8 @@ class Task:
     app: App
     name: str = ""
     settings: TaskSettings
+    refused: list[str]
+    """Options without an equivalent, which the app reports all at once."""
     task: ContextTask[..., object]
     max_retries: int | None
 
@@ -62,7 +72,9 @@ class Task:
     def attach(self, app: App, function: Callable[..., object] | None, given: Mapping[str, object]) -> None:
         """Declare the task. Without a function it is the method `run` of the class."""
         self.app = app
-        self.settings = settings = task_settings({**options_of_class(type(self), Task), **given})
+        options = {**options_of_class(type(self), Task), **given}
+        self.settings, self.refused = task_settings(options), refused_options(options)
+        settings = self.settings
         if function is not None:
             functools.update_wrapper(self, function)
             bound = settings.bind
@@ -79,7 +91,12 @@ class Task:
 
         settings = self.settings
         attempts = MOST_ATTEMPTS if self.max_retries is None else self.max_retries + 1
-        options = {"queue": settings.queue, "priority": settings.priority, "timeout": settings.time_limit}
+        options = {
+            "queue": settings.queue,
+            "priority": settings.priority,
+            "timeout": settings.time_limit,
+            "limit": None if settings.rate_limit is None else limit_of(self.name, settings.rate_limit),
+        }
         given = {name: value for name, value in options.items() if value is not None}
         # Celery retries only what is asked for: an exception that leaves the function fails the job
         retry = Backoff.constant(settings.default_retry_delay, give_up_on=(Exception,))
@@ -289,6 +306,7 @@ class Task:
         failed: FailedCall | None = None,
     ) -> EagerResult:
         """`apply`, without what follows."""
+        self.app.check_options()
         self._check(args, kwargs, takes)
         if takes == "error":
             args = [*errback_arguments(self.run, failed, args, kwargs), *args]
@@ -323,6 +341,7 @@ class Task:
         takes: Takes | None = None,
     ) -> Bound:
         """Return the job of a call, not enqueued yet. `InvalidArguments` if the function does not accept them."""
+        self.app.check_options()
         self._check(args, kwargs, takes)
         ours = our_options({**self._defaults(), **options})
         if takes in ("error", "failure"):

@@ -65,7 +65,7 @@ def _may_change(user: Any) -> bool:
 
 def _login_url() -> str:
     try:
-        return reverse("admin:login")
+        return str(reverse("admin:login"))
     except NoReverseMatch:
         return str(settings.LOGIN_URL)
 
