@@ -77,6 +77,17 @@ def declare(jobs: Rowcall) -> list[Callable[..., object]]:
     return [break_down.enqueue, give_up.enqueue, later.enqueue, succeed.enqueue]
 
 
+def test_an_error_that_is_not_retried_says_so(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    @jobs.task(retry=Backoff.constant(0, give_up_on=LookupError))
+    def break_down() -> None:
+        raise LookupError("no needle")
+
+    break_down.enqueue()
+    drain(jobs, "all")
+    said = "attempt 1 failed for good: its error is not retried (INTERNAL:LookupError: no needle)"
+    assert told(caplog) == [("ERROR", f"job 1 (break_down): {said}")]
+
+
 def test_each_attempt_has_a_line_for_its_start_and_its_end(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="rowcall")
     for add in declare(jobs):

@@ -25,6 +25,7 @@ from rowcall.http.live import Live
 from rowcall.http.pages.render import compile_templates
 from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
+from rowcall.http.refusals import expects_page
 from rowcall.http.settings import Settings
 from rowcall.queue import Queue
 
@@ -63,7 +64,7 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
         exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed},
         lifespan=lifespan,
     )
-    return Guard(app, settings, queue.clock)
+    return Guard(app, settings, queue.clock, error_page)
 
 
 def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
@@ -109,7 +110,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
     problem = Problem(
         status, "Not found" if status == 404 else "Method not allowed", f"{request.method} {request.url.path}"
     )
-    is_page = "text/html" in request.headers.get("accept", "") and not route_path(request.scope).startswith("/api/")
+    is_page = expects_page(request, route_path(request.scope))
     return error_page(request, problem) if is_page else problem_response(problem)
 
 

@@ -7,7 +7,7 @@ import hmac
 import inspect
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rowcall.base.clock import Clock
 from rowcall.http.access import Access
 from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
+from rowcall.http.refusals import expects_page, login_address, may_redirect, response_of
 from rowcall.http.settings import Settings
 from rowcall.operations.arguments import current_user
 
@@ -52,8 +53,11 @@ _HEADERS = {
 class Guard:
     """An ASGI app that lets a request through to another, or answers it with a problem."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, clock: Clock, error_page: Callable[[Request, Problem], Response]
+    ) -> None:
         self._app = app
+        self._error_page = error_page
         self._settings = settings
         self._clock = clock
         self._sessions = Sessions(settings.tokens, clock)
@@ -76,7 +80,7 @@ class Guard:
         try:
             response = await self._answer(request, path, receive, send_with_headers)
         except Problem as problem:
-            response = problem_response(problem)
+            response = self._problem(request, path, problem)
         if response is not None:
             await response(scope, receive, send_with_headers)
 
@@ -93,8 +97,8 @@ class Guard:
             request.scope[ACCESS] = Access("push target", "operate")
         elif path not in _FOR_ALL and not path.startswith("/static/"):
             access = await self._access(request)
-            if access is None:
-                return self._refusal(request, path)
+            if not isinstance(access, Access):
+                return self._refusal(request, path, access)
             request.scope[ACCESS] = access
         await self._app(request.scope, receive, send)
         return None
@@ -150,30 +154,38 @@ class Guard:
 
     # who asks
 
-    async def _access(self, request: Request) -> Access | None:
+    async def _access(self, request: Request) -> Access | Response | None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._settings.tokens:
             return find_token(self._settings.tokens, given.strip())
         if self._settings.authorize is not None:
             found = self._settings.authorize(request)
             access = await found if inspect.isawaitable(found) else found
-            if access is not None and not isinstance(access, Access):
-                raise Problem(500, "Internal server error", "authorize must return an Access or None")
             if access is not None:
-                return access
+                return access if isinstance(access, Access) else response_of(access)
         if self._settings.tokens:
             return self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
         return Access(current_user(), "operate") if self._settings.is_open else None
 
-    def _refusal(self, request: Request, path: str) -> Response:
-        is_page = path != "/metrics" and not path.startswith("/api/")
+    def _refusal(self, request: Request, path: str, answer: Response | None) -> Response:
+        """Return the answer of `authorize`, or lead to a login; a program gets a problem instead of a redirect."""
+        redirects, is_safe = may_redirect(request, path), request.method in SAFE_METHODS
+        if answer is not None and (not 300 <= answer.status_code < 400 or redirects):
+            return answer
+        back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        if self._settings.login_url is not None and redirects:
+            back = back if is_safe else f"{base_path(request.scope)}/"
+            return RedirectResponse(login_address(self._settings.login_url, request, back), 303)
         is_lost = path.endswith("/login")  # a proxy has not removed the prefix: it would lead here again
-        if self._settings.tokens and is_page and not is_lost and request.method in SAFE_METHODS:
-            back = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
-            return RedirectResponse(f"{base_path(request.scope)}/login?next={back}", 303)
-        response = problem_response(Problem(401, "Unauthorized", "sign in, or send Authorization: Bearer with a token"))
+        if self._settings.tokens and redirects and not is_lost and is_safe:
+            return RedirectResponse(f"{base_path(request.scope)}/login?next={quote(back, safe='')}", 303)
+        detail = "sign in, or send Authorization: Bearer with a token" if self._settings.tokens else "sign in first"
+        response = self._problem(request, path, Problem(401, "Unauthorized", detail))
         response.headers["www-authenticate"] = "Bearer"
         return response
+
+    def _problem(self, request: Request, path: str, problem: Problem) -> Response:
+        return self._error_page(request, problem) if expects_page(request, path) else problem_response(problem)
 
 
 _ADVICE = "pass token=… or authorize=… to serve others"

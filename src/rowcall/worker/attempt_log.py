@@ -43,6 +43,9 @@ def log_settled(attempt: Attempt, *, everything: bool) -> None:
         case Move.RETRY:
             then = _next_time(transition)
             _log_attempt(attempt, logging.WARNING, "failed, the next one comes %s", then, transition=transition)
+        case Move.FAIL if attempt.ready.attempt < attempt.ready.max_attempts:
+            what = "attempt %d failed for good: its error is not retried"
+            _log(attempt, logging.ERROR, what, attempt.ready.attempt, transition=transition)
         case Move.FAIL:
             _log_attempt(attempt, logging.ERROR, "failed for good", transition=transition)
         case Move.RELEASE if transition.hold_seconds is not None:

@@ -89,6 +89,13 @@ def test_hidden_arguments_are_not_put_into_a_form(tmp_path: Path) -> None:
     assert [html.unescape(*form) for form in forms] == ["", '{\n  "customer": 7\n}', ""]
 
 
+def test_a_failed_job_shows_only_the_attempts_that_it_had(client: Client, filled: Rowcall) -> None:
+    heading = '<h2>Attempts</h2><span class="dim">{}</span>'
+    for job_id, shown in ((1, "1 of 5"), (2, "1"), (3, "0 of 5")):
+        assert heading.format(shown) in client.page(f"/jobs/{job_id}")
+    assert '<td class="n wide-only">1</td>' in client.page("/jobs?status=failed")
+
+
 def test_a_long_history_is_shortened(client: Client, filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/api/jobs/2").json()["shortened"] is False
     filled.retry(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import Permission, User
 from django.test import TestCase
+from django.utils import timezone
 
 from rowcall.django import jobs, run_jobs
 from rowcall.integrations.django.admin import MOST_COUNTED, SomePages
@@ -54,6 +55,12 @@ class TestAdmin(TestCase):
             self.assertContains(page, f"<td>{event}</td>")
         self.assertContains(page, "&lt;b&gt;no stock&lt;/b&gt;")
         self.assertContains(page, "Traceback (most recent call last)")
+        attempt = jobs.attempts(int(result.id))[0]
+        for at in (*(event.at for event in jobs.timeline(int(result.id))), attempt.started_at, attempt.finished_at):
+            self.assertContains(page, f"<td>{timezone.localtime(at):%Y-%m-%d %H:%M:%S}</td>")
+        with self.settings(USE_TZ=False):
+            local = self.client.get(f"{LIST}{result.id}/change/")
+            self.assertContains(local, f"<td>{timezone.make_naive(attempt.claimed_at):%Y-%m-%d %H:%M:%S}</td>")
         self.assertNotContains(page, 'type="submit" value="Retry"')
         for missing in (999, 10**23, "9" * 5000):
             answer = self.client.get(f"{LIST}{missing}/change/")
