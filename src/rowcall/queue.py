@@ -245,9 +245,9 @@ class Queue:
                 return
             version = self.database.read(self.dialect.version(), snapshot=True)
             found, newest = version.found, self.dialect.newest_version
+            version.require_fit(newest)
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
-            version.require_fit(newest)
             if found < newest:
                 self._migrate(patience_seconds)
             self._schema_ready = True

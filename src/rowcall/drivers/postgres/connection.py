@@ -68,7 +68,7 @@ class OwnConnection(psycopg.Connection[Row]):
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         seconds = self.reply_seconds * current_patience()
-        if seconds == math.inf:
+        if seconds == math.inf or options.get("timeout") is not None:  # a wait for notifications may be silent
             return super().wait(gen, *args, **options)
         try:
             return super().wait(_while_heard(gen, seconds), *args, **{**options, "interval": SILENCE_SECONDS})
