@@ -1,4 +1,4 @@
-"""A server that is frozen, while the kernel still answers for it: calls give up, and workers go on with another."""
+"""A server that is frozen, while the kernel still answers for it: calls give up, and workers continue with another."""
 
 from __future__ import annotations
 

@@ -81,7 +81,10 @@ RESTORE_ADVICE = (
 )
 
 UNRELEASED = "these tables were made by an unreleased version of Rowcall"
-UNRELEASED_ADVICE = "finish the jobs with that version; or, if they may be lost, drop all tables of Rowcall and run: rowcall migrate APP"
+UNRELEASED_ADVICE = (
+    "finish the jobs with that version; or, if they may be lost, drop all tables of Rowcall"
+    + " and run: rowcall migrate APP"
+)
 
 
 class Version(NamedTuple):

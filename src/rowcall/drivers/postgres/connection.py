@@ -60,7 +60,7 @@ class NothingWritten(StoreUnavailable):
 
 
 class OwnConnection(psycopg.Connection[Row]):
-    """A connection of ours. It is dropped if the server is silent for `reply_seconds`, times the caller's patience."""
+    """A connection of Rowcall. It is dropped if the server is silent for `reply_seconds`, times the caller's patience."""
 
     reply_seconds = math.inf
     was_silent = False
@@ -74,7 +74,7 @@ class OwnConnection(psycopg.Connection[Row]):
             return super().wait(_while_heard(gen, seconds), *args, **{**options, "interval": SILENCE_SECONDS})
         except NoReply:
             self.was_silent = True
-            if capabilities.has_cancel_safe():  # a server that is only slow should not go on for no one
+            if capabilities.has_cancel_safe():  # a server that is only slow should not continue it for nothing
                 with contextlib.suppress(psycopg.Error):
                     self.cancel_safe(timeout=CANCEL_SECONDS)
             self.close()
