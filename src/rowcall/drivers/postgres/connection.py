@@ -60,7 +60,7 @@ class NothingWritten(StoreUnavailable):
 
 
 class OwnConnection(psycopg.Connection[Row]):
-    """A connection of Rowcall. It is dropped if the server is silent for `reply_seconds`, times the caller's patience."""
+    """A connection of Rowcall, dropped if the server is silent for `reply_seconds`, times the caller's patience."""
 
     reply_seconds = math.inf
     was_silent = False
