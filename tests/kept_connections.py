@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import pq
 
-from rowcall.drivers.postgres.connection import is_alive
+from rowcall.drivers.postgres.connection import OwnConnection, is_alive
 
 MOST_PER_DATABASE = 12
 Row = tuple[Any, ...]
@@ -27,8 +27,8 @@ class KeptConnections:
         self._owner_pid = os.getpid()
         self._kept: dict[str, list[pq.abc.PGconn]] = defaultdict(list)
         self._urls: set[str] = set()
-        self._connect = psycopg.connect
-        psycopg.connect = self._connected  # type: ignore[assignment]
+        self._connect = OwnConnection.connect
+        OwnConnection.connect = self._connected  # type: ignore[method-assign]
 
     def keep(self, url: str) -> None:
         """From now on, keep connections to this database."""
@@ -47,16 +47,16 @@ class KeptConnections:
                 pgconn.finish()
 
     def close(self) -> None:
-        psycopg.connect = self._connect
+        OwnConnection.connect = self._connect  # type: ignore[method-assign]
         for url in list(self._urls):
             self.forget(url)
 
-    def _connected(self, conninfo: str = "", **options: Any) -> psycopg.Connection[Row]:
+    def _connected(self, conninfo: str = "", **options: Any) -> OwnConnection:
         if conninfo not in self._urls or options.get("application_name") != "rowcall" or not self._is_owner():
             return self._connect(conninfo, **options)
         connection = self._kept_one(conninfo)
         if connection is None:
-            connection = _Connection.connect(conninfo, **options)
+            connection = _opened(conninfo, **options)
         else:
             connection.autocommit = options["autocommit"]
             connection.cursor_factory = options["cursor_factory"]
@@ -89,7 +89,7 @@ class KeptConnections:
         return os.getpid() == self._owner_pid
 
 
-class _Connection(psycopg.Connection[Row]):
+class _Connection(OwnConnection):
     returned_to: tuple[KeptConnections, str] | None = None
 
     def close(self) -> None:
@@ -102,6 +102,11 @@ class _Connection(psycopg.Connection[Row]):
         lock.release()
         if not kept.returned(pgconn, url):
             pgconn.finish()
+
+
+def _opened(url: str, **options: Any) -> _Connection:
+    connect = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
+    return cast(_Connection, connect(_Connection, url, **options))
 
 
 class _ClosedLock:

@@ -7,14 +7,15 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from rowcall.drivers.postgres.connection import options_for
+from rowcall.domain.config import Config
+from rowcall.drivers.postgres.connection import OwnConnection, options_for
 from tests.kept_connections import KeptConnections
 
 
 def test_it_is_opened_again_as_new_and_the_closed_object_stays_closed(postgres_server_url: str) -> None:
     with closing(KeptConnections()) as kept:
         kept.keep(postgres_server_url)
-        first = psycopg.connect(postgres_server_url, **options_for(postgres_server_url))
+        first = OwnConnection.connect(postgres_server_url, **options_for(postgres_server_url, Config()))
         pid, cursor = first.info.backend_pid, first.cursor()
         first.execute("select set_config('lock_timeout', '7s', false), pg_advisory_lock(7)")
         first.execute("listen something")
@@ -22,7 +23,7 @@ def test_it_is_opened_again_as_new_and_the_closed_object_stays_closed(postgres_s
         assert first.closed
         assert kept.pids(postgres_server_url) == [pid]
 
-        second = psycopg.connect(postgres_server_url, **options_for(postgres_server_url))
+        second = OwnConnection.connect(postgres_server_url, **options_for(postgres_server_url, Config()))
         assert second.info.backend_pid == pid
         assert second.execute("select pg_listening_channels()").fetchall() == []
         assert second.execute("select current_setting('lock_timeout')").fetchone() == ("0",)
@@ -36,7 +37,7 @@ def test_it_is_opened_again_as_new_and_the_closed_object_stays_closed(postgres_s
 def test_one_in_a_transaction_or_of_another_program_is_closed(postgres_server_url: str) -> None:
     with closing(KeptConnections()) as kept:
         kept.keep(postgres_server_url)
-        open_transaction = psycopg.connect(postgres_server_url, **options_for(postgres_server_url))
+        open_transaction = OwnConnection.connect(postgres_server_url, **options_for(postgres_server_url, Config()))
         open_transaction.execute("begin")
         for connection in (open_transaction, psycopg.connect(postgres_server_url)):
             connection.close()

@@ -145,7 +145,7 @@ class Rowcall:
             before a power cut may be lost). Default `"full"`.
         default_queue: the queue of tasks that name none; default `"default"`.
         auto_migrate: make and update the tables at the first use; default true. Otherwise call `migrate()`.
-        busy_timeout: how many seconds to wait for a lock or for a free connection; default 5.
+        busy_timeout: how many seconds to wait for a lock, a free connection or a reply of the server; default 5.
         listen_url: PostgreSQL only: a URL that leads past a pooler such as PgBouncer, for LISTEN.
         pool_size: PostgreSQL only: how many connections this process opens at most; default 4.
         push: a `PushOptions`: how workers deliver jobs to targets, and who may receive them.

@@ -33,6 +33,7 @@ from rowcall.drivers.blobs import Blobs
 from rowcall.drivers.caller.same_database import IdentityQuery
 from rowcall.drivers.cipher import Cipher
 from rowcall.drivers.database import Database
+from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
@@ -244,9 +245,9 @@ class Queue:
                 return
             version = self.database.read(self.dialect.version(), snapshot=True)
             found, newest = version.found, self.dialect.newest_version
+            version.require_fit(newest)
             if found < newest and not self.config.auto_migrate:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
-            version.require_fit(newest)
             if found < newest:
                 self._migrate(patience_seconds)
             self._schema_ready = True
@@ -272,7 +273,8 @@ class Queue:
         deadline = self.clock.timer() + patience_seconds
         while True:
             try:
-                return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
+                with patience(UNLIMITED):
+                    return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
             except Conflict as error:
                 if self.clock.timer() > deadline:
                     raise StoreUnavailable(

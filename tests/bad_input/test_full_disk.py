@@ -51,6 +51,29 @@ class Limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
+if how == "own WAL":
+    if not small_file_system():
+        sys.exit(print("no file system"))
+    jobs = Rowcall("sqlite:///" + path)
+    ids = jobs.task(lambda text: None, name="task").enqueue_many([{"text": "x" * 2000}] * 200)
+    jobs.close()  # the file has these pages now: written again, they need room in the WAL only
+    jobs = Rowcall("sqlite:///" + path)
+    reader = __import__("sqlite3").connect(path)
+    reader.execute("begin")
+    reader.execute("select count(*) from rowcall_job").fetchone()  # as long as it reads, the WAL grows
+    full = None
+    while full is None:
+        try:
+            for job in ids:
+                jobs.edit(job, priority=job.id % 7)
+        except StoreUnavailable as error:
+            full = error
+    assert "the disk is full" in str(full), full
+    reader.rollback()
+    jobs.edit(ids[0], priority=9)
+    assert jobs.get(ids[0].id).priority == 9
+    jobs.enqueue("after")
+    sys.exit(print("emptied"))
 disk = FileSystem() if how == "file system" and small_file_system() else Limit()
 jobs = Rowcall("sqlite:///" + path)
 
@@ -86,6 +109,13 @@ assert sqlite3.connect(path).execute("pragma integrity_check").fetchall() == [("
 print(type(disk).__name__)
 print(errors[0])
 """
+
+
+def test_a_disk_that_its_own_wal_has_filled(tmp_path: Path) -> None:
+    """A reader kept the WAL from being copied back. Once it has ended, a write makes room, and succeeds."""
+    with PythonProcess("-c", FILL_THE_DISK, str(tmp_path), "own WAL") as process:
+        assert process.wait() == 0, process.output
+        assert process.output.splitlines()[-1] in ("emptied", "no file system")
 
 
 @pytest.mark.parametrize("how", ["file system", "limit"])

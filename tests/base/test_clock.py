@@ -52,7 +52,12 @@ KNOWN_WAITS = {
     "http/counts.py": ["asyncio.wait([self._asking])"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],
     "operations/results.py": ["thread.join(CLOSE_SECONDS)"],
-    "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)"],
+    "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)", "poll.poll(SILENCE_SECONDS * 1000)"],
+    # psycopg's own method, around which silence is counted
+    "drivers/postgres/connection.py": [
+        "super().wait(gen, *args, **options)",
+        "super().wait(_while_heard(gen, seconds), *args, **{**options, 'interval': SILENCE_SECONDS})",
+    ],
     "worker/service.py": ["self._thread.join(PATIENCE_SECONDS)"],
     # not a wait: the job has ended
     "integrations/celery/result.py": ["self.get(timeout=0, propagate=False)"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,6 +17,8 @@ from rowcall.testing.waiting import eventually
 from tests.worker.support import Site
 
 pytestmark = pytest.mark.crash
+
+WAL_DELETED = "-wal was deleted or replaced while it was open"
 
 
 def remove(database: Path) -> None:
@@ -54,6 +57,33 @@ def test_who_enqueues_makes_a_new_one(site: Site, jobs: Rowcall, caplog: pytest.
     eventually(written)  # what was opened a moment ago is believed for as long
     assert jobs.list(limit=1).jobs[0].payload == {"text": "new"}
     assert [one for one in caplog.messages if "was deleted or replaced while it was open" in one]
+
+
+def test_a_wal_that_is_deleted_is_noticed_by_all_and_copied_back_by_the_last(site: Site, jobs: Rowcall) -> None:
+    kept = jobs.enqueue("note", {"text": "kept"}, queue="other")
+    with site.worker(queues="default") as worker:
+        first = jobs.enqueue("note", {"text": "first"})
+        eventually(lambda: jobs.get(first.id).status == "succeeded")
+        Path(f"{site.database}-wal").unlink()
+        eventually(lambda: refuses(jobs), message="a refused call")
+        worker.wait_for(WAL_DELETED)
+        with Rowcall(site.database) as newcomer, pytest.raises(FileReplaced, match=WAL_DELETED):
+            newcomer.enqueue("note", {"text": "lost"})
+        worker.send(signal.SIGTERM)
+        worker.wait()
+    jobs.close()
+    assert [job.id for job in jobs.list().jobs] == [first.id, kept.id]
+    assert jobs.enqueue("note", {"text": "next"}).id
+    with closing(sqlite3.connect(site.database)) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+
+
+def refuses(jobs: Rowcall) -> bool:
+    try:
+        jobs.list()
+    except FileReplaced as error:
+        return WAL_DELETED in str(error)
+    return False
 
 
 def test_who_enqueues_continues_in_the_file_that_replaced_it(site: Site, jobs: Rowcall) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.domain.config import DEFAULT_POOL_SIZE
+from rowcall.store.postgres.privileges import grants
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_programs import SystemUser, find_programs
 from tests.docs.pages import DOCS, README, blocks, read, section
@@ -117,6 +118,12 @@ def test_the_connections_of_a_worker(postgres_url: str, connections: Callable[[]
 
             eventually(done)
             assert 4 < most <= 4 + DEFAULT_POOL_SIZE
+
+
+def test_the_privileges_of_an_app_are_those_of_the_schema() -> None:
+    shown = next(block.text for block in blocks(PAGE) if "CREATE ROLE shop_app" in block.text)
+    statements = [" ".join(statement.split()) for statement in shown.split(";")[1:-1]]
+    assert statements == grants("shop_app", "rowcall_")
 
 
 def test_plain_sql_needs_one_privilege(users: dict[str, str], postgres_url: str) -> None:

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import rowcall
 from rowcall import Context, InvalidArguments, InvalidOption
 from rowcall.domain.payload import (
+    HANDLER_RETURNED,
+    RESULT_IS,
     Arguments,
     PayloadUnfit,
     payload_from_row,
@@ -184,7 +186,11 @@ def test_values_that_are_not_json_are_refused(value: object, said: str) -> None:
 
 
 def test_a_nul_in_a_result_is_replaced() -> None:
-    assert result_to_json("task", {"a\0": ["b\0", 1, None]}) == '{"a\ufffd":["b\ufffd",1,null]}'
+    result = {"a\0": ["b\0", 1, None]}
+    assert result_to_json("task", result, HANDLER_RETURNED) == '{"a\ufffd":["b\ufffd",1,null]}'
+    for said in ("step 's' returned", "the value is", RESULT_IS):  # the caller can correct it
+        with pytest.raises(InvalidArguments, match=f"{said} .* a string with a NUL character"):
+            result_to_json("task", result, said)
 
 
 def test_an_escaped_backslash_before_u0000_is_not_a_nul() -> None:

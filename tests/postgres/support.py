@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import psycopg
 
 from rowcall import Rowcall
+from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from tests.worker.support import FINISHED, ROOT, MovedClock, Site
@@ -81,3 +84,30 @@ def pid_of(worker: object) -> int:
 
 def times_said(process: PythonProcess, text: str) -> int:
     return len(re.findall(re.escape(text), process.output))
+
+
+@contextlib.contextmanager
+def frozen(server: PostgresServer) -> Iterator[None]:
+    """Stop all processes of a server. The kernel still accepts connections to it, and acknowledges what is sent."""
+    first = server.pid
+    assert first is not None
+    os.kill(first, signal.SIGSTOP)  # no further process is started now
+    processes = [first, *_children(first)]
+    try:
+        for pid in processes[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found

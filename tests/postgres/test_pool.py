@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
+from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.testing import eventually
 from tests.postgres.support import PostgresSite, ask
 from tests.worker.support import ended, some_heartbeats
@@ -46,7 +47,7 @@ def exhausted(site: PostgresSite) -> Iterator[Future[Job]]:
     job = site.jobs.enqueue("task", queue="locked", delay=600)
     with ThreadPoolExecutor(1) as threads:
         with locked(site, job):
-            waiting = threads.submit(site.jobs.cancel, job.id)
+            waiting = threads.submit(patience(UNLIMITED)(site.jobs.cancel), job.id)
             eventually(lambda: ask(site.url, WAITING))
             yield waiting
         assert waiting.result(20).status == "cancelled"
@@ -80,7 +81,8 @@ def test_enqueueing_continues(site: PostgresSite, jobs: Rowcall) -> None:
 
 def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: PostgresSite, jobs: Rowcall) -> None:
     async def wait_beside_one_that_waits(job: Job) -> Job:
-        waiting = asyncio.ensure_future(jobs.acancel(job.id))
+        with patience(UNLIMITED):
+            waiting = asyncio.ensure_future(jobs.acancel(job.id))
         await asyncio.to_thread(eventually, lambda: ask(site.url, WAITING))
         with pytest.raises(StoreUnavailable, match=SAID):
             await asyncio.wait_for(jobs.aget(job.id), 20)

@@ -12,7 +12,7 @@ import pytest
 
 from rowcall.store.postgres.schema import MORE_COLUMNS
 from rowcall.store.postgres.schema import TABLES as TABLES_ON_POSTGRES
-from rowcall.store.schema import INDEXES, TABLES, definitions
+from rowcall.store.schema import FINGERPRINTS, INDEXES, TABLES, definitions
 from rowcall.store.sqlite.schema import VERSION_FOUND
 from rowcall.store.sqlite.words import render
 from tests.store.databases import PREFIX, migrated, parameters_of, query_plan
@@ -63,7 +63,8 @@ def test_a_column_that_is_only_written_would_be_seen(file: sqlite3.Connection) -
 
 
 def test_each_column_is_read_by_a_query(file: sqlite3.Connection) -> None:
-    read = read_columns(file, render(VERSION_FOUND, PREFIX), *(sql for _, sql in on_sqlite(PREFIX)))
+    about_versions = (render(text, PREFIX) for text in (VERSION_FOUND, FINGERPRINTS))
+    read = read_columns(file, *about_versions, *(sql for _, sql in on_sqlite(PREFIX)))
     assert set().union(*map(columns_of, TABLES)) - read == FOR_PEOPLE
 
 

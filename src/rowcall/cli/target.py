@@ -119,7 +119,9 @@ def declaring(app: str | None, url: str | None) -> Target:
 
 def _require_tables(target: Target) -> None:
     queue, migrate = target.queue, target.command("migrate")
-    found, newest = version_of(queue).found, queue.dialect.newest_version
+    version, newest = version_of(queue), queue.dialect.newest_version
+    version.require_fit(newest)
+    found = version.found
     if 0 < found < newest:
         raise SchemaMismatch(found, newest, f"run: {migrate}")
     if found:

@@ -150,7 +150,7 @@ class Outcomes:
         for observer in self.observers.get(outcome.event, ()):
             try:
                 observer(outcome)
-            except Exception:
+            except BaseException:  # not even sys.exit() in an observer may end a worker
                 name = getattr(observer, "__qualname__", repr(observer))
                 logger.exception("job %d (%s): the observer %s failed", outcome.id, outcome.type, name)
 

@@ -248,15 +248,15 @@ def untyped_to_json(task: str, arguments: object) -> str:
 
 
 def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | None:
-    """Return the JSON of what a handler returned, None for None, or raise `InvalidArguments`.
+    """Return the JSON of what a handler or a step returned, None for None, or raise `InvalidArguments`.
 
-    The handler has already done its work, so a NUL in a string is replaced, not refused.
+    A handler that has returned has done its work, so a NUL in a string is replaced there, not refused.
     """
     if result is None:
         return None
     try:
         raw = plain_encoder.encode(result)
-        if b"\\u0000" in raw:
+        if said == HANDLER_RETURNED and b"\\u0000" in raw:
             raw = msgspec.json.encode(_without_nul(msgspec.json.decode(raw)))
         problem = problem_in(raw, result)
     except Exception as error:  # a class of the user's may raise anything while it is encoded

@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from rowcall.domain.errors import DataRefused
 from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
 from rowcall.drivers.group_commit import GroupCommit, Submission
+from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
@@ -144,12 +145,15 @@ class Database(ABC):
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         threads = self._executor("read", self.threads)
         read = partial(self.read, plan, snapshot=snapshot, seconds=seconds)
-        return await asyncio.get_running_loop().run_in_executor(threads, read)
+        return await asyncio.get_running_loop().run_in_executor(threads, same_patience(read))
 
     async def awrite(self, make_plan: MakePlan[T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor("write", self.threads), self.write, make_plan
-        )
+        write = same_patience(partial(self.write, make_plan))
+        return await asyncio.get_running_loop().run_in_executor(self._executor("write", self.threads), write)
+
+    def in_thread(self, read: Callable[[], T]) -> Future[T]:
+        """Read in a thread, for a caller that may leave before it has ended."""
+        return self._executor("read", self.threads).submit(read)
 
     @abstractmethod
     def vacuum(self) -> int:

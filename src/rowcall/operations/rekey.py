@@ -11,6 +11,7 @@ from rowcall.domain.encryption import TOKEN, token_of
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, TooLarge
 from rowcall.domain.job import Rekeyed
 from rowcall.drivers.cipher import Cipher
+from rowcall.drivers.patience import UNLIMITED, with_patience
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import rekey as plans
@@ -44,6 +45,7 @@ class Table(NamedTuple, Generic[Row]):
     place: Callable[[Row], tuple[int, ...]] = lambda row: row[:1]
 
 
+@with_patience(UNLIMITED)
 def rekey(queue: Queue) -> Operation[Rekeyed]:
     """Encrypt all rows with the first key, in batches."""
     yield from EnsureSchema()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import secrets
 import threading
@@ -13,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
+from functools import partial
 
 from rowcall.base.clock import Clock
 from rowcall.base.effects import Effect
@@ -39,6 +39,7 @@ FIRST_CHECK_SECONDS, LAST_CHECK_SECONDS, CHECK_GROWTH = 0.05, 1.0, 1.5
 # for a job whose row is locked by a transaction that may not know that anyone waits
 FIRST_DOUBT_SECONDS = 0.002
 LINGER_SECONDS = 5.0
+LAST_READ_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
 
 Ticket = Future[None]
@@ -47,7 +48,7 @@ ANNOUNCE_AGAIN_SECONDS = 20.0
 
 def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | None) -> Operation[object]:
     deadline = Deadline(queue.clock, timeout)
-    while (found := (yield from Read(_current(queue, job), snapshot=True))).status not in FINISHED:
+    while (found := (yield from ReadWithin(_current(queue, job), deadline))).status not in FINISHED:
         seconds = deadline.remaining(found)
         with end_waiter(queue).waiting(found.id) as end:
             if not (yield from WaitFor(end, seconds)):
@@ -80,6 +81,30 @@ class WaitFor(Effect[Queue, bool]):
         return True
 
 
+class ReadWithin(Read[Job]):
+    """Read a job. A server that does not reply in time does not hold up the caller: a thread waits for it."""
+
+    def __init__(self, plan: Plan[Job], deadline: Deadline) -> None:
+        super().__init__(plan, snapshot=True)
+        self._deadline = deadline
+
+    def run(self, queue: Queue) -> Job:
+        seconds = self._deadline.to_read_seconds()
+        if seconds is None or queue.database.one_writer:
+            return super().run(queue)
+        reading = queue.database.in_thread(partial(super().run, queue))
+        try:
+            return reading.result(seconds)
+        except TimeoutError:
+            raise self._deadline.no_reply() from None
+
+    async def arun(self, queue: Queue) -> Job:
+        try:
+            return await queue.clock.within(super().arun(queue), self._deadline.to_read_seconds())
+        except TimeoutError:
+            raise self._deadline.no_reply() from None
+
+
 class Deadline:
     """How much longer to wait. When it is over, the job is read once more."""
 
@@ -93,6 +118,13 @@ class Deadline:
         if self.is_over:
             raise TimeoutError(f"job {job.id} has not ended within {self._seconds:g} s: it is {job.status}")
         return None if self._at is None else max(0.0, self._at - self._clock.timer())
+
+    def to_read_seconds(self) -> float | None:
+        """Return how long a read may take: a little, even if the deadline is over."""
+        return None if self._at is None else max(LAST_READ_SECONDS, self._at - self._clock.timer())
+
+    def no_reply(self) -> TimeoutError:
+        return TimeoutError(f"the job has not ended within {self._seconds:g} s: the database does not reply")
 
 
 def _current(queue: Queue, job: Job | Chain | int) -> Plan[Job]:
@@ -146,7 +178,7 @@ class EndWaiter:
             tickets.setdefault(job_id, set()).add(ticket)
             if self._waker is None:
                 self._waker = Waker()
-                run = functools.partial(self._run, self._waker)
+                run = partial(self._run, self._waker)
                 self._thread = threading.Thread(target=run, name="rowcall-results", daemon=True)
                 self._thread.start()
             elif not change:  # nothing has to be checked or announced

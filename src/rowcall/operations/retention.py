@@ -10,6 +10,7 @@ from rowcall.context import logger
 from rowcall.domain.job import Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.drivers.database import Connection, MakePlan
+from rowcall.drivers.patience import UNLIMITED, patience, with_patience
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
@@ -102,6 +103,7 @@ class Pruner:
         self._noted = noted
         self._counter: int | None = None
 
+    @patience(UNLIMITED)
     def prune(self) -> Counter[str]:
         queue = self._queue
         pruned: Counter[str] = Counter()
@@ -145,6 +147,7 @@ def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lam
     _repeat(connection, steps, stopped)
 
 
+@patience(UNLIMITED)
 def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Fold, delete old history and expired waiters, starts and held jobs, and repair counters."""
     fold(queue, connection, stopped)
@@ -181,6 +184,7 @@ def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None)
     return Pruned(jobs=pruned.total(), by_status=_by_status(pruned))
 
 
+@with_patience(UNLIMITED)
 def prune(queue: Queue, *, dry_run: bool) -> Operation[Pruned]:
     if dry_run:
         return (yield from Read(_would_prune(queue), snapshot=True))
@@ -200,11 +204,13 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
     return Pruned(jobs=counted.total(), by_status=_by_status(counted), dry_run=True)
 
 
+@with_patience(UNLIMITED)
 def recount(queue: Queue) -> Operation[None]:
     yield from Write(folding.recount, queue.dialect)
     yield from Write(folding.repair_ready, queue.dialect)
 
 
+@with_patience(UNLIMITED)
 def clear(queue: Queue, *, restart_ids: bool = False) -> Operation[None]:
     """Delete all jobs, and what is known of them. `restart_ids` only where no worker knows an id of them."""
     yield from Write(_clear, queue, restart_ids)

@@ -18,6 +18,7 @@ from rowcall.domain.job import (
     Stats,
     Status,
 )
+from rowcall.drivers.patience import OVERVIEW, with_patience
 from rowcall.operations.arguments import checked_error_code, checked_limit
 from rowcall.operations.effects import Read
 from rowcall.operations.retention import rules_of
@@ -33,12 +34,14 @@ LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
 
+@with_patience(OVERVIEW)
 def stats(queue: Queue, window: float | timedelta, counts: Counts | None = None) -> Operation[Stats]:
     """Return counts and rates. `counts` are from an earlier time, or None to count now."""
     plan = questions.stats(queue.dialect, _checked_window(window), queue.now_ms(), counts)
     return (yield from Read(plan, snapshot=True))
 
 
+@with_patience(OVERVIEW)
 def count_jobs(queue: Queue) -> Operation[Counts]:
     return (yield from Read(questions.count_jobs(queue.dialect, queue.now_ms()), snapshot=True))
 
@@ -54,6 +57,7 @@ def retries_in_parts(queue: Queue) -> Operation[Retries]:
     return questions.retries_of(finished, [(one.type, attempt, one.jobs) for one, attempt in unfinished])
 
 
+@with_patience(OVERVIEW)
 def _in_parts(queue: Queue) -> Operation[tuple[questions.Finished, list[tuple[Unfinished, int]]]]:
     """Return finished jobs, and the numbers of unfinished ones with the attempts that they have used up."""
     finished = yield from Read(questions.count_finished(queue.dialect, queue.now_ms()), snapshot=True)
@@ -95,6 +99,7 @@ def failed_jobs(queue: Queue) -> Operation[int]:
     return (yield from finished_jobs(queue, (Status.FAILED,)))
 
 
+@with_patience(OVERVIEW)
 def activity(queue: Queue, window: float | timedelta) -> Operation[Activity]:
     plan = questions.activity(queue.dialect, _checked_window(window), queue.now_ms())
     return (yield from Read(plan, snapshot=True))
@@ -107,20 +112,24 @@ def _checked_window(window: float | timedelta) -> int:
     return round(seconds * 1000)
 
 
+@with_patience(OVERVIEW)
 def stuck(queue: Queue, limit: int) -> Operation[list[InProgress]]:
     plan = questions.stuck(queue.dialect, checked_limit(limit, MOST_SHOWN), queue.now_ms())
     return (yield from Read(plan, snapshot=True))
 
 
+@with_patience(OVERVIEW)
 def retries(queue: Queue) -> Operation[Retries]:
     return (yield from Read(questions.retries(queue.dialect, queue.now_ms()), snapshot=True))
 
 
+@with_patience(OVERVIEW)
 def top_errors(queue: Queue, limit: int, task: str | None, error_code: str | None) -> Operation[list[ErrorGroup]]:
     fits = _fitting(task, error_code)
     return (yield from Read(questions.top_errors(queue.dialect, checked_limit(limit, MOST_SHOWN), fits), snapshot=True))
 
 
+@with_patience(OVERVIEW)
 def failing(
     queue: Queue, window: float | timedelta, task: str | None, error_code: str | None, limit: int
 ) -> Operation[list[Failing]]:
@@ -137,6 +146,7 @@ def _fitting(task: str | None, error_code: str | None) -> Callable[[str, str], b
     return lambda found, code: task in (None, found) and (pattern is None or is_like(code, pattern))
 
 
+@with_patience(OVERVIEW)
 def retention(queue: Queue) -> Operation[RetentionReport]:
     return (yield from Read(_retention(queue), snapshot=True))
 

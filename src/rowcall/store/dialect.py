@@ -80,16 +80,24 @@ RESTORE_ADVICE = (
     " and run: rowcall migrate APP"
 )
 
+UNRELEASED = "these tables were made by an unreleased version of Rowcall"
+UNRELEASED_ADVICE = (
+    "finish the jobs with that version; or, if they may be lost, drop all tables of Rowcall"
+    + " and run: rowcall migrate APP"
+)
+
 
 class Version(NamedTuple):
     """The version of the tables, and the oldest code that the migrations unknown here still allow (0: none).
 
-    `missing` are tables that this code's version needs.
+    `missing` are tables that this code's version needs. `released` is false if migrations that this code does not have
+    made the tables, under numbers that it knows.
     """
 
     found: int
     oldest: int
     missing: tuple[str, ...] = ()
+    released: bool = True
 
     @classmethod
     def from_row(cls, row: Row, newest: int) -> Version:
@@ -98,6 +106,8 @@ class Version(NamedTuple):
 
     def require_fit(self, newest: int) -> None:
         """Refuse tables that no migration of this code can make fit."""
+        if not self.released:
+            raise SchemaMismatch(self.found, newest, UNRELEASED_ADVICE, f"{UNRELEASED} (version {self.found})")
         if self.oldest > newest:
             raise SchemaMismatch(self.found, newest, "a newer Rowcall made them; install that version here")
         if self.missing:

@@ -7,8 +7,9 @@ there, because it would run each time; the code that reads these columns accepts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, cast
 
 from rowcall.base.times import time_of
 from rowcall.domain.outcome import (
@@ -31,14 +32,33 @@ class Migration(NamedTuple):
     name: str
     statements: tuple[str, ...]
 
+    @property
+    def fingerprint(self) -> str:
+        """Return a text that changes with the statements, but not with the space between their words."""
+        return hashlib.sha256(" ".join(" ".join(self.statements).split()).encode()).hexdigest()[:16]
 
-RECORD_MIGRATION = "insert into <migration> (version, name, applied_at, oldest) values ($2, $3, <now>, $4)"
+
+RECORD_MIGRATION = """
+    insert into <migration> (version, name, applied_at, oldest, fingerprint) values ($2, $3, <now>, $4, $5)"""
+# null where the table of an unreleased version does not have the column: then the name is that of the outer query
+FINGERPRINTS = """
+    select migration.version, (select fingerprint from <migration> as one where one.version = migration.version)
+    from <migration> as migration cross join (select cast(null as text) as fingerprint) as without_column"""
+
+
+def is_released(migrations: Iterable[Migration], recorded: Iterable[tuple[object, ...]], version: int) -> bool:
+    """Return whether these migrations made the tables of a version, and not others that had the same numbers."""
+    known = dict(cast("Iterable[tuple[int, str | None]]", recorded))
+    return all(known.get(one.version) == one.fingerprint for one in migrations if one.version <= version)
+
+
 TABLES = {
     "migration": """
   version int? primary key
   name text? not null
   applied_at time? not null
   oldest int?
+  fingerprint text?
 """,
     # Columns of a fixed size first: PostgreSQL loses no bytes to their alignment. The long ones last: SQLite reads the
     # others without them.

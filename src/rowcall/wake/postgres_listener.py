@@ -17,6 +17,8 @@ from rowcall.wake.waker import Waker, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
 STOP_SECONDS = 1.0
+SILENCE_SECONDS = 10.0
+"""After how long without a notification it checks that the server still replies."""
 
 Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
 
@@ -106,16 +108,21 @@ class Listener:
         poll = select.poll()
         poll.register(raw.fileno(), select.POLLIN)
         poll.register(self._stop_reader, select.POLLIN)
+        payloads: list[str] = []
+        raw.add_notify_handler(lambda notification: payloads.append(notification.payload))
         while True:
-            ready = [descriptor for descriptor, _ in poll.poll()]
+            ready = [descriptor for descriptor, _ in poll.poll(SILENCE_SECONDS * 1000)]
             if self._stop_reader in ready:
                 return True
+            if not ready:
+                raw.execute("select")  # its silence would otherwise go unnoticed: raises after a while
             raw.pgconn.consume_input()
-            notified = False
             while (notification := raw.pgconn.notifies()) is not None:
-                notified = True
-                self._received(notification.extra.decode())
-            if notified:
+                payloads.append(notification.extra.decode())
+            for payload in payloads:
+                self._received(payload)
+            if payloads:
+                payloads.clear()
                 self._notify()
                 if self.pause_seconds and self._is_stopped(self.pause_seconds):
                     return True

@@ -9,6 +9,7 @@ from typing import Protocol
 from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
+from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.worker.outage import Outage
 
 PATIENCE_SECONDS = 2.0
@@ -57,9 +58,8 @@ class Background:
 
     def start(self) -> None:
         if self._thread is None and not self.stopping():
-            self._thread = threading.Thread(
-                target=self._work, args=(self,), name=f"rowcall-{self.name.replace(' ', '-')}", daemon=True
-            )
+            work, name = patience(UPKEEP)(self._work), f"rowcall-{self.name.replace(' ', '-')}"
+            self._thread = threading.Thread(target=work, args=(self,), name=name, daemon=True)
             self._thread.start()
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ from rowcall.context import logger
 from rowcall.domain.errors import LifespanFailed, RowcallError
 from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
+from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.metrics_server import Endpoint, Probes
 from rowcall.operations.effects import Read, Write
@@ -240,6 +241,7 @@ class Worker:
         ]
         return loop
 
+    @patience(UPKEEP)
     def _run(self, *, until_idle: bool = False) -> None:
         assert self._loop is not None
         loop = self._loop

@@ -27,6 +27,14 @@ def test_tables_of_a_newer_version(queue: Rowcall, folder: Path, examine: Examin
     assert found.what["tables"].startswith("version 99, newer than this code")
 
 
+def test_tables_of_an_unreleased_version(queue: Rowcall, folder: Path, examine: Examine, run: Run) -> None:
+    change(folder, "update rowcall_migration set fingerprint = 'other'")
+    found = examine()
+    assert (found.exit_code, found.level["tables"]) == (1, "problem")
+    assert "made by an unreleased version" in found.what["tables"]
+    assert "drop all tables" in found.advice["tables"]
+
+
 def test_a_table_that_is_missing(queue: Rowcall, folder: Path, examine: Examine) -> None:
     change(folder, "drop table rowcall_event")
     found = examine()

@@ -82,3 +82,26 @@ def test_who_holds_the_write_lock(queue: Rowcall, folder: Path, examine: Examine
         assert found.level["write lock"] == "warn"
         assert found.what["write lock"] == f"held by process {holder.pid}"
     assert examine().level["write lock"] == "ok"
+
+
+def test_a_process_that_has_lost_its_locks(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.enqueue("hello")
+    program = "from rowcall import Rowcall; jobs = Rowcall('sqlite:///queue.db'); jobs.list(); {}"
+    program += "print('open', flush=True); import threading; threading.Event().wait()"
+    with PythonProcess("-c", program.format(""), cwd=str(folder)) as process:
+        process.wait_for("open")
+        assert "locks" not in examine().level
+    with PythonProcess("-c", program.format("open('queue.db').close();"), cwd=str(folder)) as process:
+        process.wait_for("open")
+        found = examine()
+        assert (found.exit_code, found.level["locks"]) == (1, "problem")
+        assert f"locks of process {process.pid} are lost" in found.what["locks"]
+
+
+def test_a_wal_that_was_deleted(queue: Rowcall, folder: Path, examine: Examine) -> None:
+    queue.enqueue("hello")
+    (folder / "queue.db-wal").unlink()
+    found = examine()
+    assert (found.exit_code, found.level["wal"]) == (1, "problem")
+    assert "was deleted or replaced while it was open" in found.what["wal"]
+    assert not (folder / "queue.db-wal").exists()

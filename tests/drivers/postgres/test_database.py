@@ -273,7 +273,7 @@ def test_options_in_the_url_win(url: str) -> None:
 def test_defaults_of_the_connections(url: str) -> None:
     with connect(url, Config(server=Server(url=url))) as raw:
         used = raw.info.get_parameters()
-    assert (used["keepalives_idle"], used["connect_timeout"]) == ("10", "10")
+    assert (used["keepalives_idle"], used["connect_timeout"]) == ("10", "5")
 
 
 def test_an_isolation_that_the_url_asks_for_is_not_ours(url: str) -> None:

@@ -37,6 +37,18 @@ def test_a_file_that_was_replaced(path: Path) -> None:
     assert file.exists
 
 
+def test_a_wal_that_was_deleted_or_replaced(path: Path) -> None:
+    wal = path.with_name("app.db-wal")
+    file = SameFile(str(path))
+    wal.touch()
+    assert file.is_same()
+    wal.rename(path.with_name("moved"))
+    assert not file.is_same()
+    wal.touch()
+    assert not file.is_same()
+    assert file.lost_only_its_wal
+
+
 def test_the_file_system_is_not_asked_every_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_identity, "TRUSTED_SECONDS", 60.0)
     file = SameFile(str(path))

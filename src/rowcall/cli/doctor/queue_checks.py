@@ -12,7 +12,7 @@ from rowcall.domain.job import serves, what_is_paused
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
-from rowcall.store.dialect import RESTORE_ADVICE, Version
+from rowcall.store.dialect import RESTORE_ADVICE, UNRELEASED, UNRELEASED_ADVICE, Version
 
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
@@ -57,6 +57,10 @@ def prefix_hint(others: Sequence[str], target: Target) -> str:
     return f"; there are tables with the prefix {', '.join(others)}: {advice}" if others else ""
 
 
+def _capitalized(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
 def check_version(
     version: Version, newest: int, prefix: str, target: Target, *, where: str = "", hint: str = ""
 ) -> Finding:
@@ -65,6 +69,8 @@ def check_version(
     if found == 0:
         advice = f"Create them with: {target.command('migrate')}{hint}"
         return problem("tables", f"there are no tables named {prefix}*", advice)
+    if not version.released:
+        return problem("tables", f"{UNRELEASED} (version {found})", _capitalized(UNRELEASED_ADVICE))
     if found < newest:
         what = f"version {found}, but this code needs {newest}"
         return problem("tables", what, f"Update them with: {target.command('migrate')}")
@@ -74,7 +80,7 @@ def check_version(
     said = f"version {found}{where}"
     if version.missing:
         what = f"{said}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
-        return problem("tables", what, RESTORE_ADVICE[0].upper() + RESTORE_ADVICE[1:])
+        return problem("tables", what, _capitalized(RESTORE_ADVICE))
     return ok("tables", said if found == newest else f"{said}, newer than this code ({newest}) but compatible")
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import psycopg
 
 from rowcall.base.clock import Clock
+from rowcall.domain.config import Config
 from rowcall.drivers.postgres.connection import is_pooled, tried
 from rowcall.drivers.postgres.errors import cannot_connect
+from rowcall.store.postgres.privileges import NEEDED
 from rowcall.store.postgres.words import render
 from rowcall.store.statement import Row
 
@@ -67,10 +69,11 @@ class ServerConnection:
 @contextlib.contextmanager
 def connected(url: str) -> Iterator[psycopg.Connection[Row]]:
     """Connect, or raise `StoreUnavailable`."""
-    raw = tried(url)
+    raw = tried(url, Config())
     if not isinstance(raw, psycopg.Connection):
         raise cannot_connect(raw, url)
     raw.prepare_threshold = None  # there may be a pooler
+    raw.reply_seconds = 2 * ANSWER_SECONDS
     try:
         yield raw
     finally:
@@ -165,13 +168,18 @@ where one.relname like '%migration' and one.relkind = 'r' and pg_table_is_visibl
 order by 1
 """
 
-MISSING_PRIVILEGES = """
-select lower(string_agg(privilege, ', ' order by position)), name
-from (values ('<job>'), ('<attempt>'), ('<event>'), ('<worker>'), ('<job_tag>'), ('<tally>'),
-             ('<total>'), ('<history>'), ('<setting>'), ('<blob>'), ('<blob_ref>'), ('<blob_pin>')) as used (name)
-  cross join unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) with ordinality as needed (privilege, position)
-where not has_table_privilege(to_regclass(name), privilege)
-group by name order by name
+MISSING_PRIVILEGES = f"""
+select privileges, string_agg(name, ', ' order by name)
+from (
+  select lower(string_agg(privilege, ', ' order by position)) as privileges, name
+  from (values {", ".join(f"('{kind}', '<prefix>{name}', '{given}')" for kind, name, given in NEEDED)})
+      as used (kind, name, privileges)
+    cross join unnest(string_to_array(privileges, ', ')) with ordinality as needed (privilege, position)
+  where not case kind when 'sequence' then has_sequence_privilege(to_regclass(name), privilege)
+                      else has_table_privilege(to_regclass(name), privilege) end
+  group by name
+) as missing
+group by 1 order by 2
 """
 
 # the current value of each setting that the table carries, by name

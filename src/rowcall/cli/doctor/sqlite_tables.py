@@ -11,7 +11,7 @@ from rowcall.cli.doctor.finding import Finding, Level, ok, problem, unavailable,
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.schema_version import open_read_only, version_in
 from rowcall.cli.target import Target
-from rowcall.drivers.sqlite.errors import explained, lock_holders
+from rowcall.drivers.sqlite.errors import explained, is_wal_missing, lock_holders, users_without_lock, wal_deleted
 from rowcall.observe.health import OVERSIZED_WAL_BYTES
 from rowcall.overview.formats import size
 from rowcall.store.schema import TABLES
@@ -21,6 +21,9 @@ from rowcall.store.sqlite.words import render
 
 def check_tables(path: str, prefix: str, target: Target) -> Iterator[Finding]:
     """Check an existing file, without changing it."""
+    if is_wal_missing(path):  # another connection would begin another WAL
+        yield unavailable("wal", wal_deleted(path))
+        return
     try:
         with open_read_only(path) as raw:
             raw.execute("select count(*) from sqlite_master").fetchone()
@@ -37,6 +40,7 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> 
         yield _vacuum(raw)
     yield _wal(path)
     yield _lock(path)
+    yield from _lost_locks(path)
     schema = _schema(raw, prefix, target)
     yield schema
     if schema.level == Level.OK:
@@ -100,6 +104,14 @@ def _lock(path: str) -> Finding:
     said = ", ".join(str(pid) for pid in holders)
     what = f"held by process {said}"
     return warn("write lock", what, "If the same process keeps it, end its transaction or the process")
+
+
+def _lost_locks(path: str) -> Iterator[Finding]:
+    lost = sorted(users_without_lock(path))
+    if lost:
+        what = f"SQLite's locks of process {', '.join(map(str, lost))} are lost: it opened and closed {path} by itself"
+        advice = "Restart it soon, and let it use the file through SQLite only (docs: SQLite, the file itself)"
+        yield problem("locks", what, advice)
 
 
 def _schema(raw: sqlite3.Connection, prefix: str, target: Target) -> Finding:

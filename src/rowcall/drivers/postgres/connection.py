@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import weakref
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq
+from psycopg import capabilities, pq
+from psycopg.abc import PQGen
 from psycopg.types.numeric import Int8Dumper
 
 from rowcall.base.clock import SYSTEM_CLOCK, jittered
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.patience import current_patience, patience
 from rowcall.drivers.plan_runner import run
-from rowcall.drivers.postgres.errors import cannot_connect, check_url, explained, is_lost, is_stale, is_starting
+from rowcall.drivers.postgres.errors import (
+    NoReply,
+    cannot_connect,
+    check_url,
+    explained,
+    is_lost,
+    is_stale,
+    is_starting,
+)
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
 
 OLDEST_SERVER = 130000
-CONNECT_SECONDS = 10
+LONGEST_CONNECT_SECONDS, SHORTEST_CONNECT_SECONDS = 10, 2
+SHORTEST_REPLY_SECONDS = 1.0
+SILENCE_SECONDS = 0.1
+CANCEL_SECONDS = 0.5
 LONGEST_SILENCE_SECONDS = 10
 LONGEST_LOCK_WAIT = "1s"
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
@@ -36,6 +50,7 @@ _PLANNER = ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_me
 _pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.WeakKeyDictionary()
 
 
+_UNSURE = "It is unknown whether the last write was committed: it may have been written"
 BEGIN = "begin isolation level read committed"
 BEGIN_SNAPSHOT = "begin isolation level repeatable read, read only"
 
@@ -44,13 +59,54 @@ class NothingWritten(StoreUnavailable):
     """The connection was lost before anything of the transaction could have been committed."""
 
 
-def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> psycopg.Connection[Row]:
+class OwnConnection(psycopg.Connection[Row]):
+    """A connection of Rowcall, dropped if the server is silent for `reply_seconds`, times the caller's patience."""
+
+    reply_seconds = math.inf
+    was_silent = False
+    opened_at = 0.0
+
+    def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
+        seconds = self.reply_seconds * current_patience()
+        if seconds == math.inf or options.get("timeout") is not None:  # a wait for notifications may be silent
+            return super().wait(gen, *args, **options)
+        try:
+            return super().wait(_while_heard(gen, seconds), *args, **{**options, "interval": SILENCE_SECONDS})
+        except NoReply:
+            self.was_silent = True
+            if capabilities.has_cancel_safe():  # a server that is only slow should not continue it for nothing
+                with contextlib.suppress(psycopg.Error):
+                    self.cancel_safe(timeout=CANCEL_SECONDS)
+            self.close()
+            raise
+
+
+def _while_heard(gen: PQGen[T], seconds: float) -> PQGen[T]:
+    """Run a generator of psycopg, until nothing has been received or sent for that long.
+
+    Silence is counted in intervals, not by a clock: a client that is slow itself does not blame the server.
+    """
+    silent = 0
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            silent = 0 if ready else silent + 1
+            if silent * SILENCE_SECONDS >= seconds:
+                raise NoReply(f"the server did not reply within {seconds:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> OwnConnection:
     """Return a connection in autocommit mode, set up for this queue.
 
     `planned` sets the planner for the worker's rounds; a `hurried` connection waits only briefly for locks.
     """
     name = shown(url)
-    raw = _connected(url, config.busy_timeout_seconds)
+    raw = _connected(url, config)
     try:
         set_up(raw, config, planned=planned, hurried=hurried)
     except psycopg.Error as error:
@@ -62,13 +118,13 @@ def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = 
     return raw
 
 
-def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
+def _connected(url: str, config: Config) -> OwnConnection:
     """Wait a little for a server that is starting or stopping; raise any other error at once."""
-    deadline = SYSTEM_CLOCK.timer() + patience_seconds
+    deadline = SYSTEM_CLOCK.timer() + config.busy_timeout_seconds
     pause = FIRST_PAUSE_SECONDS
     while True:
-        raw = tried(url)
-        if isinstance(raw, psycopg.Connection):
+        raw = tried(url, config)
+        if isinstance(raw, OwnConnection):
             return raw
         if not is_starting(raw) or SYSTEM_CLOCK.timer() > deadline:
             raise cannot_connect(raw, url)
@@ -76,20 +132,32 @@ def _connected(url: str, patience_seconds: float) -> psycopg.Connection[Row]:
         pause = min(pause * 2, LAST_PAUSE_SECONDS)
 
 
-def tried(url: str) -> psycopg.Connection[Row] | psycopg.Error | ValueError:
+def tried(url: str, config: Config) -> OwnConnection | psycopg.Error | ValueError:
     """Return a connection or an error. The error is not raised: a chained traceback would show its text, and in it the
     password.
     """
     check_url(url)
     try:
-        return psycopg.connect(url, **options_for(url))
+        return opened(url, config, options_for(url, config))
     except (psycopg.Error, ValueError) as error:
         return error
 
 
-def options_for(url: str) -> dict[str, Any]:
+def opened(url: str, config: Config, options: dict[str, Any]) -> OwnConnection:
+    raw = OwnConnection.connect(url, **options)
+    raw.reply_seconds, raw.opened_at = reply_seconds(config), SYSTEM_CLOCK.timer()
+    return raw
+
+
+def reply_seconds(config: Config) -> float:
+    """Return how long a call waits for a reply."""
+    return max(SHORTEST_REPLY_SECONDS, config.busy_timeout_seconds)
+
+
+def options_for(url: str, config: Config) -> dict[str, Any]:
     """Return the options of every connection. Parameters in the URL win."""
-    defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "rowcall", **KEEPALIVE}
+    seconds = max(SHORTEST_CONNECT_SECONDS, min(math.ceil(config.busy_timeout_seconds), LONGEST_CONNECT_SECONDS))
+    defaults = {"connect_timeout": seconds, "application_name": "rowcall", **KEEPALIVE}
     wanted = {key: value for key, value in defaults.items() if f"{key}=" not in url}
     return {**wanted, "autocommit": True, "cursor_factory": psycopg.RawCursor}
 
@@ -164,6 +232,7 @@ class Session:
     ) -> None:
         self._raw = raw
         self._name = shown(config.server.url) if config.server is not None else ""
+        self._reply_seconds = reply_seconds(config)
         self._cursor = psycopg.RawCursor(raw)
         self._cursor.format = pq.Format.BINARY
         self._prepare = not is_pooled(raw)
@@ -186,7 +255,13 @@ class Session:
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         if not snapshot and seconds is None:
             return self.run(plan)
-        limit = "" if seconds is None else f"; set local statement_timeout = {max(1, round(seconds * 1000))}"
+        if seconds is None:
+            return self._read_snapshot(plan, "")
+        # the server ends the statement; if it does not, its silence does
+        with patience(current_patience() + seconds / self._reply_seconds):
+            return self._read_snapshot(plan, f"; set local statement_timeout = {max(1, round(seconds * 1000))}")
+
+    def _read_snapshot(self, plan: Plan[T], limit: str) -> T:
         self._start(f"{self._begin.replace(BEGIN, BEGIN_SNAPSHOT)}{limit}")
         try:
             result = run(plan, partial(self._execute, prepare=False))
@@ -208,7 +283,7 @@ class Session:
     def interrupt(self) -> None:
         """From another thread: cancel the running statement."""
         with contextlib.suppress(psycopg.Error):
-            self._raw.cancel()
+            self._raw.cancel_safe(timeout=CANCEL_SECONDS)
 
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
@@ -272,14 +347,16 @@ class Session:
     def _unwritten(self, error: psycopg.Error) -> Exception:
         found = self._explained(error)
         if is_lost(error) and isinstance(found, StoreUnavailable):
-            return NothingWritten(found.problem, f"Nothing was written. {found.advice}")
+            # after a silence, the call has waited long enough: it is not repeated
+            kind = StoreUnavailable if isinstance(error, NoReply) else NothingWritten
+            return kind(found.problem, f"Nothing was written. {found.advice}")
         return found
 
     def _unsure(self, error: psycopg.Error) -> Exception:
         """Explain an error at a moment when the server may already have committed."""
         found = self._explained(error)
         if is_lost(error) and isinstance(found, StoreUnavailable):
-            return StoreUnavailable(found.problem, "It is unknown whether the last write was committed")
+            return StoreUnavailable(found.problem, _UNSURE)
         return found
 
 
@@ -301,7 +378,7 @@ class PostgresConnection:
         self._notification = notification
         self._planned = planned
         self._hurried = hurried
-        self._raw: psycopg.Connection[Row] | None = None
+        self._raw: OwnConnection | None = None
         self._session: Session | None = None
 
     def read(self, plan: Plan[T]) -> T:

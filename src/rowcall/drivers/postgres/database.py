@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import os
 import tempfile
 import threading
@@ -24,12 +25,14 @@ from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDat
 from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.postgres.connection import (
     NothingWritten,
+    OwnConnection,
     PostgresConnection,
     Session,
     connect,
     is_alive,
     is_ours,
     is_pooled,
+    opened,
     options_for,
     set_up,
 )
@@ -90,9 +93,10 @@ class PostgresDatabase(Database):
     def _reset(self) -> None:
         super()._reset()
         self._opening = threading.Lock()
-        self._pool: ConnectionPool[psycopg.Connection[Row]] | None = None
-        self._transaction_pool: ConnectionPool[psycopg.Connection[Row]] | None = None
-        self._first: list[psycopg.Connection[Row]] = []  # opened for a pool, which has not asked for it yet
+        self._pool: ConnectionPool[OwnConnection] | None = None
+        self._transaction_pool: ConnectionPool[OwnConnection] | None = None
+        self._first: list[OwnConnection] = []  # opened for a pool, which has not asked for it yet
+        self._silent_at = -math.inf
         self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
 
     @property
@@ -104,7 +108,7 @@ class PostgresDatabase(Database):
     def connect(self) -> PostgresConnection:
         return PostgresConnection(self._config, self._notification, planned=True, hurried=True)
 
-    def connect_to_listen(self) -> psycopg.Connection[Row] | None:
+    def connect_to_listen(self) -> OwnConnection | None:
         """Return a connection that can LISTEN, or None behind a pooler that no `listen_url` avoids."""
         raw = connect(self._server.listen_url or self._server.url, self._config)
         if is_pooled(raw):
@@ -138,9 +142,9 @@ class PostgresDatabase(Database):
             session = Session(raw, self._config, self._notification)
             session.begin(LONGEST_BLOCK_SILENCE_SECONDS)
         except BaseException:
-            pool.putconn(raw)
+            self._put_back(pool, raw)
             raise
-        return Transaction(session, lambda: pool.putconn(raw))
+        return Transaction(session, lambda: self._put_back(pool, raw))
 
     def _again(
         self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)
@@ -160,6 +164,7 @@ class PostgresDatabase(Database):
     def vacuum(self) -> int:
         before = self._size_bytes()
         raw = connect(self._server.url, self._config)
+        raw.reply_seconds = math.inf
         try:
             for table in VACUUMED_TABLES:
                 raw.execute(f"vacuum (analyze) {self._config.table_prefix}{table}", prepare=False)
@@ -173,6 +178,7 @@ class PostgresDatabase(Database):
         raw = self.connect_to_listen()  # not one of the pool, which handlers use; and with a setting for the session
         if raw is None:
             return False
+        raw.reply_seconds += LONGEST_VACUUM_SECONDS
         try:
             return _vacuum_ready(raw, self._config.table_prefix)
         except psycopg.errors.QueryCanceled:
@@ -206,10 +212,15 @@ class PostgresDatabase(Database):
         try:
             yield Session(raw, self._config, self._notification)
         finally:
-            pool.putconn(raw)
+            self._put_back(pool, raw)
 
-    def _checked_out(self, pool: ConnectionPool[psycopg.Connection[Row]]) -> psycopg.Connection[Row]:
-        """Return a connection that was not cut while it was idle."""
+    def _put_back(self, pool: ConnectionPool[OwnConnection], raw: OwnConnection) -> None:
+        if raw.was_silent:
+            self._silent_at = SYSTEM_CLOCK.timer()
+        pool.putconn(raw)
+
+    def _checked_out(self, pool: ConnectionPool[OwnConnection]) -> OwnConnection:
+        """Return a connection that was not cut while it was idle, and is newer than the last silence of a server."""
         deadline = SYSTEM_CLOCK.timer() + self._config.busy_timeout_seconds
         while True:
             remaining = max(0.0, deadline - SYSTEM_CLOCK.timer())
@@ -223,7 +234,7 @@ class PostgresDatabase(Database):
                 raise self._exhausted() from None
             except PoolClosed:
                 raise StoreUnavailable(f"{self.name}: the queue is being closed") from None
-            if is_alive(raw):
+            if is_alive(raw) and raw.opened_at > self._silent_at:
                 return raw
             raw.close()
             pool.putconn(raw)
@@ -235,7 +246,7 @@ class PostgresDatabase(Database):
             "Raise pool_size or busy_timeout",
         )
 
-    def _opened(self) -> ConnectionPool[psycopg.Connection[Row]]:
+    def _opened(self) -> ConnectionPool[OwnConnection]:
         pool = self._pool
         if pool is not None:
             return pool
@@ -244,13 +255,13 @@ class PostgresDatabase(Database):
                 self._pool = self._new_pool()
             return self._pool
 
-    def _new_pool(self) -> ConnectionPool[psycopg.Connection[Row]]:
+    def _new_pool(self) -> ConnectionPool[OwnConnection]:
         # the pool would try for a while before it raises an error, so its first connection is opened here
         self._first.append(connect(self._server.url, self._config, planned=True))
         return ConnectionPool(
             self._server.url,
-            connection_class=cast("type[psycopg.Connection[Row]]", SimpleNamespace(connect=self._next_connection)),
-            kwargs=options_for(self._server.url),
+            connection_class=cast("type[OwnConnection]", SimpleNamespace(connect=self._next_connection)),
+            kwargs=options_for(self._server.url, self._config),
             min_size=0,
             max_size=self._server.pool_size,
             max_idle=IDLE_SECONDS,
@@ -259,11 +270,11 @@ class PostgresDatabase(Database):
             open=True,
         )
 
-    def _next_connection(self, url: str, **options: Any) -> psycopg.Connection[Row]:
+    def _next_connection(self, url: str, **options: Any) -> OwnConnection:
         """Return a connection for a pool."""
         with contextlib.suppress(IndexError):
             return self._first.pop()
-        raw: psycopg.Connection[Row] = psycopg.connect(url, **options)
+        raw = opened(url, self._config, options)
         try:
             set_up(raw, self._config, planned=True)
         except BaseException:
@@ -278,8 +289,12 @@ class PostgresDatabase(Database):
         try:
             written = self._writer.write(self._plan_of_all(submissions))
         except (DataRefused, Conflict, NothingWritten):
-            for submission in submissions:  # nothing was written, and one bad submission must not fail the others
+            # nothing was written, and one bad submission must not fail the others
+            deadline = SYSTEM_CLOCK.timer() + self._config.busy_timeout_seconds
+            for submission in submissions:
                 self._commit_one(submission)
+                if isinstance(submission.error, StoreUnavailable) and SYSTEM_CLOCK.timer() > deadline:
+                    raise StoreUnavailable(submission.error.problem, "Nothing was written") from submission.error
             return
         for submission, result in written:
             submission.result, submission.done = result, True

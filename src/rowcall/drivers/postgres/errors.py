@@ -25,6 +25,10 @@ _SEQUENCES = ("job_pkey", "attempt_pkey", "event_pkey", "tally_pkey", "history_p
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}
 
 
+class NoReply(psycopg.OperationalError):
+    """The server was silent for too long, and the connection was dropped."""
+
+
 def is_lost(error: psycopg.Error) -> bool:
     """Return whether the connection is lost."""
     if isinstance(error, errors.PipelineAborted):
@@ -49,6 +53,8 @@ def is_starting(error: Exception) -> bool:
 def explained(error: psycopg.Error, name: str) -> RowcallError:
     """Return Rowcall's error for an error of psycopg."""
     message = _first_line(error)
+    if isinstance(error, NoReply):
+        return StoreUnavailable(f"{name}: {message}; the connection was dropped", _SILENT)
     if is_lost(error):
         return StoreUnavailable(f"{name}: the connection was lost ({message})", "Is the server up and reachable?")
     if is_stale(error):
@@ -91,6 +97,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
 
 
 _CALL_AGAIN = "Nothing was written; call again"
+_SILENT = "Is the server overloaded, its disk stalled, or a row locked for long? Otherwise raise busy_timeout"
 _ESCAPING = "In a password, write %, @, /, ?, # and spaces as %25, %40, %2F, %3F, %23 and %20"
 
 

@@ -17,7 +17,7 @@ from rowcall.drivers import forking
 from rowcall.drivers.plan_runner import run
 from rowcall.drivers.side_files import make_folder
 from rowcall.drivers.sqlite import fork_hooks
-from rowcall.drivers.sqlite.errors import explained
+from rowcall.drivers.sqlite.errors import DiskFull, explained, is_wal_missing, wal_deleted
 from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.store.statement import Plan, Row, Statement
@@ -137,20 +137,26 @@ class SqliteConnection:
             self._enter_gate()
             return run(plan, self.execute)
         except sqlite3.Error as error:
-            raise explained(error, self._path) from error
+            found = explained(error, self._path)
+            self._make_room(found)
+            raise found from error
         finally:
             self._gate.leave()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        self.begin()
         try:
-            with self._explaining:
-                yield
-        except BaseException:
-            self.roll_back()
+            self.begin()
+            try:
+                with self._explaining:
+                    yield
+            except BaseException:
+                self.roll_back()
+                raise
+            self.commit()
+        except DiskFull as error:
+            self._make_room(error)
             raise
-        self.commit()
 
     def begin(self) -> None:
         """Begin a write transaction. Until `commit` or `roll_back`, any thread may call `run`."""
@@ -199,6 +205,12 @@ class SqliteConnection:
         """Copy the WAL back into the file, as far as this blocks no one."""
         with self._explaining:
             self._call("pragma wal_checkpoint(passive)")
+
+    def _make_room(self, error: Exception) -> None:
+        """On a disk that its own WAL has filled, copy it back and cut it off. The next write can succeed then."""
+        if isinstance(error, DiskFull):
+            with contextlib.suppress(sqlite3.Error), self._in_use:
+                error.made_room = self._raw.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0
 
     @property
     def page_size(self) -> int:
@@ -269,6 +281,8 @@ class SqliteConnection:
                 f"{self._path} was deleted while it was open",
                 "Its contents are lost; the next enqueue, or rowcall migrate, creates a new file",
             )
+        if self._file.lost_only_its_wal:
+            raise wal_deleted(self._path)
         with self._in_use:
             self._raw.close()
         self._open()
@@ -327,6 +341,9 @@ def open_file(path: str, config: Config) -> sqlite3.Connection:
         error = sqlite3.OperationalError("unable to open database file")
         error.sqlite_errorname = "SQLITE_CANTOPEN"
         raise error
+    # a new WAL beside processes that still use the deleted one would damage the file
+    if is_wal_missing(path):
+        raise wal_deleted(path)
     raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
         _prepare(raw, config)

@@ -18,7 +18,7 @@ from rowcall.drivers.caller.same_database import SqliteQueueDatabase
 from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.drivers.sqlite.errors import explained
+from rowcall.drivers.sqlite.errors import DiskFull, explained, wal_deleted
 from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.transaction import Transaction
 from rowcall.store.jobs.enqueue import Member
@@ -76,6 +76,8 @@ class SqliteDatabase(Database):
         file = self._file
         if file is None or file.is_same():
             return False
+        if file.lost_only_its_wal:
+            raise wal_deleted(self.path)
         logger.warning("%s was deleted or replaced while it was open: opening it again", self.path)
         self.close()
         return True
@@ -107,6 +109,11 @@ class SqliteDatabase(Database):
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
+            try:
+                return self._writing().write(make_plan())
+            except DiskFull as error:
+                if not error.made_room:
+                    raise
             return self._writing().write(make_plan())
 
     def checkpoint(self) -> None:
@@ -149,6 +156,14 @@ class SqliteDatabase(Database):
 
     def _commit(self, submissions: list[Enqueue]) -> None:
         connection = self._writer or self._writing()
+        try:
+            self._commit_on(connection, submissions)
+        except DiskFull as error:
+            if not error.made_room:
+                raise
+            self._commit_on(connection, submissions)
+
+    def _commit_on(self, connection: SqliteConnection, submissions: list[Enqueue]) -> None:
         if len(submissions) == 1:
             submission = submissions[0]
             submission.result = connection.write(self._plan_of_one(submission.member), one_statement=True)

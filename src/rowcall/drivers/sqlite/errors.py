@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from rowcall.domain.errors import MISSING_ADVICE, DataRefused, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.domain.errors import (
+    MISSING_ADVICE,
+    DataRefused,
+    FileReplaced,
+    RowcallError,
+    SchemaMismatch,
+    StoreUnavailable,
+)
 
 _PROBLEMS = {
     "SQLITE_BUSY_SNAPSHOT": (
@@ -17,7 +24,6 @@ _PROBLEMS = {
         "{path} is read-only for this user",
         "The file and its folder must both be writable: SQLite keeps files beside it",
     ),
-    "SQLITE_FULL": ("{path}: the disk is full", "Nothing of this call was written; free some space and call again"),
     "SQLITE_IOERR": (
         "{path}: reading or writing failed ({error})",
         "Check the disk, its space and quotas (rowcall doctor helps)",
@@ -27,12 +33,21 @@ _PROBLEMS = {
 """By the beginning of SQLite's name for the error."""
 
 
+class DiskFull(StoreUnavailable):
+    """There was no room for the WAL, or for the file. `made_room`: afterwards the WAL could be emptied."""
+
+    made_room = False
+
+
 def explained(error: sqlite3.Error, path: str) -> RowcallError:
     """Return Rowcall's error for an error of SQLite."""
     name = getattr(error, "sqlite_errorname", None) or ""
     for beginning, (problem, advice) in _PROBLEMS.items():
         if name.startswith(beginning):
             return StoreUnavailable(problem.format(path=path, error=error), advice)
+    if name == "SQLITE_FULL":
+        advice = "Nothing of this call was written; free some space and call again"
+        return DiskFull(f"{path}: the disk is full", advice)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return _locked(path)
     if name.startswith("SQLITE_CANTOPEN"):
@@ -77,20 +92,50 @@ def _cannot_open(path: str) -> StoreUnavailable:
     return StoreUnavailable(f"{path} cannot be opened", "Check its permissions and the number of open files")
 
 
+def wal_deleted(path: str) -> FileReplaced:
+    """Return the error for a WAL that is gone: only processes that have it open still see its commits."""
+    return FileReplaced(
+        f"{path}-wal was deleted or replaced while it was open",
+        "End all processes that use the file, without killing them: the last one copies the commits of the WAL back."
+        " Then start them again",
+    )
+
+
 def lock_holders(path: str) -> set[int]:
     """Return the processes that hold SQLite's write lock, where the kernel says so (Linux)."""
+    return {pid for pid, kind, first_byte in _locks_on(f"{path}-shm") if (kind, first_byte) == ("WRITE", "120")}
+
+
+def users_of_wal(path: str) -> set[int]:
+    """Return the processes that have the file open in WAL mode, where the kernel says so."""
+    return {pid for pid, _, _ in _locks_on(f"{path}-shm")}
+
+
+def users_without_lock(path: str) -> set[int]:
+    """Return the processes whose lock on the file itself is lost, which SQLite keeps as long as it is open."""
+    return users_of_wal(path) - {pid for pid, _, _ in _locks_on(path)}
+
+
+def is_wal_missing(path: str) -> bool:
+    """Return whether processes use a WAL that was deleted. The second look is for one who has just opened it."""
+    wal = f"{path}-wal"
+    return not os.path.exists(wal) and bool(users_of_wal(path)) and not os.path.exists(wal)
+
+
+def _locks_on(file: str) -> list[tuple[int, str, str]]:
+    """Return process, kind and first byte of each lock."""
     # never open and close the file itself: that would drop this process's own POSIX locks on it
     try:
-        inode = os.stat(f"{path}-shm").st_ino
+        inode = os.stat(file).st_ino
         with open("/proc/locks") as table:
             lines = [line.split() for line in table]
     except OSError:
-        return set()
-    return {
-        int(fields[4])
+        return []
+    return [
+        (int(fields[4]), fields[3], fields[6])
         for fields in lines
-        if fields[1] == "POSIX" and fields[3] == "WRITE" and fields[5].endswith(f":{inode}") and fields[6] == "120"
-    }
+        if fields[1] == "POSIX" and fields[5].endswith(f":{inode}")
+    ]
 
 
 def _name_of(pid: int) -> str:

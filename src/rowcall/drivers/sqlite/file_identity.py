@@ -13,23 +13,32 @@ TRUSTED_SECONDS = 0.1
 
 
 class SameFile:
-    """Asked before each use; asks the file system now and then."""
+    """Asked before each use; asks the file system now and then. The WAL belongs to the file: while a connection is
+    open, SQLite neither deletes nor replaces it.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._known = _identity(path)
+        self._wal = _identity(f"{path}-wal")
         self._trusted_until = SYSTEM_CLOCK.timer() + TRUSTED_SECONDS
 
     @property
     def exists(self) -> bool:
         return _identity(self._path) is not None
 
+    @property
+    def lost_only_its_wal(self) -> bool:
+        return _identity(self._path) == self._known
+
     def is_same(self) -> bool:
         now = SYSTEM_CLOCK.timer()
         if now < self._trusted_until:
             return True
-        if _identity(self._path) != self._known:
+        wal = _identity(f"{self._path}-wal")
+        if _identity(self._path) != self._known or self._wal not in (None, wal):
             return False
+        self._wal = wal
         self._trusted_until = now + TRUSTED_SECONDS
         return True
 

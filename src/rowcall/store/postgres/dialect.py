@@ -47,7 +47,7 @@ from rowcall.store.queries.jobs import (
     inserted_from_row,
 )
 from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
-from rowcall.store.schema import RECORD_MIGRATION
+from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
 SHORTEST_RUN = 4
@@ -104,7 +104,9 @@ class PostgresDialect:
         if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
         (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
-        return Version.from_row(row, NEWEST_VERSION)
+        recorded = yield self._statement(FINGERPRINTS)
+        version = Version.from_row(row, NEWEST_VERSION)
+        return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield self._statement(schema.WAIT_BRIEFLY)
@@ -113,7 +115,8 @@ class PostgresDialect:
         ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
         if namespace is not None:
             yield self._statement(schema.WORK_IN_SCHEMA, str(namespace))
-        yield self._statement(schema.VERSION_TABLE)
+        if not (yield self._statement(schema.TABLE_EXISTS)):  # a user who may not create tables may call this, too
+            yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         found = version.found
@@ -121,7 +124,7 @@ class PostgresDialect:
             if migration.version > found:
                 for statement in migration.statements:
                     yield plain(render(statement, self._prefix, str(namespace)))
-                recorded = (migration.version, migration.name, migration.oldest)
+                recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
                 yield self._statement(RECORD_MIGRATION, now_ms, *recorded)
         return found, max(found, NEWEST_VERSION)
 

@@ -22,7 +22,7 @@ from rowcall.store.queries import jobs as queries
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.queries.jobs import NOTHING_KNOWN, Claimed, Places, Ready, Success, inserted_from_row
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
-from rowcall.store.schema import RECORD_MIGRATION
+from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.sqlite import control, counts, flows, jobs, limits, order, results, schema, steps, workers
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
@@ -82,7 +82,9 @@ class SqliteDialect:
         if not (yield self._statement(schema.TABLE_EXISTS)):
             return Version(0, 0)
         (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
-        return Version.from_row(row, NEWEST_VERSION)
+        recorded = yield self._statement(FINGERPRINTS)
+        version = Version.from_row(row, NEWEST_VERSION)
+        return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
 
     def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
         yield self._statement(schema.VERSION_TABLE)
@@ -93,7 +95,7 @@ class SqliteDialect:
             if migration.version > found:
                 for statement in migration.statements:
                     yield self._statement(statement)
-                recorded = (migration.version, migration.name, migration.oldest)
+                recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
                 yield self._statement(RECORD_MIGRATION, now_ms, *recorded)
         return found, max(found, NEWEST_VERSION)
 

@@ -73,6 +73,28 @@ class TestMigrations:
             assert (mismatch.value.found, mismatch.value.wanted) == (newest + 1, newest)
         assert store.execute("select count(*) from rowcall_job") == [(0,)]
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "update rowcall_migration set fingerprint = 'other'",
+            "update rowcall_migration set version = version + 7",
+            "alter table rowcall_migration drop column fingerprint",
+        ],
+    )
+    def test_tables_of_an_unreleased_version_are_refused(
+        self, open_queue: OpenQueue, store: Store, change: str
+    ) -> None:
+        open_queue().migrate()
+        store.execute(change)
+        [(found,)] = store.execute("select max(version) from rowcall_migration")
+        said = rf"made by an unreleased version of Rowcall \(version {found}\): finish the jobs .* drop all tables"
+        for use in (_enqueue, _migrate, _list):
+            with pytest.raises(SchemaMismatch, match=said) as mismatch:
+                use(open_queue())
+            assert mismatch.value.found == found
+        with pytest.raises(SchemaMismatch, match=said):
+            open_queue(auto_migrate=False).enqueue("send")
+
     def test_a_table_that_is_missing_is_named(self, open_queue: OpenQueue, store: Store) -> None:
         _, newest = open_queue().migrate()
         store.execute("alter table rowcall_event rename to put_away")

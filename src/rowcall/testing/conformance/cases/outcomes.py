@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable
 
@@ -274,16 +276,18 @@ class TestOutcomes:
         jobs, clock = handled.jobs, handled.clock
         seen: list[tuple[str, Status, object]] = []
 
+        errors = itertools.cycle([KeyError, SystemExit, KeyboardInterrupt, CancelledError, GeneratorExit])
+
         def broken(job: JobOutcome) -> None:
-            raise KeyError("observer")
+            raise next(errors)
 
         @jobs.on("succeeded")
         def observe(job: JobOutcome) -> None:
             seen.append((job.event, jobs.get(job.id).status, job.result))
 
         for event in ("failed", "retried", "snoozed", "cancelled", "recovered"):
-            jobs.on(event, broken)
-            jobs.on(event, observe)
+            for function in (*[broken] * 5, observe):
+                jobs.on(event, function)
 
         @jobs.task
         def snooze(ctx: Context) -> None:
@@ -304,7 +308,7 @@ class TestOutcomes:
                 ("snoozed", Status.SCHEDULED, None): 1,
             }
         )
-        assert caplog.text.count("broken failed") == 3
+        assert caplog.text.count("broken failed") == 3 * 5
         seen.clear()
         handled.work.using(max_attempts=2, priority=9).enqueue(1)
         StoreWorker(jobs, "doomed").start_one()
