@@ -8,10 +8,29 @@ from starlette.types import Message
 
 from rowcall import Access, Rowcall
 from rowcall.http.guard import LARGEST_BODY, Sessions, find_token
+from rowcall.http.settings import AsgiApp
 from rowcall.testing import FakeClock
 from tests.http.client import SITE, Client, client_of, client_of_app
 
 TOKEN, READ_TOKEN = "t" * 20, "r" * 20
+
+
+def status_of(app: AsgiApp, method: str, path: str, **scope: object) -> int:
+    """Return the status for a request as a server passes it on. Its body must not be read."""
+    sent: list[Message] = []
+
+    async def ask() -> None:
+        async def receive() -> Message:
+            raise AssertionError("the body was read")
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        common = {"type": "http", "method": method, "path": path, "query_string": b"", "root_path": ""}
+        await app({**common, "headers": [(b"host", b"localhost")], **scope}, receive, send)
+
+    asyncio.run(ask())
+    return int(sent[0]["status"])
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "", "10.0.0.1"])
@@ -30,7 +49,15 @@ def test_without_a_token_other_machines_and_proxies_are_refused(filled: Rowcall)
     with client_of_app(filled.asgi(), address="10.0.0.7") as client:
         assert client.get("/").status_code == 403
     with client_of(filled) as client:
-        assert client.get("/", x_forwarded_for="10.0.0.7").status_code == 403
+        for name in ("x_forwarded_for", "x_forwarded_proto", "forwarded", "via"):
+            assert client.get("/", **{name: "10.0.0.7"}).status_code == 403
+
+
+def test_without_a_token_an_unknown_client_is_refused(filled: Rowcall) -> None:
+    """As of a server that listens at a Unix socket."""
+    for client in ({}, {"client": None}, {"client": ["", 0]}):
+        assert status_of(filled.asgi(), "GET", "/api/jobs", **client) == 403
+        assert status_of(filled.asgi(), "GET", "/healthz", **client) == 200
 
 
 def test_hosts_limits_the_names_that_are_answered(filled: Rowcall) -> None:

@@ -35,7 +35,7 @@ _FOR_PROBES = ("/healthz", "/readyz")
 _FOR_ALL = (*_FOR_PROBES, "/login")
 _FOR_CALLBACKS = "/api/push/"
 """Called by targets on other machines: each request has a token for one attempt of one job."""
-_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -111,7 +111,7 @@ class Guard:
         # without a sign-in, DNS that leads a name to this machine must not lead here, and neither must a proxy
         if not is_loopback(host) and hosts is None:
             raise Problem(403, "Forbidden", f"the host {host!r} is not this machine; {_ADVICE}")
-        if request.client is not None and not is_loopback(request.client.host):
+        if request.client is None or not is_loopback(request.client.host):
             raise Problem(403, "Forbidden", f"only this machine may ask; {_ADVICE}")
         if any(name in request.headers for name in _FORWARDING):
             raise Problem(403, "Forbidden", f"the request came through a proxy; {_ADVICE}")
