@@ -35,7 +35,7 @@ def wsgi_app(queue: Queue, settings: Settings) -> WsgiApp:
             start_response("400 Bad Request", [("Content-Type", "text/plain")])
             return [b"the path, the query or the length of the body cannot be read\n"]
         # the bridge drops the client's address without a port, which many servers do not know, and no one needs here
-        return bridge({**environ, "REMOTE_PORT": "0"}, start_response)  # type: ignore[arg-type, return-value]
+        return bridge({**environ, "REMOTE_PORT": "0"}, start_response)  # type: ignore[arg-type, typeddict-item]
 
     return answer
 

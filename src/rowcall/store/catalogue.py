@@ -16,6 +16,7 @@ from rowcall.store.fairness import queries as fairness
 from rowcall.store.flows import queries as flows
 from rowcall.store.jobs import queries as jobs
 from rowcall.store.limits import queries as limits
+from rowcall.store.notes import queries as notes
 from rowcall.store.results import queries as results
 from rowcall.store.schedules import queries as schedules
 from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
@@ -27,7 +28,7 @@ Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.split(".")[-2]: module
-    for module in (blobs, control, counts, fairness, flows, jobs, limits, results, schedules, steps, workers)
+    for module in (blobs, control, counts, fairness, flows, jobs, limits, notes, results, schedules, steps, workers)
 }
 
 

@@ -1,0 +1,1 @@
+"""Notes: what is remembered until a time, by name."""
