@@ -123,7 +123,7 @@ def test_one_answer_for_many_requests_at_once(jobs: Rowcall) -> None:
 def test_a_process_that_dies_in_between_leaves_nothing(client: Client, jobs: Rowcall, url: str) -> None:
     jobs.migrate()
     with ForkedProcess("-c", DIES, url) as process:
-        assert process.wait() == 9, process.output()
+        assert process.wait() == 9, process.output
     assert len(ids(post(client))) == 1
     assert jobs.stats().total == 1
 
