@@ -209,8 +209,8 @@ def ask_at_the_edges_of_the_calendar(client: Client) -> None:
             form = {f"filter.{name}": at, "filter.queue": "none"}
             assert client.submit("/jobs/3", "/jobs/retry", form).status_code in (303, 422), at
         for name in ("run_at", "expires_at"):
-            body = {"task": "greet", "arguments": {"name": "Ann"}, name: at}
-            assert client.post("/api/jobs", body).status_code in (201, 422), at
+            new = {"task": "greet", "arguments": {"name": "Ann"}, name: at}
+            assert client.post("/api/jobs", new).status_code in (201, 422), at
             assert client.submit("/jobs/3", "/jobs/3/edit", {name: at}).status_code in (303, 422), at
         for path in ("/", "/jobs", "/jobs/3", "/queues", "/api/jobs", "/api/jobs/3", "/api/queues", "/api/stats"):
             assert client.get(path).status_code == 200, (path, at)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from rowcall.domain.errors import RowcallError
 from rowcall.http import health
+from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
 from rowcall.http.api.openapi import document
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.counts import SharedCounts
@@ -30,7 +31,6 @@ from rowcall.http.settings import Settings
 from rowcall.queue import Queue
 
 STATIC = Path(__file__).parent / "static"
-LONGEST_IDEMPOTENCY_KEY = 200
 Answer = Callable[[Request], Awaitable[Response]]
 
 
