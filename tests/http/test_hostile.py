@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rowcall import Rowcall
-from rowcall.http import serve
+from rowcall.http import bodies, serve
 from tests.http.client import Client, client_of
 from tests.http.conftest import declared
 from tests.http.server import served
@@ -241,3 +241,18 @@ def test_slow_clients_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytes
             one.settimeout(20)
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
+
+
+def test_slow_bodies_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 strangers begin to sign in, or to call back, and send no more. They are answered without the rest."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 1.5)
+    token = {"authorization": f"Bearer {'t' * 20}"}
+    with served(filled, token="t" * 20) as found, ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(found.address)) for _ in range(500)]
+        for number, one in enumerate(slow):
+            path = ("/login", "/api/push/complete", "/api/jobs")[number % 3]
+            one.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n{{".encode())
+        assert httpx.get(f"{found.site}/api/stats", timeout=20, headers=token).status_code == 200
+        for number, one in enumerate(slow):
+            one.settimeout(20)
+            assert int(one.recv(1000)[9:12]) == (408, 408, 401)[number % 3]

@@ -41,7 +41,7 @@ def test_slow_heads_are_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_body_that_no_one_reads_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer comes before the body. A client that goes on sending has some seconds to come to its end."""
+    """The answer comes before the body. A client that continues has some seconds to finish."""
     monkeypatch.setattr(serve, "HEAD_SECONDS", 0.5)
     head = b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     with served(filled, token="t" * 20) as (server, address), connect(address) as slow, connect(address) as quick:

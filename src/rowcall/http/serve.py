@@ -41,7 +41,7 @@ class _Limit:
 class BoundedProtocol(H11Protocol):
     """A connection that is cut off if its client is slow to send the head of a request, or to read the answer.
 
-    So is one that goes on sending a body after the answer, which no one reads.
+    So is one that continues to send a body after the answer: no one reads it.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -264,7 +264,7 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
 def enqueue_once(queue: Queue, calls: Sequence[Bound], name: str, digest: str, window_ms: int) -> Operation[list[Job]]:
     """Write calls in one transaction, or return the jobs of the earlier request of this name that still exist.
 
-    `digest` tells one request from another: a different one is refused.
+    A request with another `digest` is refused.
     """
     once = Once(name, digest, window_ms)
     earlier = yield from Read(find_earlier(queue.dialect, once, queue.now_ms()))

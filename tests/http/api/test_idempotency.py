@@ -11,7 +11,6 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import FakeClock
-from rowcall.testing.process import ForkedProcess
 from tests.http.client import SITE, Client, client_of
 from tests.http.conftest import declared
 
@@ -24,22 +23,6 @@ OTHERS: list[dict[str, object]] = [
     {"jobs": [ONE]},
     {"jobs": [ONE, ONE]},
 ]
-DIES = """
-import asyncio, os, sys
-import httpx
-from rowcall.store.notes import once
-from tests.http.conftest import declared
-
-def die(*args, **kwargs):
-    os._exit(9)
-    yield
-
-once.write_related = die
-transport = httpx.ASGITransport(app=declared(sys.argv[1]).asgi())
-client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8642")
-body = {"task": "greet", "arguments": {"name": "Ann"}}
-asyncio.run(client.post("/api/jobs", json=body, headers={"idempotency-key": "order-7"}))
-"""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -118,14 +101,6 @@ def test_one_answer_for_many_requests_at_once(jobs: Rowcall) -> None:
     assert [answer.status_code for answer in answers].count(201) == 50
     assert [answer.status_code for answer in answers].count(422) == 50
     assert all(ids(answer) == written for answer in answers if answer.status_code == 201)
-
-
-def test_a_process_that_dies_in_between_leaves_nothing(client: Client, jobs: Rowcall, url: str) -> None:
-    jobs.migrate()
-    with ForkedProcess("-c", DIES, url) as process:
-        assert process.wait() == 9, process.output
-    assert len(ids(post(client))) == 1
-    assert jobs.stats().total == 1
 
 
 def test_a_key_may_be_used_again_after_a_day(url: str) -> None:

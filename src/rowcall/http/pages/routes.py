@@ -95,4 +95,6 @@ def error_page(request: Request, error: Exception) -> Response:
         raise error
     response = render(request, "problem.html", {"problem": problem}, problem.status)
     response.headers.update(problem.headers or {})
+    if ACCESS not in request.scope:  # another site may have made the request, without the cookies that are there
+        del response.headers["set-cookie"]
     return response

@@ -20,7 +20,7 @@ from rowcall.store.statement import Plan
 
 
 class Once(NamedTuple):
-    """A request: under which name it is noted and for how long, and the digest that tells it from others."""
+    """A request: under which name it is noted and for how long, and a digest of all that it has."""
 
     name: str
     digest: str
@@ -56,7 +56,10 @@ def find_earlier(dialect: Dialect, once: Once, now_ms: int | None) -> Plan[list[
     notes = yield from dialect.ask(NOTE, now_ms, once.name)
     if not notes:
         return None
-    noted = msgspec.json.decode(notes[0], type=_Noted)
+    try:
+        noted = msgspec.json.decode(notes[0], type=_Noted)
+    except msgspec.MsgspecError:  # plain SQL can write anything there
+        noted = _Noted("", [])
     if noted.digest != once.digest:
         raise InvalidOption("Idempotency-Key", "was used with another request: use another key for this one")
     jobs = yield from get_all(dialect, noted.ids)
