@@ -14,7 +14,7 @@ from benchmarks.database import Database, connect, is_postgres
 from benchmarks.noop import ARGUMENTS
 from rowcall.base.histogram import bucket_of
 from rowcall.store.counts.pruning import PAST_KEPT_MS
-from rowcall.store.counts.queries import DAY_MS, MINUTE_MS, SPANS
+from rowcall.store.queries.counts import DAY_MS, MINUTE_MS, SPANS
 
 MOST_BUCKETS = 80
 

@@ -27,13 +27,13 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Take the navigation from the table of pages in the README."""
-    config.nav = [{"Rowcall": "index.md"}, *_sections((ROOT / "README.md").read_text(encoding="utf-8"))]
+    """Take the navigation from the table of all pages in index.md."""
+    config.nav = [{"Rowcall": "index.md"}, *_sections((ROOT / "docs/index.md").read_text(encoding="utf-8"))]
     return config
 
 
-def _sections(readme: str) -> list[dict[str, list[dict[str, str]]]]:
-    table = readme.partition("## Documentation")[2]
+def _sections(index: str) -> list[dict[str, list[dict[str, str]]]]:
+    table = index.partition("## All pages")[2]
     sections: list[dict[str, list[dict[str, str]]]] = []
     for row in re.findall(r"^\| ([^|]+) \| (.*\]\(.*) \|$", table, re.MULTILINE):
         pages = [{title: _place(target)} for title, target in LINK.findall(row[1])]
@@ -43,8 +43,8 @@ def _sections(readme: str) -> list[dict[str, list[dict[str, str]]]]:
 
 
 def _place(target: str) -> str:
-    """Return the place in the site of a file that the README names."""
-    return OUTSIDE.get(target) or target.removeprefix("docs/")
+    """Return the place in the site of a file that index.md names."""
+    return OUTSIDE.get(target.removeprefix("../")) or target
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

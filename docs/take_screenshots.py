@@ -102,7 +102,7 @@ def main() -> None:
         work_a_day(path)
         listener.bind(("127.0.0.1", 0))
         site = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with Rowcall(path) as jobs:
+        with Rowcall(path) as jobs, jobs.worker(concurrency=20, queues="exports"):
             (failed,) = jobs.list(status="failed", type="charge_card", limit=1).jobs
             shown = settings(authorize=lambda request: Access("ann@example.com", "operate"))
             server = server_of(queue_of(jobs), shown, "127.0.0.1", 0)

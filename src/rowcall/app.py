@@ -1539,7 +1539,9 @@ class Rowcall:
         Options:
             token: a secret of at least 16 characters that allows everything, or a mapping of names to secrets.
             read_token: the same, for visitors who may only read.
-            authorize: a function of a Starlette `Request`, sync or async, that returns an `Access`, or None to refuse.
+            authorize: a function of a Starlette `Request`, sync or async, that returns an `Access`, None to refuse, or
+                a response of Starlette, FastAPI, Flask or Django, such as a redirect.
+            login_url: where browsers that `authorize` refuses sign in; `next` is added to it, the way back.
             hosts: the names in the `Host` header that are answered; default all, or those of this machine.
             trace_url: where traces are: `"https://traces.example.com/{trace_id}"`. `{job_id}` works, too.
             origins: origins such as `"https://jobs.example.com"` that may change jobs, besides the one that is asked.

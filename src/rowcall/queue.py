@@ -37,7 +37,7 @@ from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import enqueue, enqueue_alike
-from rowcall.store.schedules.queries import DeclaredSchedule
+from rowcall.store.queries.schedules import DeclaredSchedule
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import InvalidOption, PushFailed, refuse_unknown
 from rowcall.observe.optional_libraries import tracing_of
 from rowcall.queue import Queue
-from rowcall.store.schedules.queries import DeclaredSchedule
+from rowcall.store.queries.schedules import DeclaredSchedule
 from rowcall.task import declare_limits
 
 Url = str | Path | Callable[[], str | Path] | None

@@ -5,7 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rowcall.base.text import CODE_LENGTH, code_problem, decoded, did_you_mean, duration, one_line, printable, storable
+from rowcall.base.text import (
+    CODE_LENGTH,
+    code_problem,
+    decoded,
+    did_you_mean,
+    duration,
+    one_line,
+    printable,
+    seconds_from_text,
+    storable,
+)
 
 
 def test_a_long_text_keeps_both_ends() -> None:
@@ -54,3 +64,10 @@ def test_words_joined_by_colons_are_a_code(code: str) -> None:
 @pytest.mark.parametrize("code", ["", ":", "A:", "A B", "A::B", "X" * (CODE_LENGTH + 1), 5, None])
 def test_anything_else_is_refused_with_an_example(code: object) -> None:
     assert str(code_problem(code)).startswith('must look like "TIMEOUT:UPSTREAM_API"')
+
+
+def test_a_duration_with_many_spaces_is_read_once() -> None:
+    """A search that divides the spaces in every way takes hours for so many."""
+    spaces = " " * 1_000_000
+    assert seconds_from_text(f"{spaces}5{spaces}m{spaces}") == 300
+    assert seconds_from_text(f"5{spaces}!") is None

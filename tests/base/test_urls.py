@@ -93,3 +93,18 @@ def test_texts_that_may_be_the_url_of_a_server(text: str, may_be: bool) -> None:
 )
 def test_where_the_password_of_a_url_ends_is_clear_or_not(url: str, clear: bool) -> None:
     assert is_clear(url) == clear
+
+
+@pytest.mark.parametrize("part", ["pass", "a", "scram_client_", ":", "//", "%3a", "a=", "&"])
+def test_a_long_text_is_searched_once(part: str) -> None:
+    """A search that starts again at each part takes hours for so many."""
+    text = part * 200_000
+    assert (looks_secret(text), may_be_url(text)) == (False, False)
+    assert redacted(text, "postgresql://bob@db-1") == text
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "PGPASSFILE", "client_secret", "scram_server_key", "x=pass"]
+)
+def test_values_of_secret_names_are_hidden(name: str) -> None:
+    assert redacted(f"a=1&{name}=x=y&b=2 {name}=z", "") == f"a=1&{name}=***&b=2 {name}=***"

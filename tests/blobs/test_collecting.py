@@ -9,7 +9,7 @@ from rowcall import Retention, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.blobs import GROUP_SIZE, collect_blobs
 from rowcall.operations.effects import Read, Write
-from rowcall.store.blobs.queries import UNREFERRED_BLOBS
+from rowcall.store.queries.blobs import UNREFERRED_BLOBS
 from rowcall.store.statement import Statement, as_is, execute
 from rowcall.worker.upkeep.pruning import Pruning
 from tests.blobs.conftest import Open

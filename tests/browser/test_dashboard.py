@@ -231,3 +231,20 @@ def test_signing_out_ends_the_session_everywhere(browser: Browser, shop: Shop) -
             expect(page.get_by_label("Token")).to_be_visible()
             copy.reload()
             expect(copy.get_by_label("Token")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_picture_of_a_chain_fits(browser: Browser, site: str, shop: Shop, width: int) -> None:
+    chain = shop.jobs.start_chain([shop.send_email.bind(f"{number}@example.com") for number in range(5)])
+    shop.jobs.enqueue("archive", {"year": 2026}, after=[chain])
+    with window(browser, site, width=width) as page:
+        page.goto(f"/jobs/{chain.steps[2].id}")
+        expect(page.locator(".graph .node")).to_have_count(6)
+        room = page.locator(".flow").bounding_box()
+        assert room is not None
+        for box in page.locator(".graph .node rect").all():
+            place = box.bounding_box()
+            assert place is not None
+            assert room["x"] < place["x"]
+            assert place["x"] + place["width"] < room["x"] + room["width"]
+            assert place["y"] + place["height"] < room["y"] + room["height"]

@@ -16,10 +16,10 @@ from rowcall import Context, Encryption, Flow, Job, NoAnswer, PushOptions, Rowca
 from rowcall.app import queue_of
 from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.effects import Read, Write
-from rowcall.store.counts.queries import SETTINGS
-from rowcall.store.steps.queries import SIGNALS
-from rowcall.store.workers.queries import Registration
-from rowcall.store.workers.register import register, retire
+from rowcall.store.queries.counts import SETTINGS
+from rowcall.store.queries.steps import SIGNALS
+from rowcall.store.queries.workers import Registration
+from rowcall.store.recovery.register import register, retire
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually

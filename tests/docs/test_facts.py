@@ -223,11 +223,36 @@ def test_links_exist(page: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{page.name}: {link}"
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
-    linked = {(README.parent / link.partition("#")[0]).resolve() for link in links(README)}
-    first_of_the_site = README.parent / "docs" / "index.md"  # the README in short
-    others = [page for page in PAGES if page not in (README, first_of_the_site)]
-    assert [page.name for page in others if page.resolve() not in linked] == []
+INDEX = DOCS / "index.md"
+
+
+def test_every_page_is_in_the_table_of_all_pages() -> None:
+    table = section(INDEX, "All pages")
+    others = [page.name for page in PAGES if page not in (README, INDEX)]
+    assert [name for name in others if f"]({name})" not in table] == []
+
+
+def test_the_readme_leads_to_six_pages_and_to_all() -> None:
+    listed = section(README, "Documentation")
+    assert re.findall(r"^(?:- )?\[(.+?)\]\((.+?)\)", listed, re.MULTILINE) == [
+        ("Start", "docs/getting-started.md"),
+        ("Tour", "docs/tour.md"),
+        ("Frameworks", "docs/index.md#frameworks"),
+        ("Deploy", "docs/deploy.md"),
+        ("At 3 a.m.", "docs/questions.md"),
+        ("Coming from", "docs/index.md#coming-from"),
+        ("All pages", "docs/index.md#all-pages"),
+    ]
+
+
+def test_the_readme_shows_the_dashboard_in_light_and_dark() -> None:
+    """The pictures are small: the page is read on phones, too."""
+    shown = re.findall(r'(?:media="([^"]+)" srcset|src)="([^"]+)"', read(README))
+    assert shown == [
+        ("(prefers-color-scheme: dark)", "docs/screenshots/overview-dark.png"),
+        ("", "docs/screenshots/overview.png"),
+    ]
+    assert all((ROOT / name).stat().st_size < 150_000 for _, name in shown)
 
 
 def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.errors import Cancel, Fail, Retry
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, detail_of, raised, traceback_of
+from rowcall.domain.outcome import AttemptBudget, decide
 
 
 class Speechless(Exception):
@@ -79,3 +83,19 @@ def test_no_part_of_a_secret_remains_wherever_a_text_is_cut(before: int, after: 
     assert kept is not None
     assert len(kept) == 100
     assert not any(part in kept for part in ("begi", "secr", "-end"))
+
+
+def test_a_retry_from_an_error_has_what_the_error_has() -> None:
+    for reason, detail in (("", "Expecting"), ("busy", "busy")):
+        retry = Retry(reason=reason, run_at=datetime(2026, 1, 1, tzinfo=UTC))
+        try:
+            json.loads("")
+        except ValueError as error:
+            retry.__cause__ = error
+        found = raised(retry, scrub=str.upper)
+        kept = decide(AttemptBudget(1, 5), found)
+        assert (found.code, kept.error_code) == ("INVALID_INPUT:NOT_JSON",) * 2
+        assert (kept.error_detail or "").startswith(detail.upper())
+        assert "JSONDECODEERROR: EXPECTING" in (kept.traceback or "")
+        assert kept.run_at_ms == 1_767_225_600_000
+    assert raised(Retry(5)).code == "RETRY:REQUESTED"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rowcall.domain.backoff import Backoff
@@ -34,7 +35,8 @@ class Unheard(Control):
 
 
 def raised(control: Control) -> Raised:
-    return Raised(control, "INTERNAL:Control", str(control), "Traceback …")
+    code = "RETRY:REQUESTED" if isinstance(control, Retry) else "INTERNAL:Control"
+    return Raised(control, code, str(control), "Traceback …")
 
 
 SUCCEEDED = Transition(Move.SUCCEED, Status.SUCCEEDED, "succeeded", result='{"a":1}')
@@ -107,6 +109,11 @@ def retried_with(delay: float, code: str, detail: str) -> Transition:
             raised(Retry(delay=7, reason="busy")),
             retried_with(7.0, "RETRY:REQUESTED", "busy"),
             failed_with("RETRY:REQUESTED", "busy"),
+        ),
+        (
+            Raised(Retry(delay=7), "A:B", "why", "T"),  # from an error
+            msgspec.structs.replace(retried_with(7.0, "A:B", "why"), traceback="T"),
+            failed_with("A:B", "why", "T"),
         ),
         (raised(Snooze(delay=7)), SNOOZED, SNOOZED),
         (raised(Fail("A:B", "why")), *[failed_with("A:B", "why", "Traceback …")] * 2),

@@ -216,4 +216,5 @@ def admin_page(app: Example, site: Site, job_id: int) -> str:
     form = {"username": "ann", "password": "secret", "csrfmiddlewaretoken": client.cookies["csrftoken"]}
     assert client.post("/admin/login/?next=/admin/", data=form).status_code == 302
     assert "Retry selected jobs" in client.get("/admin/rowcall/job/").text
+    assert "Overview" in client.get("/jobs/").text
     return client.get(f"/admin/rowcall/job/{job_id}/change/").text

@@ -6,6 +6,7 @@ import traceback
 
 import pytest
 
+from rowcall.domain.errors import Fail
 from rowcall.domain.failure import unchanged
 from rowcall.observe.exceptions import MOST_CAUSES, drop_callers, exception_of, frames_of, shown
 from rowcall.observe.stacks import MOST_FRAMES
@@ -109,10 +110,30 @@ def test_frames_of_the_caller_are_dropped_unless_there_are_no_others() -> None:
             assert [frame.function for frame in frames_of(drop_callers(own))] == functions
 
 
-def test_frames_between_middleware_and_handler_are_dropped() -> None:
-    between = {"__package__": "rowcall.declare", "fail": caught_deeply, "error": ValueError("x")}
+@pytest.mark.parametrize("package", ["rowcall.declare", "rowcall.middleware", "rowcall.integrations.celery"])
+def test_frames_between_middleware_and_handler_are_dropped(package: str) -> None:
+    between = {"__package__": package, "fail": caught_deeply, "error": ValueError("x")}
     middleware = {"__package__": "app", "go_on": lambda: exec("fail(error, 0)", between)}
     with pytest.raises(ValueError, match="x") as found:
         exec("go_on()", middleware)
     assert [frame.function for frame in frames_of(found.value)][-2:] == ["<module>", "caught_deeply"]
     assert [frame.function for frame in frames_of(drop_callers(found.value))][-2:] == ["<lambda>", "caught_deeply"]
+
+
+def test_frames_of_an_integration_are_dropped_at_the_end_and_in_causes() -> None:
+    names = {
+        "__package__": "rowcall.integrations.celery",
+        "fail": caught_deeply,
+        "ValueError": ValueError,
+        "Fail": Fail,
+    }
+    code = "try: fail(ValueError('x'), 0)\nexcept ValueError as error: raise Fail('A:B') from error"
+    with pytest.raises(Fail) as chosen:
+        exec(code, names)
+    error = chosen.value.with_traceback(chosen.value.__traceback__ and chosen.value.__traceback__.tb_next)
+    assert frames_of(drop_callers(error)) == []
+    assert error.__cause__ is not None
+    assert [frame.function for frame in frames_of(error.__cause__)] == ["caught_deeply"]
+    with pytest.raises(ZeroDivisionError) as found:
+        exec("1 / 0", {"__package__": "rowcall.integrations.celery"})
+    assert [frame.function for frame in frames_of(drop_callers(found.value))][-1] != "<module>"

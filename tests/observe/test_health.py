@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall.observe.health import Complaint, Surroundings, complaints
-from rowcall.store.counts.queries import StoreHealth, Unfinished
+from rowcall.store.queries.counts import StoreHealth, Unfinished
 
 NOW_MS = 2_000_000_000_000
 MINUTE_MS = 60_000

@@ -10,9 +10,9 @@ from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Lost, Reported, Transition, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Latest, Meter
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.workers.queries import Owned
-from rowcall.store.workers.recover import RecoveredAttempt
+from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.workers import Owned
+from rowcall.store.recovery.recover import RecoveredAttempt
 from tests.support import eventually
 
 STATS = Stats(total=1, by_status={"pending": 1}, by_queue={"default": {"pending": 1}})

@@ -10,8 +10,8 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations import events as reading
 from rowcall.operations.events import Stream, stream
+from rowcall.store.queries.results import NewRow
 from rowcall.store.results import waiting
-from rowcall.store.results.queries import NewRow
 from rowcall.store.results.waiting import Gap, Reader, _gaps_between, _without
 from rowcall.testing import eventually
 from tests.connected import Connection, connected

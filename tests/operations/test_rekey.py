@@ -11,8 +11,8 @@ import pytest
 from rowcall import Encryption, Rekeyed, Rowcall
 from rowcall.operations import rekey
 from rowcall.store.control import rekey as plans
-from rowcall.store.control.queries import Texts
 from rowcall.store.dialect import Dialect
+from rowcall.store.queries.control import Texts
 from rowcall.store.statement import Plan
 
 OLD, NEW = "o" * 43, "n" * 43

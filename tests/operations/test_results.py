@@ -26,9 +26,9 @@ from rowcall.operations import results as waiting
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
-from rowcall.store.jobs.claim import Demand, round_of_work
-from rowcall.store.jobs.settle import Ended
-from rowcall.store.results.queries import REGISTER_WAITER
+from rowcall.store.claims.round import Demand, round_of_work
+from rowcall.store.ends.attempts import Ended
+from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.control.queries import CLEAR
 from rowcall.store.postgres.schema import TABLES
+from rowcall.store.queries.control import CLEAR
 from tests.observe.machine import check_no_orphans
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 from tests.support import ForkedProcess, eventually

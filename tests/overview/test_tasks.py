@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rowcall import Backoff, Context, Limit, PushOptions, Rowcall, Status, TaskDefaults
 from rowcall.app import queue_of
-from rowcall.overview.tasks import TaskOverview, tasks_of
+from rowcall.domain.payload import parameters_of
+from rowcall.overview.tasks import TaskOverview, shown_as, tasks_of
 
 
 @pytest.fixture
@@ -44,6 +46,20 @@ def test_options_are_shown_as_they_apply(found: dict[str, TaskOverview]) -> None
     assert (plain.queue, plain.max_attempts, plain.timeout, plain.priority) == ("web", 2, 5.0, 3)
     assert str(plain.retry).endswith("slower")
     assert (index.arguments, index.batch) == (["item"], 10)
+
+
+def test_a_handler_is_shown_as_the_function_that_it_calls(tmp_path: Path) -> None:
+    def paid(self: object, order: int, *notes: str, copies: int = 1, **more: str) -> None: ...
+
+    with Rowcall(tmp_path / "app.db") as jobs:
+        handler: Callable[..., None] = lambda args, kwargs: None  # noqa: E731
+        jobs.task(name="paid")(shown_as(handler, paid, parameters_of(paid)[1:]))
+        (found,) = tasks_of(queue_of(jobs), {})
+    assert (found.function, found.arguments) == (
+        f"{__name__}.test_a_handler_is_shown_as_the_function_that_it_calls.<locals>.paid",
+        ["order", "*notes", "copies", "**more"],
+    )
+    assert found.optional == ["*notes", "copies", "**more"]
 
 
 def test_jobs_of_an_alias_count_for_its_task(found: dict[str, TaskOverview]) -> None:

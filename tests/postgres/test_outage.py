@@ -16,7 +16,7 @@ from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.loop import outage
+from rowcall.worker import outage
 from rowcall.worker.loop.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, PostgresSite, times_said
 from tests.postgres.wire import Wire

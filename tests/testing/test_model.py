@@ -16,14 +16,14 @@ from rowcall.domain.outcome import AttemptBudget, Lost, Transition, decide
 from rowcall.operations import by_hand
 from rowcall.store.catalogue import Catalogue
 from rowcall.store.control import actions
-from rowcall.store.control.queries import Rerun
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.queries import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
-from rowcall.store.jobs.queries import DELETE, EXPIRE, HEARTBEAT, STAGE, Ready
-from rowcall.store.limits.queries import RESERVE_SLOTS, SLOTS_OF
+from rowcall.store.queries.control import Rerun
+from rowcall.store.queries.flows import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
+from rowcall.store.queries.jobs import DELETE, EXPIRE, HEARTBEAT, STAGE, Ready
+from rowcall.store.queries.limits import RESERVE_SLOTS, SLOTS_OF
+from rowcall.store.recovery import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Change, Plan, Query
-from rowcall.store.workers import recover
 from rowcall.testing.conformance.model.flow_machine import FlowMachine
 from rowcall.testing.conformance.model.machine import QueueMachine
 from rowcall.testing.conformance.store import Row

@@ -53,6 +53,8 @@ def end_as(way: str) -> object:
     match way:
         case "retry":
             raise Retry(600, "later")
+        case "retry an error":
+            raise Retry(600) from FileNotFoundError(2, "gone")
         case "snooze":
             raise Snooze(600)
         case "fail":

@@ -16,7 +16,7 @@ from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts

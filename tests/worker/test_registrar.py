@@ -14,7 +14,7 @@ from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import Released
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.attempt import Attempt, ClaimFacts

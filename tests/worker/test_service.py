@@ -6,7 +6,7 @@ import pytest
 
 from rowcall.base.clock import SystemClock
 from rowcall.domain.errors import StoreUnavailable
-from rowcall.worker.loop.outage import Outage
+from rowcall.worker.outage import Outage
 from rowcall.worker.service import Background
 
 CLOCK = SystemClock()

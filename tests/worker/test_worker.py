@@ -14,7 +14,7 @@ import pytest
 from rowcall import Backoff, Context, InvalidOption, Rowcall, SchemaMismatch, Snooze, Summary
 from rowcall.app import queue_of
 from rowcall.testing import eventually
-from rowcall.worker.loop.outage import Outage
+from rowcall.worker.outage import Outage
 from tests.worker.support import comes_to, ended, outcomes
 
 

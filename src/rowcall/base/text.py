@@ -26,7 +26,7 @@ _NAMED_UNITS = {
     **dict.fromkeys(("d", "day", "days"), DAY_SECONDS),
     **dict.fromkeys(("w", "week", "weeks"), 7 * DAY_SECONDS),
 }
-_TYPED_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
+_TYPED_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
 _MANY = 10  # of a unit: the next one no longer matters
 _MOST_DIGITS = 100  # Python refuses to read more than 4,300
 NOTHING = "-"
@@ -128,7 +128,7 @@ def seconds_from_text(text: str) -> float | None:
     >>> [seconds_from_text(text) for text in ("90", "5m", "1.5h", "1 day", "2 weeks", "soon")]
     [90.0, 300.0, 5400.0, 86400.0, 1209600.0, None]
     """
-    found = _TYPED_DURATION.fullmatch(text)
+    found = _TYPED_DURATION.fullmatch(text.strip())
     return None if found is None or found[2] not in _NAMED_UNITS else float(found[1]) * _NAMED_UNITS[found[2]]
 
 

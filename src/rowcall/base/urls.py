@@ -9,7 +9,9 @@ import re
 from urllib.parse import unquote
 
 HIDDEN = "***"
-SECRET = re.compile(r"(pass[^=&\s]*|sslpassword|[a-z_]*secret|scram_[a-z_]*key)=[^&\s]*", re.IGNORECASE)
+SECRET = re.compile(  # a name is read once, from its start: texts may be long
+    r"(?<![^=&\s])(?=[^=&\s]*+=)([^=&\s]*?(?:pass[^=&\s]*|secret|scram_(?:client|server)_key))=[^&\s]*", re.IGNORECASE
+)
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _SERVERS = ("postgresql", "postgres")
@@ -23,8 +25,8 @@ _VALUE = re.compile(r"[\w.:,/%+~-]*")
 _SECRET_NAME = re.compile(r"pass|secret|_key$", re.IGNORECASE)
 _ESCAPED_COLON = re.compile(r"%(?:25)*3a", re.IGNORECASE)  # a user and a password that were escaped together
 # escaped in part: a file name with : and @ has both escaped
-_PASSWORD = re.compile(r":.*(?:@|%(?:25)*40)|%(?:25)*3a.*@", re.IGNORECASE | re.DOTALL)
-_URL = re.compile(rf"://|//.*:|^(?:{'|'.join(_SERVERS)})/.*:", re.DOTALL)
+_PASSWORD = re.compile(r"[^:]*+:.*?(?:@|%(?:25)*40)|(?>.*?%(?:25)*3a).*@", re.IGNORECASE | re.DOTALL)
+_URL = re.compile(rf".*?://|(?>.*?//).*:|(?:{'|'.join(_SERVERS)})/.*:", re.DOTALL)
 _OPTIONS = re.compile(r"(?<=[?#]).+", re.DOTALL)
 _PARAMETERS = """
     host hostaddr port dbname user connect_timeout client_encoding options application_name
@@ -78,7 +80,7 @@ def is_clear(url: str) -> bool:
 
 def looks_secret(text: str) -> bool:
     """Return whether a text that should be a path or a name may contain a password."""
-    return bool(_PASSWORD.search(text) or SECRET.search(unquote(text)))
+    return bool(_PASSWORD.match(text) or SECRET.search(unquote(text)))
 
 
 def may_be_url(text: str) -> bool:
@@ -87,7 +89,7 @@ def may_be_url(text: str) -> bool:
     >>> may_be_url("postgresql://bob"), may_be_url("postgres//bob:secret"), may_be_url("/srv//app.db")
     (True, True, False)
     """
-    return bool(_URL.search(text)) and not text.startswith("sqlite:")
+    return bool(_URL.match(text)) and not text.startswith("sqlite:")
 
 
 def redacted(text: str, url: str) -> str:

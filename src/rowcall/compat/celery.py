@@ -10,7 +10,7 @@ from rowcall.domain.errors import UnknownTask as NotRegistered
 from rowcall.integrations.celery import current, states
 from rowcall.integrations.celery.app import Celery, shared_task
 from rowcall.integrations.celery.beat import crontab, schedule
-from rowcall.integrations.celery.canvas import Signature, chain, chord, group, signature
+from rowcall.integrations.celery.canvas import Signature, chain, chord, group, maybe_signature, signature
 from rowcall.integrations.celery.eager import EagerResult
 from rowcall.integrations.celery.exceptions import (
     Ignore,
@@ -24,7 +24,7 @@ from rowcall.integrations.celery.task import Task, get_task_logger
 
 current_app = cast(Celery, current.Proxy(current.current_app))
 current_task = cast(Task, current.Proxy(current.current_task))
-subtask = maybe_signature = signature
+subtask = signature
 
 __all__ = [
     "AsyncResult",

@@ -11,8 +11,8 @@ from rowcall.domain.checks import checked_text, name_problem, one_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
 from rowcall.domain.retention import DAY_SECONDS, Retention
-from rowcall.store.flows.queries import Blocker
 from rowcall.store.new_job import Awaited, KeyOf
+from rowcall.store.queries.flows import Blocker
 
 MOST_TAGS = 50
 SHORTEST_TIMEOUT_SECONDS = 0.001

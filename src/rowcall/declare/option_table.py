@@ -21,8 +21,8 @@ from rowcall.domain.job import Chain, Job
 from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.push import PushOptions, checked_target
 from rowcall.domain.retention import Retention
-from rowcall.store.flows.queries import Unique
 from rowcall.store.new_job import Awaited, KeyOf, NewJob
+from rowcall.store.queries.flows import Unique
 
 T = TypeVar("T")
 

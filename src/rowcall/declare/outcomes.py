@@ -18,9 +18,9 @@ from rowcall.domain.job import JobOutcome, Status
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
 from rowcall.domain.payload import hints_of, value_from_row
-from rowcall.store.jobs.queries import Ready
 from rowcall.store.new_job import NewJob
-from rowcall.store.workers.queries import Owned
+from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.workers import Owned
 
 ARGUMENT = "job"
 Observer = Callable[[JobOutcome], object]

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import Transition
-from rowcall.store.jobs.queries import Ready
 from rowcall.store.new_job import NewJob
+from rowcall.store.queries.jobs import Ready
 
 
 class Sending(Protocol):

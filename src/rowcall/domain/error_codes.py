@@ -11,6 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from rowcall.base.text import CODE_LENGTH
+from rowcall.domain.errors import Retry
 
 
 def _table(lines: str) -> dict[str, str]:
@@ -91,6 +92,8 @@ _DEEPEST = 8  # errors within errors
 _STATUSES = frozenset(int(status) for status in HTTPStatus)
 _ODD = re.compile(r"[^\w.-]")
 
+RETRY_REQUESTED_CODE = "RETRY:REQUESTED"
+
 OwnCode = Callable[[BaseException], str | None]
 
 
@@ -100,11 +103,19 @@ def code_of(error: BaseException, own: OwnCode = lambda error: None) -> str:
     >>> code_of(TimeoutError()), code_of(FileNotFoundError(2, "gone")), code_of(ZeroDivisionError())
     ('TIMEOUT:OPERATION', 'OS:ENOENT', 'INTERNAL:ZeroDivisionError')
     """
+    error = retried(error)
+    if isinstance(error, Retry):
+        return RETRY_REQUESTED_CODE
     try:
         known = _known(error, own, 0)
     except Exception:  # a user's class with attributes that raise
         known = None
     return known or internal_code(type(error))
+
+
+def retried(error: BaseException) -> BaseException:
+    """Return the error that is retried by `raise Retry(…) from error`, or the exception itself."""
+    return error.__cause__ if isinstance(error, Retry) and error.__cause__ is not None else error
 
 
 def internal_code(kind: type[BaseException]) -> str:

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 
 from rowcall.base.text import DETAIL_LENGTH, storable
-from rowcall.domain.error_codes import code_of
+from rowcall.domain.error_codes import code_of, retried
 from rowcall.domain.errors import Cancel, Fail, Retry
 from rowcall.domain.outcome import Raised
 
@@ -30,11 +30,12 @@ def raised(
     traceback_limit: int = DEFAULT_TRACEBACK_LIMIT,
 ) -> Raised:
     """Return the outcome of a handler that raised an exception."""
+    described = retried(error)
     return Raised(
         scrubbed(error, scrub),
-        code_of(error) if code is None else code,
-        detail_of(error, scrub),
-        traceback_of(error, scrub, traceback_limit),
+        code_of(described) if code is None else code,
+        detail_of(described, scrub),
+        traceback_of(described, scrub, traceback_limit),
     )
 
 
@@ -64,8 +65,10 @@ def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
     match error:
         case Fail(code=code, detail=str(detail)) if detail:
             return Fail(code, scrub(_uncut(error.said, detail)))
-        case Retry(delay_seconds=delay, reason=str(reason)) if reason:
-            return Retry(delay, scrub(_uncut(error.said, reason)))
+        case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=str(reason)) if reason:
+            hidden = Retry(delay, scrub(_uncut(error.said, reason)))
+            hidden.run_at_ms = run_at_ms
+            return hidden
         case Cancel(reason=str(reason)) if reason:
             return Cancel(scrub(_uncut(error.said, reason)))
         case _:

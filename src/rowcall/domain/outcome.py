@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from rowcall.domain.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
+from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze, Suspend
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
@@ -124,7 +125,6 @@ TIMEOUT_CODE = "TIMEOUT:HANDLER"
 EXPIRED_CODE = "EXPIRED:NOT_STARTED"
 CANCELLED_BY_HANDLER_CODE = "CANCELLED:BY_HANDLER"
 CANCELLED_BY_HAND_CODE = "CANCELLED:BY_HAND"
-RETRY_REQUESTED_CODE = "RETRY:REQUESTED"
 BLOCKER_FAILED_CODE = "BLOCKER:FAILED"
 BLOCKER_CANCELLED_CODE = "BLOCKER:CANCELLED"
 CHAIN_COMPLETED_CODE = "CHAIN:COMPLETED"
@@ -198,8 +198,10 @@ def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition
         case Snooze(delay_seconds=delay, run_at_ms=run_at_ms):
             return _snooze(delay, run_at_ms)
         case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=reason):
-            policy, detail = Backoff.constant(delay), reason or str(control)
-            transition = _retry_or_fail(budget, policy, 1.0, control, RETRY_REQUESTED_CODE, detail, None)
+            is_of_error = raised.code != RETRY_REQUESTED_CODE
+            detail, traceback = (raised.detail, raised.traceback) if is_of_error else (str(control), None)
+            policy = Backoff.constant(delay)
+            transition = _retry_or_fail(budget, policy, 1.0, control, raised.code, reason or detail, traceback)
             return msgspec.structs.replace(transition, run_at_ms=run_at_ms)
         case Fail(code=code, detail=detail):
             return _fail(code, detail, raised.traceback)

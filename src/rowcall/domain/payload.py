@@ -39,7 +39,7 @@ _RESERVED = f"an object with the key {' or '.join(RESERVED)}, which marks what a
 _FILLED_IN = "{!r} is not an argument: it is a dependency, which the worker fills in; leave it out"
 _NOT_FINITE = "NaN or infinity, which is not JSON; use None or a string"
 _WITH_NUL = "a string with a NUL character, which databases refuse; remove it"
-_MISMATCH = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_PLACE = " - at `$"  # in errors of msgspec, before the path of a value
 _FIELD = re.compile(r"Object (?P<kind>contains unknown|missing required) field `(?P<name>.*)`", re.DOTALL)
 
 
@@ -159,9 +159,10 @@ class Arguments:
 
     def explain(self, error: msgspec.ValidationError) -> str:
         """Return how a payload differs from the signature, and in which argument."""
-        found = _MISMATCH.fullmatch(str(error))
-        problem, path = (found["problem"], found["path"]) if found else (str(error), None)
-        path = None if path is None or path.startswith("[") else path  # of a dict, without a name
+        problem, path = str(error), ""
+        if _PLACE in problem:
+            problem, _, path = problem.rpartition(_PLACE)
+        path = "" if path.startswith("[") else path.removeprefix(".").removesuffix("`")  # [ in a dict, without a name
         field = _FIELD.fullmatch(problem)
         if field is None:
             problem = problem[:1].lower() + problem[1:]

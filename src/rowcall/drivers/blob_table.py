@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.database import Database
-from rowcall.store.blobs.queries import DELETE_BLOB, GET_BLOB, OLD_BLOBS, PUT_BLOB, TOUCH_BLOB
+from rowcall.store.queries.blobs import DELETE_BLOB, GET_BLOB, OLD_BLOBS, PUT_BLOB, TOUCH_BLOB
 from rowcall.store.statement import Plan, Query
 
 R = TypeVar("R")

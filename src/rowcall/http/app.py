@@ -26,6 +26,7 @@ from rowcall.http.live import Live
 from rowcall.http.pages.render import compile_templates
 from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
+from rowcall.http.refusals import expects_page
 from rowcall.http.sessions import Sessions
 from rowcall.http.settings import Settings
 from rowcall.queue import Queue
@@ -64,7 +65,7 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
         exception_handlers={404: _not_found, 405: _wrong_method, **known, Exception: _failed},
         lifespan=lifespan,
     )
-    return Guard(app, settings, queue.clock, sessions, answer_error)
+    return Guard(app, settings, queue.clock, sessions, error_page)
 
 
 def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
@@ -107,7 +108,7 @@ def _idempotency_key(request: Request) -> str | None:
 
 def answer_error(request: Request, error: Exception) -> Response:
     """Answer a known error: a browser that asked for a page gets one."""
-    is_page = "text/html" in request.headers.get("accept", "") and not route_path(request.scope).startswith("/api/")
+    is_page = expects_page(request, route_path(request.scope))
     return error_page(request, error) if is_page else problem_response(error)
 
 

@@ -20,6 +20,7 @@ from rowcall.context import logger
 from rowcall.http.access import Access
 from rowcall.http.bodies import LARGEST_ANONYMOUS, LARGEST_BODY, Bodies
 from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
+from rowcall.http.refusals import expects_page, login_address, may_redirect, response_of
 from rowcall.http.sessions import Sessions
 from rowcall.http.settings import Settings
 from rowcall.operations.arguments import current_user
@@ -58,13 +59,13 @@ class Guard:
         settings: Settings,
         clock: Clock,
         sessions: Sessions,
-        answer_error: Callable[[Request, Exception], Response],
+        error_page: Callable[[Request, Exception], Response],
     ) -> None:
         self._app = app
+        self._error_page = error_page
         self._settings = settings
         self._bodies = Bodies(clock)
         self._sessions = sessions
-        self._answer_error = answer_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,7 +87,7 @@ class Guard:
         except Exception as error:
             if problem_of(error) is None:
                 raise
-            response = self._answer_error(request, error)
+            response = self._problem(request, path, error)
         if response is not None:
             await response(scope, receive, send_with_headers)
 
@@ -103,8 +104,8 @@ class Guard:
             request.scope[ACCESS] = Access("push target", "operate")
         elif not is_anonymous:
             access = await self._access(request)
-            if access is None:
-                return self._refusal(request, path)
+            if not isinstance(access, Access):
+                return self._refusal(request, path, access)
             request.scope[ACCESS] = access
         if request.method in SAFE_METHODS:
             await self._app(request.scope, receive, send)
@@ -143,7 +144,7 @@ class Guard:
 
     # who asks
 
-    async def _access(self, request: Request) -> Access | None:
+    async def _access(self, request: Request) -> Access | Response | None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._settings.tokens:
             return await self._sessions.find(request, given.strip())
@@ -154,7 +155,7 @@ class Guard:
             return await self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
         return Access(current_user(), "operate") if self._settings.is_open else None
 
-    async def _authorized(self, request: Request) -> Access | None:
+    async def _authorized(self, request: Request) -> Access | Response | None:
         """Return what the app's own function says. If it fails, the request is refused."""
         if self._settings.authorize is None:
             return None
@@ -167,19 +168,27 @@ class Guard:
             logger.exception("authorize failed, so a request was refused")
             detail = f"authorize raised {type(error).__name__}; the log of the server has the details"
             raise Problem(500, "Internal server error", detail) from error
-        if access is not None and not isinstance(access, Access):
-            raise Problem(500, "Internal server error", "authorize must return an Access or None")
-        return access
+        return access if access is None or isinstance(access, Access) else response_of(access)
 
-    def _refusal(self, request: Request, path: str) -> Response:
-        is_page = path != "/metrics" and not path.startswith("/api/")
+    def _refusal(self, request: Request, path: str, answer: Response | None) -> Response:
+        """Return the answer of `authorize`, or lead to a login; a program gets a problem instead of a redirect."""
+        redirects, is_safe = may_redirect(request, path), request.method in SAFE_METHODS
+        if answer is not None and (not 300 <= answer.status_code < 400 or redirects):
+            return answer
+        back = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        if self._settings.login_url is not None and redirects:
+            back = back if is_safe else f"{base_path(request.scope)}/"
+            return RedirectResponse(login_address(self._settings.login_url, request, back), 303)
         is_lost = path.endswith("/login")  # a proxy has not removed the prefix: it would lead here again
-        if self._settings.tokens and is_page and not is_lost and request.method in SAFE_METHODS:
-            back = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""), safe="")
-            return RedirectResponse(f"{base_path(request.scope)}/login?next={back}", 303)
-        response = problem_response(Problem(401, "Unauthorized", "sign in, or send Authorization: Bearer with a token"))
+        if self._settings.tokens and redirects and not is_lost and is_safe:
+            return RedirectResponse(f"{base_path(request.scope)}/login?next={quote(back, safe='')}", 303)
+        detail = "sign in, or send Authorization: Bearer with a token" if self._settings.tokens else "sign in first"
+        response = self._problem(request, path, Problem(401, "Unauthorized", detail))
         response.headers["www-authenticate"] = "Bearer"
         return response
+
+    def _problem(self, request: Request, path: str, error: Exception) -> Response:
+        return self._error_page(request, error) if expects_page(request, path) else problem_response(error)
 
 
 _ADVICE = "pass token=… or authorize=… to serve others"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -25,9 +25,16 @@ SHORTEST_TOKEN = 16
 _PLACEHOLDER = re.compile(r"\{.*?\}")
 
 
+class AppResponse(Protocol):
+    """A response of Starlette or FastAPI, of Flask, or of Django."""
+
+    @property
+    def status_code(self) -> int: ...
+
+
 if TYPE_CHECKING:
-    Authorize = Callable[[Request], Access | Awaitable[Access | None] | None]
-    """Returns who asks, or None to refuse."""
+    Authorize = Callable[[Request], Access | AppResponse | Awaitable[Access | AppResponse | None] | None]
+    """Returns who asks, None to refuse, or a response of the app."""
 else:
     Authorize = Callable[..., object]
 
@@ -38,6 +45,7 @@ class HttpOptions(TypedDict, total=False):
     token: str | Mapping[str, str] | None
     read_token: str | Mapping[str, str] | None
     authorize: Authorize | None
+    login_url: str | None
     hosts: Iterable[str] | None
     origins: Iterable[str] | None
     trace_url: str | None
@@ -48,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     tokens: dict[str, Access] = msgspec.field(default_factory=dict)
     authorize: Authorize | None = None
+    login_url: str | None = None
     hosts: frozenset[str] | None = None
     origins: frozenset[str] = frozenset()
     trace_url: str | None = None
@@ -79,6 +88,7 @@ def settings(**options: Unpack[HttpOptions]) -> Settings:
     return Settings(
         tokens={**writing, **reading},
         authorize=authorize,
+        login_url=_login(options.get("login_url"), authorize),
         hosts=None if hosts is None else frozenset(name.lower() for name in _texts("hosts", hosts)),
         trace_url=_template(options.get("trace_url")),
         origins=frozenset(origin.lower() for origin in _texts("origins", options.get("origins") or ())),
@@ -95,6 +105,16 @@ def _tokens(option: str, given: object, role: Literal["read", "operate"]) -> dic
             raise InvalidOption(option, f"must be a secret of {SHORTEST_TOKEN} or more ASCII characters")
         found[secret] = Access(str(name), role)
     return found
+
+
+def _login(given: object, authorize: object) -> str | None:
+    if given is None:
+        return None
+    if not isinstance(given, str) or not given.startswith(("/", "http://", "https://")) or given.startswith("//"):
+        raise InvalidOption("login_url", f"must be a path or a web address, got {given!r}")
+    if authorize is None:
+        raise InvalidOption("login_url", "needs authorize=…, which knows who has signed in there")
+    return given
 
 
 def _template(given: object) -> str | None:

@@ -15,14 +15,17 @@ from types import CodeType, FrameType, TracebackType
 
 import msgspec
 
+from rowcall.domain.errors import Control
 from rowcall.domain.failure import Scrub, detail_of
 from rowcall.domain.job import StackFrame
 from rowcall.observe.stacks import MOST_FRAMES
 
 MOST_CAUSES = 10
-_BETWEEN = "rowcall.declare."
-"""Calls the next middleware, or the handler."""
-_CALLERS = ("rowcall.worker.", _BETWEEN, "asyncio.")
+_GLUE = "rowcall.integrations."
+"""Calls the function of another framework's task, and is called by it: `self.retry()` of Celery."""
+_BETWEEN = ("rowcall.declare.", "rowcall.middleware.", _GLUE)
+"""Call the next middleware, or the handler."""
+_CALLERS = ("rowcall.worker.", "asyncio.", *_BETWEEN)
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -38,33 +41,47 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def drop_callers(error: BaseException) -> BaseException:
-    """Let the traceback start at the handler or its middleware, and leave out what is between these."""
+    """Let the traceback start at the app's code, and leave out what is between its functions; so for its causes."""
+    for one in _with_causes(error):
+        _drop_callers(one)
+    return error
+
+
+def _drop_callers(error: BaseException) -> None:
     trace = error.__traceback__
     while trace is not None and is_of_caller(trace.tb_frame):
         trace = trace.tb_next
     if trace is None:
-        return error
-    last = trace
+        if isinstance(error, Control):  # chosen for the app by an integration: its cause has the lines of the app
+            error.__traceback__ = None
+        return
+    last = error.__traceback__ = trace
     while (following := last.tb_next) is not None:
-        if following.tb_next is not None and _package(following.tb_frame) == _BETWEEN:
+        package = _package(following.tb_frame)
+        if package.startswith(_GLUE if following.tb_next is None else _BETWEEN):
             last.tb_next = following.tb_next
         else:
             last = following
-    return error.with_traceback(trace)
 
 
 def without_variables(error: BaseException) -> BaseException:
     """Drop the variables of its frames: settling may wait for a transaction that one of them holds open."""
+    for one in _with_causes(error):
+        traceback.clear_frames(one.__traceback__)
+    return error
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, its causes and, of a group, its members. Each comes once."""
     left, seen = [error], {id(error)}
     while left:
         one = left.pop()
-        traceback.clear_frames(one.__traceback__)
+        yield one
         members = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         for other in (one.__cause__, one.__context__, *members):
             if other is not None and id(other) not in seen:
                 seen.add(id(other))
                 left.append(other)
-    return error
 
 
 def is_of_caller(frame: FrameType) -> bool:

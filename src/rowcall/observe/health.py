@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rowcall.base.text import duration
-from rowcall.store.counts.queries import StoreHealth, Unfinished
+from rowcall.store.queries.counts import StoreHealth, Unfinished
 
 LONG_WAIT_SECONDS = 10 * 60.0
 LONG_TRANSACTION_SECONDS = 5 * 60.0

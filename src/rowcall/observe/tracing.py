@@ -16,8 +16,8 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.job import Job
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import OUTCOMES, Transition
-from rowcall.store.jobs.queries import Ready
 from rowcall.store.new_job import NewJob
+from rowcall.store.queries.jobs import Ready
 
 _propagator = TraceContextTextMapPropagator()
 _FAILURES = (Move.RETRY, Move.FAIL)

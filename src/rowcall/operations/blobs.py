@@ -13,9 +13,9 @@ from rowcall.domain.job import Job
 from rowcall.drivers.blobs import refers
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.blobs.queries import BLOB_PINS, JOBS_REFERRING, UNREFERRED_BLOBS
 from rowcall.store.blobs.references import pinned, unpin
 from rowcall.store.dialect import Dialect
+from rowcall.store.queries.blobs import BLOB_PINS, JOBS_REFERRING, UNREFERRED_BLOBS
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")

@@ -26,14 +26,14 @@ from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, jo
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
+from rowcall.store.claims.round import Claim, Demand, claim_by_hand, made
 from rowcall.store.control import actions
 from rowcall.store.counts.folding import fold
-from rowcall.store.flows.enqueue import standing_of
-from rowcall.store.jobs import settle
-from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand, made
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import Then
+from rowcall.store.ends import attempts as settle
+from rowcall.store.ends.next_steps import Then
+from rowcall.store.flows.inserted import standing_of
 from rowcall.store.new_job import RelatedJob
+from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0

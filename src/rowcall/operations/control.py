@@ -43,14 +43,14 @@ from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_O
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, Batch
-from rowcall.store.control.queries import PAUSE, PAUSED, RESUME
-from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
 from rowcall.store.new_job import RelatedJob
+from rowcall.store.queries.control import PAUSE, PAUSED, RESUME
+from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.workers import WORKERS
 from rowcall.store.statement import Plan
-from rowcall.store.workers.queries import WORKERS
 
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600

@@ -13,7 +13,7 @@ from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.drivers.uncancellable import finish
 from rowcall.queue import ForCallers, Operation, Queue
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.queries import NOTIFY
+from rowcall.store.queries.jobs import NOTIFY
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")

@@ -36,12 +36,12 @@ from rowcall.operations.effects import (
     several_statements,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows.enqueue import write_related
+from rowcall.store.enqueue.once import Once, find_earlier, write_once
+from rowcall.store.enqueue.related import write_related
 from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob, RelatedJob
-from rowcall.store.notes.once import Once, find_earlier, write_once
 
 Self = TypeVar("Self", bound="Transaction")
 

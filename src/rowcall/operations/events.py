@@ -28,7 +28,7 @@ from rowcall.operations.results import (
     end_waiter,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.results.queries import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
 from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed
 
 # several commits are read together

@@ -28,10 +28,10 @@ from rowcall.operations.arguments import (
 from rowcall.operations.effects import Blocking, Read, joined, read, write
 from rowcall.operations.enqueue import Bound, enqueue_related
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows import chains
-from rowcall.store.flows.queries import ChainFilter, Unique
+from rowcall.store.control import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob, RelatedJob
+from rowcall.store.queries.flows import ChainFilter, Unique
 
 
 class Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
@@ -12,9 +12,9 @@ from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit, refuse_payload
 from rowcall.operations.effects import Read, joined, read
 from rowcall.queue import Operation, Queue
-from rowcall.store.dialect import Order
+from rowcall.store.dialect import HIGHEST, Order
 from rowcall.store.jobs import inspect
-from rowcall.store.workers.queries import WORKERS
+from rowcall.store.queries.workers import WORKERS
 
 ALL = 2**62
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)
@@ -31,6 +31,13 @@ def get_row(queue: Queue, job: Job | int, connection: object = None) -> Operatio
     if connection is None:
         return (yield from Read(inspect.get(queue.dialect, checked_id(job))))
     return (yield from read(queue, connection, inspect.get, checked_id(job)))
+
+
+def get_rows(queue: Queue, ids: Iterable[int]) -> Operation[list[Job]]:
+    """Return those of the jobs that exist, by their ids, as their rows have them."""
+    possible = [job_id for job_id in ids if 0 < job_id <= HIGHEST]
+    found = yield from Read(inspect.get_all(queue.dialect, possible))
+    return [found[job_id] for job_id in sorted(found)]
 
 
 def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:

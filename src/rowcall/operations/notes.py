@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.notes.queries import NOTE, WRITE_NOTE
+from rowcall.store.queries.notes import NOTE, WRITE_NOTE
 
 
 def has_note(queue: Queue, name: str) -> Operation[bool]:

@@ -9,7 +9,7 @@ from rowcall.domain.push_signatures import attempt_of_token
 from rowcall.operations import inspect
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.jobs import settle
+from rowcall.store.ends import attempts as settle
 from rowcall.store.jobs.claim_rows import write_claims_of
 
 

@@ -14,7 +14,8 @@ from rowcall.drivers.cipher import Cipher
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import rekey as plans
-from rowcall.store.control.queries import (
+from rowcall.store.dialect import Dialect
+from rowcall.store.queries.control import (
     DROP_OLD_REFERENCES,
     TEXTS_OF_ATTEMPTS,
     TEXTS_OF_JOBS,
@@ -25,7 +26,6 @@ from rowcall.store.control.queries import (
     StepTexts,
     Texts,
 )
-from rowcall.store.dialect import Dialect
 from rowcall.store.schedules.ticks import schedules
 from rowcall.store.statement import Plan, Query
 

@@ -25,9 +25,9 @@ from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_chain_id, checked_id
 from rowcall.operations.effects import Read
 from rowcall.queue import Operation, Queue
-from rowcall.store.flows import chains
+from rowcall.store.control import chains
 from rowcall.store.jobs import inspect
-from rowcall.store.results.queries import REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.queries.results import REGISTER_WAITER, REMOVE_WAITER
 from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Plan
 from rowcall.wake.sqlite_waiter import SqliteWaiter

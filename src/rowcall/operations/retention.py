@@ -13,10 +13,12 @@ from rowcall.drivers.database import Connection, MakePlan
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.control.queries import CLEAR, RESTART_IDS
 from rowcall.store.counts import folding
 from rowcall.store.counts.pruning import prune_group, prune_history
-from rowcall.store.counts.queries import (
+from rowcall.store.ends.after import repair_edges
+from rowcall.store.limits.held_jobs import drop_stale
+from rowcall.store.queries.control import CLEAR, RESTART_IDS
+from rowcall.store.queries.counts import (
     DROP_SETTING,
     FINISHED_GROUPS,
     NOW,
@@ -25,11 +27,9 @@ from rowcall.store.counts.queries import (
     SETTINGS,
     Group,
 )
-from rowcall.store.flows.blockers import repair_edges
-from rowcall.store.limits.held_jobs import drop_stale
-from rowcall.store.limits.queries import PRUNE_STARTS
-from rowcall.store.notes.queries import PRUNE_NOTES
-from rowcall.store.results.queries import PRUNE_CHANGES, PRUNE_WAITERS
+from rowcall.store.queries.limits import PRUNE_STARTS
+from rowcall.store.queries.notes import PRUNE_NOTES
+from rowcall.store.queries.results import PRUNE_CHANGES, PRUNE_WAITERS
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000

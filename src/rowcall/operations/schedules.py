@@ -25,8 +25,8 @@ from rowcall.operations.enqueue import plain_call, through_middleware, with_key
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs import inspect
 from rowcall.store.new_job import NewJob, RelatedJob
+from rowcall.store.queries.schedules import DeclaredSchedule, ScheduleRow
 from rowcall.store.schedules import ticks as plans
-from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan
 
 

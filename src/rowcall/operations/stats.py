@@ -23,8 +23,8 @@ from rowcall.operations.effects import Read
 from rowcall.operations.retention import rules_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
-from rowcall.store.counts.queries import RUNNING_PART, TOTALS, WAITING_PARTS, Unfinished
 from rowcall.store.jobs.pages import is_like
+from rowcall.store.queries.counts import RUNNING_PART, TOTALS, WAITING_PARTS, Unfinished
 from rowcall.store.statement import Plan
 
 DEFAULT_WINDOW_SECONDS = 300.0

@@ -11,7 +11,7 @@ from rowcall.domain.job import WorkerInfo
 from rowcall.drivers import liveness_file
 from rowcall.operations.effects import Read
 from rowcall.queue import Operation, Queue
-from rowcall.store.counts.queries import NOW
+from rowcall.store.queries.counts import NOW
 
 
 class Liveness(StrEnum):

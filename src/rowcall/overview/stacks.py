@@ -16,9 +16,9 @@ from rowcall.operations.effects import Read, Sleep, Uninterrupted, Write
 from rowcall.operations.inspect import get_row
 from rowcall.overview.liveness import Liveness, described, liveness_of
 from rowcall.queue import Operation, Queue
-from rowcall.store.control.queries import STACK_REQUEST
-from rowcall.store.counts.queries import DROP_SETTING, NOW, PUT_SETTING, SETTING
-from rowcall.store.workers.queries import WORKERS
+from rowcall.store.queries.control import STACK_REQUEST
+from rowcall.store.queries.counts import DROP_SETTING, NOW, PUT_SETTING, SETTING
+from rowcall.store.queries.workers import WORKERS
 
 DEFAULT_TIMEOUT_SECONDS = 5.0
 CHECK_SECONDS = 0.05

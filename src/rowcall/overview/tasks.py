@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +17,7 @@ from rowcall.domain.payload import parameters_of
 from rowcall.queue import Queue
 
 PUSHED = "push"
+_STARS: dict[object, str] = {Parameter.VAR_POSITIONAL: "*", Parameter.VAR_KEYWORD: "**"}
 
 
 class TaskOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +57,17 @@ def tasks_of(queue: Queue, by_type: Mapping[str, Mapping[str, int]]) -> list[Tas
     ]
 
 
+F = TypeVar("F", bound=Callable[..., object])
+_SHOWN = "rowcall_parameters"
+
+
+def shown_as(handler: F, function: Callable[..., object], parameters: Sequence[Parameter]) -> F:
+    """Return the handler. Lists of tasks show the function that it calls, and the parameters of calls."""
+    setattr(handler, _SHOWN, list(parameters))
+    handler.__module__, handler.__qualname__ = function.__module__, function.__qualname__
+    return handler
+
+
 def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskOverview:
     options, defaults = task.options, queue.options.defaults
     name = options.queue or queue.config.default_queue
@@ -61,13 +75,14 @@ def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskO
     if timeout is None and defaults is not None:
         timeout = defaults.timeout_seconds(name)
     retry = options.retry or (defaults.of(name).retry if defaults is not None else None) or DEFAULT_BACKOFF
-    parameters = [one for one in parameters_of(task.function) if one.name in task.arguments.names]
+    own = [one for one in parameters_of(task.function) if one.name in task.arguments.names]
+    parameters: list[Parameter] = getattr(task.function, _SHOWN, own)
     return TaskOverview(
         name=task.name,
         declared=True,
         function=f"{task.function.__module__}.{getattr(task.function, '__qualname__', task.name)}",
-        arguments=task.arguments.names,
-        optional=[one.name for one in parameters if one.default is not one.empty],
+        arguments=task.arguments.names if parameters is own else list(map(_name, parameters)),
+        optional=[_name(one) for one in parameters if one.default is not one.empty or one.kind in _STARS],
         aliases=list(options.aliases),
         on=list(options.on) or None,
         queue=name,
@@ -81,3 +96,7 @@ def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskO
         limits=[limit.name for limit in options.limits or ()],
         jobs=dict(jobs),
     )
+
+
+def _name(parameter: Parameter) -> str:
+    return f"{_STARS.get(parameter.kind, '')}{parameter.name}"

@@ -31,17 +31,17 @@ from rowcall.operations.effects import Read
 from rowcall.overview.formats import ago, counted, moment
 from rowcall.overview.liveness import Liveness, liveness_of
 from rowcall.queue import Operation, Queue
-from rowcall.store.control.queries import PAUSED
-from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import order_of
-from rowcall.store.fairness.queries import HEADS
 from rowcall.store.jobs import inspect
-from rowcall.store.jobs.queries import AHEAD, TYPES_IN_TURN
 from rowcall.store.limits.held_jobs import HeldJob, held_job
+from rowcall.store.order.heads import order_of
+from rowcall.store.queries.control import PAUSED
+from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.jobs import AHEAD, TYPES_IN_TURN
+from rowcall.store.queries.order import HEADS
+from rowcall.store.queries.workers import WORKERS
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import show as show_steps
-from rowcall.store.workers.queries import WORKERS
 
 MOST_AHEAD = 1000  # a higher number is not counted
 MOST_STEPS = 100

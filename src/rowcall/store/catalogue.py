@@ -9,26 +9,28 @@ from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
-from rowcall.store.blobs import queries as blobs
-from rowcall.store.control import queries as control
-from rowcall.store.counts import queries as counts
-from rowcall.store.fairness import queries as fairness
-from rowcall.store.flows import queries as flows
-from rowcall.store.jobs import queries as jobs
-from rowcall.store.limits import queries as limits
-from rowcall.store.notes import queries as notes
-from rowcall.store.results import queries as results
-from rowcall.store.schedules import queries as schedules
+from rowcall.store.queries import (
+    blobs,
+    control,
+    counts,
+    flows,
+    jobs,
+    limits,
+    notes,
+    order,
+    results,
+    schedules,
+    steps,
+    workers,
+)
 from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
-from rowcall.store.steps import queries as steps
-from rowcall.store.workers import queries as workers
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
-    module.__name__.split(".")[-2]: module
-    for module in (blobs, control, counts, fairness, flows, jobs, limits, notes, results, schedules, steps, workers)
+    module.__name__.rpartition(".")[2]: module
+    for module in (blobs, control, counts, flows, jobs, limits, notes, order, results, schedules, steps, workers)
 }
 
 

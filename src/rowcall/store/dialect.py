@@ -20,8 +20,8 @@ import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Places, Ready, Success
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
+from rowcall.store.queries.jobs import NOTHING_KNOWN, Claimed, Places, Ready, Success
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
 R = TypeVar("R")
@@ -172,7 +172,7 @@ class Dialect(Protocol):
     ) -> Plan[None]:
         """Assign plain jobs to a worker by a row for each run: its first id, its last id, whether its jobs started."""
 
-    # limits; see `rowcall.store.limits.queries`
+    # limits; see `rowcall.store.queries.limits`
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
         """Free the slots of attempts (ids and leases), and return the key of each. Locks the slots.
 

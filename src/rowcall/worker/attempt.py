@@ -52,8 +52,8 @@ from rowcall.durable import Steps
 from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import Then
+from rowcall.store.ends.next_steps import Then
+from rowcall.store.queries.jobs import Ready
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
 from rowcall.worker.steps import AttemptSteps, facts_of

@@ -17,18 +17,18 @@ from rowcall.domain.lifecycle import Move
 from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import settle_one
+from rowcall.store.claims.round import Claim, Demand, claim_by_hand
+from rowcall.store.ends.attempts import settle_one
+from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lifespan import Lifespans
-from rowcall.worker.loop.attempt_log import summary_of
+from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
-from rowcall.worker.upkeep.progress import ProgressWriter
 
 NAME = "inline"
 

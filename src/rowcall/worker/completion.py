@@ -17,12 +17,13 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.queries import BLOCKER_RESULTS, PREVIOUS_RESULT
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import Then, complete
+from rowcall.store.ends.attempts import complete
+from rowcall.store.ends.next_steps import Then
+from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
+from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan
+from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter
-from rowcall.worker.upkeep.progress import ProgressWriter
 
 
 class Completion:

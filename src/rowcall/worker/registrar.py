@@ -20,8 +20,8 @@ from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_ol
 from rowcall.drivers.side_files import make_folder
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.workers.queries import Registration
-from rowcall.store.workers.register import register, retire
+from rowcall.store.queries.workers import Registration
+from rowcall.store.recovery.register import register, retire
 from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
 

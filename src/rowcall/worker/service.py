@@ -9,7 +9,7 @@ from typing import Protocol
 from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
-from rowcall.worker.loop.outage import Outage
+from rowcall.worker.outage import Outage
 
 PATIENCE_SECONDS = 2.0
 

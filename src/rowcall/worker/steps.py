@@ -17,7 +17,7 @@ from rowcall.operations import blobs
 from rowcall.operations.effects import OnCallerConnection, Read, Write, open_target, several_statements
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs.claim_rows import write_claims_of
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.queries.jobs import Ready
 from rowcall.store.steps import recorded
 
 

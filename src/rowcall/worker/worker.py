@@ -23,13 +23,13 @@ from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
 from rowcall.store.limits.admission import put_quotas, quotas
 from rowcall.wake.waker import Waker
+from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
-from rowcall.worker.loop.attempt_log import summary_of
-from rowcall.worker.loop.outage import Outage
 from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.outage import Outage
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service

@@ -213,6 +213,23 @@ def test_who_sits_at_a_terminal_is_asked(queue: Rowcall) -> None:
         assert queue.get(job.id).status == status
 
 
+def test_a_person_is_asked_before_a_job_that_has_succeeded_runs_again(queue: Rowcall, run: Run) -> None:
+    done, failed = queue.enqueue("hello", {"name": "Ann"}), queue.enqueue("broken", max_attempts=1)
+    queue.complete(done.id, "hello Ann")
+    queue.fail(queue.claim("worker-1", limit=1)[0], "TEST:BROKEN")
+    words = ("retry", "app:jobs", str(done.id), str(failed.id))
+    with Terminal(*words) as terminal:
+        terminal.wait_for(f"job {done.id} has succeeded; run it again, and lose its result?")
+        terminal.type("n\n")
+        assert terminal.wait() == 1
+    assert (queue.get(done.id).result, queue.get(failed.id).status) == ("hello Ann", "failed")
+    with Terminal("retry", "app:jobs", str(failed.id)) as terminal:  # no question
+        assert terminal.wait() == 0
+    with Terminal(*words, "--yes") as terminal:
+        assert terminal.wait() == 1  # the other one is pending
+    assert queue.get(done.id).status == "pending"
+
+
 def test_what_would_be_refused_is_not_asked(queue: Rowcall) -> None:
     with Terminal("cancel", "app:jobs", "--created-before", "2100-01-01T00:00Z") as terminal:
         assert terminal.wait() == 2

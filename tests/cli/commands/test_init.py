@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_django_project_is_found_and_keeps_its_files(run: Run, folder: Path) -
     result = json.loads(run("init", "--json").stdout)
     assert result == {
         "framework": "django",
-        "written": ["compose.yaml", "shop-worker.service"],
+        "written": ["compose.yaml", "shop-worker.service", ".gitignore"],
         "kept": ["Dockerfile"],
     }
     assert (folder / "Dockerfile").read_text() == "FROM mine"
@@ -66,10 +67,25 @@ def test_a_flask_app_is_worked_on_with_its_own_command(run: Run, folder: Path) -
     assert "RowcallFlask(app)" in (folder / "app.py").read_text()
 
 
+def test_git_ignores_the_files_of_a_queue_and_their_meaning_is_explained(run: Run, folder: Path) -> None:
+    run("init", "--framework", "plain")
+    lines = (folder / ".gitignore").read_text().splitlines()
+    with Rowcall(folder / "app.db") as jobs, jobs.worker():
+        jobs.enqueue("send_email", {"to": "x" * 300_000})
+        names = [path.name for path in folder.glob("app.db*")]
+    assert {"app.db", "app.db-wal", "app.db-shm", "app.db-rowcall", "app.db-blobs"} == set(names)
+    patterns = [line for line in lines if not line.startswith("#")]
+    assert [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)] == []
+    assert [name for name in names if not any(line.startswith("#") and name in line for line in lines)] == []
+
+
 def test_what_exists_is_named(run: Run, folder: Path) -> None:
     run("init", "--framework", "plain")
     again = run("init", "--framework", "plain")
     assert "unchanged app.py: it exists already\n" in again.stdout
+    assert (
+        "unchanged .gitignore: it exists already; queues in SQLite files need *.db and *.db-* in it\n" in again.stdout
+    )
     assert again.exit_code == 0
 
 

@@ -18,6 +18,12 @@ def test_jobs_are_listed_newest_first_in_aligned_columns(run: Run, filled: Rowca
     assert "ValueError: it is [bold]broken[/bold] \\x1b[31m" in lines[5]
 
 
+def test_a_failed_job_shows_only_the_attempts_that_it_had(run: Run, filled: Rowcall) -> None:
+    shown = {line.split()[0]: line.split()[4] for line in run("jobs", "app:jobs").stdout.splitlines()[2:]}
+    attempts = {str(job.id): f"{job.attempt}/{job.max_attempts}" for job in filled.list()}
+    assert shown == attempts | {"1": "1"}
+
+
 def test_jobs_can_be_narrowed_and_paged(run: Run, filled: Rowcall) -> None:
     def ids(*options: str) -> list[int]:
         return [job["id"] for job in json.loads(run("jobs", "app:jobs", "--json", *options).stdout)["jobs"]]

@@ -11,7 +11,7 @@ from rowcall.app import queue_of
 from rowcall.domain.retention import retention_to_text
 from rowcall.operations.effects import Write
 from rowcall.operations.retention import prune_now
-from rowcall.store.counts.queries import PUT_SETTING
+from rowcall.store.queries.counts import PUT_SETTING
 from tests.cli.answers import answer_of, rows_of
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
@@ -31,6 +31,18 @@ def test_retention_shows_rules_and_the_next_prune(run: Run, old: Rowcall) -> Non
     assert ["succeeded", "7", "5"] in rows
     assert ["succeeded", "default", "hello", "1", "h", "6", "5", "100", "d", "ago"] in rows
     assert ["succeeded", "mail", "hello", "forever", "1", "0", "100", "d", "ago"] in rows
+
+
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_every_part_of_a_narrow_table_says_which_jobs_are_meant(queue: Rowcall, columns: int) -> None:
+    for name in ("deliver_the_webhooks_of_an_order", "send_order_confirmation"):
+        queue.complete(queue.enqueue(name, queue="notifications").id, None)
+    with Terminal("retention", "app:jobs", columns=columns, NO_COLOR="1") as terminal:
+        assert terminal.wait() == 0
+    headings = [line.split() for line in terminal.text.splitlines() if line.startswith("state")][1:]
+    assert [heading[:3] for heading in headings] == [["state", "queue", "type"]] * len(headings)
+    shown = [name for heading in headings for name in heading[3:]]
+    assert shown == ["keep", "kept", "next", "prune", "oldest"]
 
 
 def test_prune_by_the_rules_of_the_app(run: Run, old: Rowcall) -> None:

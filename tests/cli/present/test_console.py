@@ -3,7 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from rowcall import Rowcall
+from rowcall.cli.present import console
 from tests.cli.terminal import on_a_terminal
 
 
@@ -26,3 +29,13 @@ def test_a_pipe_breaks_no_line(queue: Rowcall) -> None:
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert len(printed.splitlines()) == 3
     assert long in printed
+
+
+def test_spaces_at_the_end_of_a_line_are_removed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search that starts again at each space takes hours for so many."""
+    monkeypatch.setattr(console, "_PIPE_COLUMNS", 2_000_000)
+    spaces = " " * 1_000_000
+    console.show(f"a{spaces}b \nc\t {spaces}\n")
+    assert capsys.readouterr().out == f"a{spaces}b\nc\n\n"

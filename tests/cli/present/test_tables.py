@@ -118,3 +118,17 @@ def test_what_a_terminal_would_obey_is_shown_instead() -> None:
 )
 def test_bars(part: int, whole: int, drawn: str) -> None:
     assert bar(part, whole, 4) == drawn
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, st.integers(0, 10**9)), min_size=1, max_size=4), st.integers(50, 140))
+@settings(max_examples=30, deadline=None, database=None, derandomize=True)
+def test_each_part_names_its_rows(rows: list[tuple[str, str, int]], width: int) -> None:
+    """The first column alone does not: each part has all columns that do."""
+    table = Table("state", "queue", "type", "kept", "oldest", right=("kept", "oldest"), keys=3)
+    for queue, task, number in rows:
+        table.add_row("succeeded", queue.partition(" ")[0], task.partition(" ")[0], number, number)
+    lines = drawn(table, width)
+    assert all(cell_len(line) <= width for line in lines)
+    headings = [line.split() for line in lines if line.startswith("state")]
+    assert [heading[:3] for heading in headings] == [["state", "queue", "type"]] * len(headings)
+    assert [name for heading in headings for name in heading[3:]] == ["kept", "oldest"]

@@ -89,6 +89,13 @@ def test_hidden_arguments_are_not_put_into_a_form(tmp_path: Path) -> None:
     assert [html.unescape(*form) for form in forms] == ["", '{\n  "customer": 7\n}', ""]
 
 
+def test_a_failed_job_shows_only_the_attempts_that_it_had(client: Client, filled: Rowcall) -> None:
+    heading = '<h2>Attempts</h2><span class="dim">{}</span>'
+    for job_id, shown in ((1, "1 of 5"), (2, "1"), (3, "0 of 5")):
+        assert heading.format(shown) in client.page(f"/jobs/{job_id}")
+    assert '<td class="n wide-only">1</td>' in client.page("/jobs?status=failed")
+
+
 def test_a_long_history_is_shortened(client: Client, filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/api/jobs/2").json()["shortened"] is False
     filled.retry(2)
@@ -112,6 +119,21 @@ def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
     assert filled.get(3).result == "hello"
     client.submit("/jobs/3", "/jobs/3/delete", {"return_to": "/jobs"})
     assert client.get("/jobs/3").status_code == 404
+
+
+def test_a_job_that_has_succeeded_runs_again_only_after_a_question(client: Client, filled: Rowcall) -> None:
+    retry = '<button class="button{}">Retry</button>'
+    assert retry.format(" primary") in client.page("/jobs/2")
+    assert retry.format(" ") in client.page("/jobs/1")
+    asked = client.submit("/jobs/1", "/jobs/1/retry")
+    assert filled.get(1).status == "succeeded"
+    question = asked.headers["location"]
+    page = client.page(question)
+    assert "Retry 1 job?" in page
+    assert "Job 1 has succeeded. It runs again, and its result is deleted." in html.unescape(page)
+    assert 'href="/jobs/1">Back' in page
+    client.submit(question, "/jobs/retry", {"ids": ["1"], "return_to": "/jobs/1"})
+    assert (filled.get(1).status, filled.get(1).result) == ("pending", None)
 
 
 def test_the_same_job_can_be_enqueued_again(filled: Rowcall, tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def test_selected_jobs_are_changed(client: Client, filled: Rowcall) -> None:
     assert [job.id for job in filled.list().jobs] == [3]
 
 
+def test_the_question_says_which_jobs_have_succeeded(client: Client) -> None:
+    for query, said in (
+        ("ids=2", ""),
+        ("ids=1&ids=2", "1 of them has succeeded. It runs again, and its result is deleted."),
+        ("queue=mail", ""),
+        ("status=succeeded&status=failed", "Jobs that have succeeded run again, and their results are deleted."),
+    ):
+        page = client.page(f"/jobs/confirm?action=retry&{query}")
+        assert ("deleted." in page) is bool(said)
+        assert said in page
+        assert f'class="button {"danger" if said else "primary"}"' in page
+
+
 def test_readers_see_no_buttons(filled: Rowcall) -> None:
     with client_of(filled, read_token=READ_TOKEN) as client:
         page = client.get("/jobs", authorization=f"Bearer {READ_TOKEN}").text

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json, shortened, time_element
+import pytest
+
+from rowcall.http.pages import render
+from rowcall.http.pages.render import LONGEST_SHOWN, coloured_json, pretty_json, shortened, time_element
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -17,3 +20,10 @@ def test_json_is_readable_and_not_endless() -> None:
     assert pretty_json({"a": [1, None]}) == '{\n  "a": [\n    1,\n    null\n  ]\n}'
     assert len(pretty_json("x" * 1_000_000)) < LONGEST_SHOWN + 100
     assert shortened("abc", 2) == "ab… (3 characters)"
+
+
+@pytest.mark.parametrize("text", ['"', "\\", ':"', "\n"])
+def test_colouring_a_shortened_text_takes_one_pass(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that starts again at each quote takes hours for so many."""
+    monkeypatch.setattr(render, "LONGEST_SHOWN", 1_000_000)
+    assert coloured_json({"name": text * 1_000_000}).count('class="key"') == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidOption, Rowcall, UnknownTask
-from rowcall.compat.celery import Celery, crontab, shared_task
+from rowcall.compat.celery import Celery, Task, crontab, shared_task
 from tests.support import PythonProcess
 
 
@@ -65,10 +65,33 @@ def test_a_shared_task_without_an_app() -> None:
     assert early.name.endswith("early")
 
 
-def test_an_unknown_option() -> None:
-    app = Celery("shop", broker="sqlite:///:memory:")
-    with pytest.raises(InvalidOption, match=r"unknown option 'max_retrys' .did you mean 'max_retries'"):
-        app.task(max_retrys=3)
+def test_all_refused_options_are_in_one_error(app: Celery) -> None:
+    class Old(Task):
+        soft_time_limit = 5
+
+    @app.task(base=Old, name="charge", max_retrys=3)
+    def charge() -> None: ...
+
+    @shared_task(name="mail", task_id="x", ignore_result=True)
+    def mail() -> None: ...
+
+    app.conf.task_routes = {"mail*": {"queue": "mail", "exchange": "media"}}
+    app.conf.beat_schedule = {"nightly": {"task": "mail", "schedule": 5, "options": {"expires": 15, "queue": "slow"}}}
+    ways = [charge.delay, charge.apply, mail.s().delay, app.jobs.drain, lambda: app.send_task("elsewhere")]
+    for way in ways:
+        with pytest.raises(InvalidOption, match="some options have no equivalent in Rowcall"):
+            way()
+    with pytest.raises(InvalidOption) as refused:
+        app.check_options()
+    assert [line.partition(" (")[0] for line in str(refused.value).splitlines()[1:]] == [
+        "  task_routes, mail*: exchange: use queue=…",
+        "  beat_schedule, nightly: expires: a periodic task has only queue and priority",
+        "  charge: soft_time_limit: use time_limit=…, and let a long task look at rowcall.current().cancelled",
+        "  charge: unknown option 'max_retrys'",
+        "  mail: task_id: ids are numbers; a Rowcall task with key=… makes calls unique",
+    ]
+    assert app.jobs.list().jobs == []
+    assert charge() is None  # a call of the function needs no options
 
 
 def test_what_is_declared_late(app: Celery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption
-from rowcall.integrations.celery.beat import beat_entries, crontab, schedule
+from rowcall.integrations.celery.beat import beat_entries, crontab, refused_of_entry, schedule
 
 ZONE = "UTC"
 
@@ -22,8 +22,10 @@ def test_wrong_entries() -> None:
         beat_entries({"x": {"schedule": crontab()}}, ZONE)
     with pytest.raises(InvalidOption, match="args must be a list"):
         beat_entries({"x": {"task": "x", "schedule": 5, "args": 3}}, ZONE)
-    with pytest.raises(InvalidOption, match="options may have priority and queue"):
-        beat_entries({"x": {"task": "x", "schedule": 5, "options": {"expires": 15}}}, ZONE)
+    with pytest.raises(InvalidOption, match="options must be a dict"):
+        beat_entries({"x": {"task": "x", "schedule": 5, "options": 3}}, ZONE)
+    (entry,) = beat_entries({"x": {"task": "x", "schedule": 5, "options": {"expires": 15, "queue": "slow"}}}, ZONE)
+    assert refused_of_entry(entry) == ["expires: a periodic task has only queue and priority"]
     with pytest.raises(InvalidOption, match="x: cron: '0 25"):
         beat_entries({"x": {"task": "x", "schedule": crontab(minute=0, hour=25)}}, ZONE)
 

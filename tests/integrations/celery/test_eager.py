@@ -54,10 +54,24 @@ def test_a_call_and_its_retries(add: Any, flaky: Any) -> None:
     failed = flaky.delay(9)
     assert tries == [0, 1, 2, 0, 1, 2]
     assert (failed.state, "no answer" in failed.traceback) == ("FAILURE", True)
+    assert failed.traceback.count('File "') == 1  # no frames of Rowcall
     with pytest.raises(ConnectionError):
         failed.get()
     with pytest.raises(InvalidArguments):
         add.delay(1)
+
+
+def test_the_link_of_a_group_runs_once(app: Celery, add: Any) -> None:
+    linked: list[str] = []
+
+    @app.task
+    def note() -> None:
+        linked.append("linked")
+
+    calls = group(add.s(n, n) for n in range(3))
+    calls.link(note.s())
+    assert calls.apply().get() == [0, 2, 4]
+    assert linked == ["linked"]
 
 
 def test_canvas(add: Any) -> None:

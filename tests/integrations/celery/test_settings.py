@@ -46,8 +46,8 @@ def test_routes() -> None:
     slow = {"queue": "slow", "priority": 3}
     assert found == {"mail.send": {"queue": "mail"}, "x.slow": slow, "banana": {"queue": "ab"}, "x": None}
     app = Celery("shop", broker="sqlite:///:memory:", task_default_queue="rest", task_time_limit=5)
-    for wrong in (print, {"x": 3}, {"x": {"exchange": "media"}}):
-        with pytest.raises(InvalidOption, match=r"task_routes|exchange"):
+    for wrong in (print, {"x": 3}):
+        with pytest.raises(InvalidOption, match="task_routes"):
             app.conf.task_routes = wrong
     with pytest.raises(InvalidOption, match="imports must be a list of modules"):
         app.conf.imports = "shop.tasks"

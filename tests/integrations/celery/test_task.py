@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, JobFailed
+from rowcall.app import queue_of
 from rowcall.compat.celery import AsyncResult, Celery, Ignore, Reject, Task, current_task, states
+from rowcall.overview.tasks import tasks_of
 from tests.support import eventually
 
 
@@ -20,7 +22,7 @@ def test_options_of_a_call(shop: Any) -> None:
     assert shop.report.delay("monday").job.queue == "reports"
     later.revoke()
     assert later.state == "REVOKED"
-    with pytest.raises(InvalidOption, match="task_id has no equivalent in Rowcall: ids are numbers"):
+    with pytest.raises(InvalidOption, match="task_id: ids are numbers"):
         shop.add.apply_async((1, 2), task_id="d2f1-uuid")
 
 
@@ -46,6 +48,8 @@ def test_only_what_asks_for_it_is_retried(shop: Any) -> None:
     assert failed.job.attempt == 1
     assert "ValueError: never retried" in (failed.traceback or "")
     assert "MaxRetriesExceededError" in (gave_up.traceback or "")
+    for ended in (charged, failed, gave_up):
+        assert ended.traceback.count('File "') == ended.traceback.count('File "shop.py"') > 0
     with pytest.raises(JobFailed, match="no answer"):
         charged.get(timeout=1)
     assert isinstance(charged.result, JobFailed)
@@ -85,6 +89,46 @@ def test_wrong_arguments_are_refused_where_they_are_given(shop: Any) -> None:
         with pytest.raises(InvalidArguments, match="argument"):
             signature.delay()
     assert shop.app.jobs.list().jobs == []
+
+
+def test_a_list_of_tasks_shows_the_functions(shop: Any) -> None:
+    shown = {task.name: task for task in tasks_of(queue_of(shop.app.jobs), {})}
+    assert (shown["shop.add"].function, shown["shop.add"].arguments) == ("shop.add", ["x", "y"])
+    assert shown["shop.charge"].arguments == ["order_id"]  # without self
+
+
+def test_a_rate_limit_holds_jobs(app: Celery) -> None:
+    class Slow(Task):
+        rate_limit = "2/h"
+
+    @app.task(base=Slow)
+    def call_api() -> None: ...
+
+    for _ in range(4):
+        call_api.delay()
+    assert app.jobs.drain().succeeded == 2
+    held = app.jobs.why(app.jobs.list(status="pending").jobs[0])
+    assert call_api.name in held.sentence
+
+
+def test_an_error_that_is_retried_keeps_its_code(app: Celery) -> None:
+    @app.task(bind=True, default_retry_delay=60)
+    def charge(self: Any, how: str) -> None:
+        try:
+            raise FileNotFoundError(2, "gone")
+        except OSError as error:
+            raise self.retry(exc=error if how == "exc" else None) from None
+
+    @app.task(autoretry_for=(OSError,))
+    def read() -> None:
+        raise FileNotFoundError(2, "gone")
+
+    results = [charge.delay("exc"), read.delay(), charge.delay("plain")]
+    app.jobs.drain()
+    assert [result.state for result in results] == ["RETRY"] * 3
+    assert [result.job.error_code for result in results] == ["OS:ENOENT", "OS:ENOENT", "RETRY:REQUESTED"]
+    assert results[0].job.error_detail == "[Errno 2] gone"
+    assert (results[1].traceback or "").endswith("FileNotFoundError: [Errno 2] gone\n")
 
 
 def test_a_class_of_tasks(app: Celery) -> None:
@@ -193,8 +237,6 @@ def test_what_cannot_be_declared(app: Celery) -> None:
         app.task(later)
     with pytest.raises(InvalidOption, match="must be a class of tasks"):
         app.task(base=int)(print)
-    with pytest.raises(InvalidOption, match="soft_time_limit has no equivalent in Rowcall: use time_limit"):
-        app.task(soft_time_limit=5)
     with pytest.raises(AttributeError, match="a task has no 'replace'"):
         app.task(lambda: None).replace()
     with pytest.raises(InvalidOption, match="on_commit needs Celery"):

@@ -1,4 +1,4 @@
-"""A process of the project outside of tests: what joins a transaction, and a worker whose connection is cut."""
+"""A process of the project outside of tests: transactions, the dashboard, and a worker whose connection is cut."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from asgiref.sync import async_to_sync
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.integrations.django.settings")
 django.setup()
 
+from django.conf import settings  # noqa: E402
+from django.contrib.auth.models import User  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection, transaction  # noqa: E402
+from django.test import Client  # noqa: E402
 
 from rowcall import Backoff, Job  # noqa: E402
 from rowcall.django import jobs  # noqa: E402
@@ -55,6 +58,23 @@ def check_transactions() -> None:
     print("transactions are joined", flush=True)
 
 
+def check_dashboard() -> None:
+    """Requests are atomic, as `ATOMIC_REQUESTS` says; the dashboard writes on Rowcall's connections."""
+    settings.ALLOWED_HOSTS = ["testserver"]
+    client, job = Client(), tasks.confirm.using(delay=3600).enqueue(1)
+    assert client.get("/ops/jobs/").headers["location"] == "/admin/login/?next=/ops/jobs/"
+    client.force_login(User.objects.create_superuser("ann"))
+    connection.settings_dict["ATOMIC_REQUESTS"] = True
+    page = client.get(f"/ops/jobs/jobs/{job.id}").text
+    csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+    form = "application/x-www-form-urlencoded"
+    answer = client.post(f"/ops/jobs/jobs/{job.id}/cancel", f"csrf={csrf}", content_type=form)
+    connection.settings_dict["ATOMIC_REQUESTS"] = False
+    assert (answer.status_code, jobs.get(job).status) == (303, "cancelled"), answer.text
+    assert jobs.timeline(job)[-1].actor == "ann"
+    print("staff use the dashboard", flush=True)
+
+
 @jobs.task(max_attempts=2, retry=Backoff.constant(0))
 def session() -> int:
     Order.objects.count()
@@ -84,6 +104,7 @@ def run() -> Job[int]:
 
 call_command("migrate", run_syncdb=True, verbosity=0)
 check_transactions()
+check_dashboard()
 if connection.vendor == "postgresql":
     check_cut_connection()
 connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import Permission, User
 from django.test import TestCase
+from django.utils import timezone
 
 from rowcall.django import jobs, run_jobs
 from rowcall.integrations.django.admin import MOST_COUNTED, SomePages
@@ -54,6 +55,12 @@ class TestAdmin(TestCase):
             self.assertContains(page, f"<td>{event}</td>")
         self.assertContains(page, "&lt;b&gt;no stock&lt;/b&gt;")
         self.assertContains(page, "Traceback (most recent call last)")
+        attempt = jobs.attempts(int(result.id))[0]
+        for at in (*(event.at for event in jobs.timeline(int(result.id))), attempt.started_at, attempt.finished_at):
+            self.assertContains(page, f"<td>{timezone.localtime(at):%Y-%m-%d %H:%M:%S}</td>")
+        with self.settings(USE_TZ=False):
+            local = self.client.get(f"{LIST}{result.id}/change/")
+            self.assertContains(local, f"<td>{timezone.make_naive(attempt.claimed_at):%Y-%m-%d %H:%M:%S}</td>")
         self.assertNotContains(page, 'type="submit" value="Retry"')
         for missing in (999, 10**23, "9" * 5000):
             answer = self.client.get(f"{LIST}{missing}/change/")
@@ -82,6 +89,23 @@ class TestAdmin(TestCase):
         page = self.client.post(LIST, {"action": "retry", "_selected_action": [first.id]}, follow=True)
         self.assertContains(page, "pending")  # why it cannot be retried
         self.assertNotContains(page, "Retried")
+
+    def test_a_job_that_has_succeeded_runs_again_only_after_a_question(self) -> None:
+        self.log_in("view_job", "change_job")
+        done, cancelled = tasks.confirm.enqueue(1), tasks.confirm.enqueue(2)
+        jobs.complete(done.id, None)
+        jobs.cancel(cancelled.id)
+        page = self.client.post(LIST, {"action": "retry", "_selected_action": [done.id, cancelled.id]}, follow=True)
+        self.assertContains(page, "Retried 1 job.")
+        self.assertContains(page, f"Job {done.id} has succeeded; open it to run it again")
+        path = f"{LIST}{done.id}/change/"
+        page = self.client.get(path)
+        self.assertContains(page, 'name="_again" required')
+        self.assertNotContains(page, 'name="_retry" class="default"')
+        self.assertContains(self.client.post(path, {"_retry": "1"}, follow=True), "tick the box")
+        self.assertEqual(jobs.get(done.id).status, "succeeded")
+        self.client.post(path, {"_retry": "1", "_again": "on"})
+        self.assertEqual(jobs.get(done.id).status, "pending")
 
     def test_pages_are_counted_up_to_a_limit(self) -> None:
         tasks.confirm.enqueue(1)

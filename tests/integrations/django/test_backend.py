@@ -10,6 +10,7 @@ from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
 from rowcall import InvalidArguments
+from rowcall.app import queue_of
 from rowcall.django import RowcallBackend, jobs, run_jobs
 from rowcall.integrations.django.framework import (
     TaskResultDoesNotExist,
@@ -18,6 +19,7 @@ from rowcall.integrations.django.framework import (
     task_finished,
     task_started,
 )
+from rowcall.overview.tasks import tasks_of
 from tests.integrations.django.framework import InvalidTask, default_task_backend, task_backends
 from tests.integrations.django.shop import tasks
 from tests.integrations.django.shop.models import Order
@@ -41,15 +43,31 @@ class TestBackend(TestCase):
         self.assertTrue(result.enqueued_at <= result.started_at <= result.finished_at)
 
     def test_an_exception_is_an_error_of_the_result_and_is_not_retried(self) -> None:
+        signalled: list[Any] = []
+
+        def note(task_result: Any, **_: object) -> None:
+            signalled.extend(task_result.errors)
+
+        task_finished.connect(note)
         result = tasks.fail.enqueue("no stock")
         self.assertEqual(run_jobs(raise_errors=False).failed, 1)
         result.refresh()
         self.assertEqual(result.status, TaskResultStatus.FAILED)
         (error,) = result.errors
+        for shown in (error, signalled[0]):
+            self.assertEqual(shown.traceback.count("File "), 1, shown.traceback)  # no frames of Rowcall
         self.assertIs(error.exception_class, ValueError)
         self.assertTrue(error.traceback.endswith("ValueError: no stock\n"), error.traceback)
         with self.assertRaisesMessage(ValueError, "Task failed"):
             _ = result.return_value
+
+    def test_a_list_of_tasks_shows_the_function(self) -> None:
+        declared = {task.name.rpartition(".")[2]: task for task in tasks_of(queue_of(jobs), {})}
+        self.assertEqual(
+            (declared["fail"].function, declared["fail"].arguments), (f"{tasks.__name__}.fail", ["message"])
+        )
+        self.assertEqual(declared["describe"].arguments, ["word"])  # without the context
+        self.assertEqual(declared["add_async"].arguments, ["*args"])
 
     def test_attempts_that_are_configured_are_retried(self) -> None:
         options = {"max_attempts": 2}

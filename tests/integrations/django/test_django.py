@@ -52,4 +52,5 @@ def test_outside_of_tests(environment: dict[str, str], tmp_path: Path) -> None:
     with PythonProcess("-m", "tests.integrations.django.live_program", env=environment, cwd=str(tmp_path)) as process:
         assert process.wait(within=100) == 0, process.output
         assert "transactions are joined" in process.output
+        assert "staff use the dashboard" in process.output
         assert ("another connection" in process.output) == ("DATABASE_URL" in environment)

@@ -7,8 +7,8 @@ from pathlib import Path
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read, Write
-from rowcall.store.control.queries import TEXTS_OF_JOBS
 from rowcall.store.control.rekey import rewrite_jobs
+from rowcall.store.queries.control import TEXTS_OF_JOBS
 
 
 def test_a_job_that_was_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:

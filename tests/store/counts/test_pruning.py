@@ -10,7 +10,7 @@ from rowcall.domain.job import Status
 from rowcall.domain.retention import Rules
 from rowcall.operations.effects import Write
 from rowcall.store.counts.pruning import PRUNED_AT_ONCE, prune_group
-from rowcall.store.counts.queries import Group
+from rowcall.store.queries.counts import Group
 
 SUCCEEDED = Group(Status.SUCCEEDED, "default", "send")
 

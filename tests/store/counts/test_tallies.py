@@ -16,9 +16,9 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.counts.tallies import Tallies, cancelled_by_hand, expired, revived, times_of
-from rowcall.store.flows.queries import Touched
+from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED, Tally
+from rowcall.store.queries.flows import Touched
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

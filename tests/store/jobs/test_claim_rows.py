@@ -16,7 +16,7 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim_rows import runs_of
-from rowcall.store.limits.queries import HOLD
+from rowcall.store.queries.limits import HOLD
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
 

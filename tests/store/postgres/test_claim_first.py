@@ -16,8 +16,8 @@ from rowcall import Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read, Write
-from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
-from rowcall.store.jobs.queries import FIND_WORK
+from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
+from rowcall.store.queries.jobs import FIND_WORK
 from rowcall.testing import FakeClock, eventually
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected

@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.counts import folding
-from rowcall.store.counts.queries import PLACES, REMOVE_TALLIES
+from rowcall.store.queries.counts import PLACES, REMOVE_TALLIES
 from rowcall.testing.clock import FakeClock
 from tests.store.postgres.explaining import nodes_of
 

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.flows.queries import (
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.flows import (
     DOUBT_EDGES,
     ENDED_EDGES,
     ENDS_OF,
@@ -18,7 +19,6 @@ from rowcall.store.flows.queries import (
     EndedEdge,
     UnsureEdge,
 )
-from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.store.postgres.explaining import Explainer, Mode, Node, accesses, nodes_of, statements_of

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from rowcall.store.flows.queries import (
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.flows import (
     BLOCKER_RESULTS,
     DEPENDANTS,
     DOUBT_EDGES,
@@ -33,7 +34,6 @@ from rowcall.store.flows.queries import (
     Replacement,
     UnsureEdge,
 )
-from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Query, Statement
 from tests.store.postgres.databases import PREFIX, fill, fresh_database, migrated
 from tests.store.postgres.explaining import Explainer, Mode, statements_of

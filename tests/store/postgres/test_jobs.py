@@ -17,9 +17,11 @@ from rowcall.app import queue_of
 from rowcall.drivers.postgres.connection import _PLANNER
 from rowcall.operations.effects import Read
 from rowcall.store.control.actions import rerun_locked
-from rowcall.store.control.queries import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
+from rowcall.store.ends.attempts import _settle_others
 from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import (
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.control import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
+from rowcall.store.queries.jobs import (
     CLAIM_FIRST,
     DELETE,
     EXPIRE,
@@ -39,10 +41,8 @@ from rowcall.store.jobs.queries import (
     Settlement,
     Success,
 )
-from rowcall.store.jobs.settle import _settle_others
-from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.workers import LEASE_EXPIRED, LOCK_WORKER, ORPHANS, OWNED_BY, REMOVE_IDLE_WORKER, SURVEY
 from rowcall.store.statement import Row, Statement, fetch
-from rowcall.store.workers.queries import LEASE_EXPIRED, LOCK_WORKER, ORPHANS, OWNED_BY, REMOVE_IDLE_WORKER, SURVEY
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED
 from tests.store.postgres.explaining import (
     Explainer,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall.store.limits.queries import (
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.limits import (
     DROP_STALE,
     DROP_STARTS,
     DUE_OPENINGS,
@@ -19,7 +20,6 @@ from rowcall.store.limits.queries import (
     RECENT_STARTS,
     STEADY_SLOTS,
 )
-from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Statement
 from tests.store.postgres.databases import PREFIX, fresh_database, migrated
 from tests.store.postgres.explaining import Explainer, Mode, accesses, statements_of

@@ -11,7 +11,11 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall, Status
-from rowcall.store.counts.queries import (
+from rowcall.store.dialect import Filter, Order, Span
+from rowcall.store.jobs import pages
+from rowcall.store.jobs.pages import Source, sources_of
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.counts import (
     ARRIVALS,
     DURATIONS,
     ENDED,
@@ -34,10 +38,6 @@ from rowcall.store.counts.queries import (
     WAITING_PARTS,
     Group,
 )
-from rowcall.store.dialect import Filter, Order, Span
-from rowcall.store.jobs import pages
-from rowcall.store.jobs.pages import Source, sources_of
-from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.statement import Query, Statement
 from tests.store.filters import ALONE
 from tests.store.postgres.databases import FINISHED, PREFIX

@@ -24,6 +24,7 @@ def test_an_async_handler_runs_there_too(jobs: Rowcall) -> None:
 def test_an_end_counts_as_it_does_in_a_thread(jobs: Rowcall) -> None:
     expected: dict[str, tuple[str, str | None, str | None]] = {
         "retry": ("failed", "RETRY:REQUESTED", "later"),
+        "retry an error": ("failed", "OS:ENOENT", "[Errno 2] gone"),
         "snooze": ("scheduled", None, None),
         "fail": ("failed", "A:B", "said so"),
         "cancel": ("cancelled", "CANCELLED:BY_HANDLER", "not needed"),

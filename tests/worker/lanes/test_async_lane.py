@@ -12,7 +12,7 @@ from rowcall import Backoff, Context, Rowcall, current
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.lanes import async_lane

@@ -10,7 +10,7 @@ from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.outcome import CancelRequested, Released
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import Work
+from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.queries.jobs import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capacity, Throughput

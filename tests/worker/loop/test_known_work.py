@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.jobs.claim import Claim
-from rowcall.store.jobs.queries import Work
+from rowcall.store.claims.round import Claim
+from rowcall.store.queries.jobs import Work
 from rowcall.worker.loop.known_work import (
     FIRST_RETRY_SECONDS,
     FIRST_STUCK_SECONDS,

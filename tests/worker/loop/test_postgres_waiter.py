@@ -13,8 +13,8 @@ from rowcall.base.clock import Clock
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.database import Connection
 from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
 from rowcall.store.statement import Query
-from rowcall.store.workers.queries import MARK_LISTENING, OPEN_WRITERS
 from rowcall.wake import waker as waker_module
 from rowcall.wake.postgres_listener import Listener
 from rowcall.wake.waiter import Wakeup

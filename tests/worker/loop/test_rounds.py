@@ -12,7 +12,7 @@ import pytest
 from rowcall import Cancel, Rowcall
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.store.jobs.claim import round_of_work
+from rowcall.store.claims.round import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock, eventually

@@ -17,8 +17,8 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation
-from rowcall.store.control.queries import INTERRUPTED
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.queries.control import INTERRUPTED
 from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts, Stop

@@ -11,8 +11,8 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.workers import register as plans
-from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, Registration
+from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
+from rowcall.store.recovery import register as plans
 from rowcall.testing import FakeClock
 from rowcall.worker.upkeep.health_log import HealthLog
 

@@ -14,7 +14,7 @@ from rowcall import Context, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.by_hand import _checked_demand, _claim_some
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
+from rowcall.store.claims.round import Claim, Demand, claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE
 from rowcall.store.statement import Plan, Row

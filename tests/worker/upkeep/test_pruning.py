@@ -13,10 +13,10 @@ from rowcall.domain.retention import retention_from_text
 from rowcall.drivers.database import Connection
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import rules_of
-from rowcall.store.counts.queries import FINISHED_GROUPS, PUT_SETTING, SETTINGS
+from rowcall.store.queries.counts import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock
-from rowcall.worker.loop.outage import Outage
+from rowcall.worker.outage import Outage
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep import pruning as pruning_module
 from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Pruning

@@ -9,7 +9,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read, Write
-from rowcall.store.counts.queries import PUT_SETTING, SETTING
+from rowcall.store.queries.counts import PUT_SETTING, SETTING
 from rowcall.testing import eventually
 from tests.worker.support import ended
 

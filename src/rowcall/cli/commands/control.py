@@ -1,6 +1,7 @@
 """`rowcall retry`, `cancel`, `complete`, `edit`, `delete`, `reschedule` and `set-priority`: change jobs by their ids.
 
 All but `complete` and `edit` also take a filter, and ask at a terminal before they change all jobs that match.
+`retry` also asks before a job runs again that has succeeded.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError,
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import WRONG_RESULT_CODE
 from rowcall.operations.control import checked_bulk
+from rowcall.operations.inspect import get_rows
 from rowcall.overview.formats import counted, moment
 from rowcall.overview.matching import Selection
 
@@ -43,7 +45,7 @@ Act = Callable[[Rowcall, int], tuple[Job | None, str]]
 """Acts on one job; returns its new state, and what to print after its id."""
 
 _NOT_FILTERS = {"limit", "rate"}
-_yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing all matching jobs.")
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask first.")
 _limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N jobs.")
 _status_option = click.option(
     "--status", metavar="STATE", multiple=True, help="Only jobs in this state; may be given several times."
@@ -64,7 +66,7 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
     """Run finished jobs again: those with the given ids, or all that match a filter.
 
     A filter selects failed jobs, unless --status names another state. Each job gets as many new attempts as its task
-    allows.
+    allows. A job that has succeeded loses its result, so the command asks at a terminal, unless --yes is given.
 
     With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
     could not be retried.
@@ -78,6 +80,7 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
     if given := _given_filter(words, options):
         _confirm(target, "retry", given, yes)
         return _counted(target, given, target.jobs.retry(**given), "will run again")
+    _confirm_again(target, words, yes)
     return _act_on(target, words, retry)
 
 
@@ -293,7 +296,23 @@ def _confirm(target: Target, action: str, given: Mapping[str, Any], yes: bool) -
     matching = target.queue.run(Selection(given, meant.statuses or ()).count(target.queue))
     verb = "set the priority of" if action == "set_priority" else action
     named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
-    if not click.confirm(f"{verb} all jobs with {named} (now {matching})?", err=True):
+    _ask(f"{verb} all jobs with {named} (now {matching})?")
+
+
+def _confirm_again(target: Target, ids: list[int], yes: bool) -> None:
+    """Ask at a terminal before jobs that have succeeded run again."""
+    if yes or not sys.stdin.isatty():
+        return
+    found = target.queue.run(get_rows(target.queue, ids))
+    succeeded = [str(job.id) for job in found if job.status is Status.SUCCEEDED]
+    if len(succeeded) == 1:
+        _ask(f"job {succeeded[0]} has succeeded; run it again, and lose its result?")
+    elif succeeded:
+        _ask(f"jobs {', '.join(succeeded)} have succeeded; run them again, and lose their results?")
+
+
+def _ask(question: str) -> None:
+    if not click.confirm(question, err=True):
         click.echo("nothing was changed", err=True)
         sys.exit(1)
 

@@ -8,7 +8,7 @@ import click
 
 from rowcall.cli.command import Answer, answering_command
 from rowcall.cli.present.console import show
-from rowcall.cli.starter import FRAMEWORKS, framework_of, starter
+from rowcall.cli.starter import FRAMEWORKS, GITIGNORE, framework_of, starter
 
 _NEXT = {
     "django": 'add "rowcall.django" to INSTALLED_APPS, then: python manage.py migrate; python manage.py rowcall work',
@@ -23,7 +23,8 @@ _NEXT = {
 @click.option("--framework", type=click.Choice(FRAMEWORKS), help="Default: what the folder or the environment shows.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=".", help="Default: this one.")
 def init_command(framework: str | None, folder: Path) -> Answer:
-    """Write a starter for the framework that is found: app.py, a systemd unit, a Dockerfile, a Compose file.
+    """Write a starter for the framework that is found: app.py, a systemd unit, a Dockerfile, a Compose file, and a
+    .gitignore for the files of a queue.
 
     A Django project, which has a manage.py, gets no app.py. A file that exists is never changed.
 
@@ -45,7 +46,8 @@ def init_command(framework: str | None, folder: Path) -> Answer:
         for name in written:
             show(f"written   {name}")
         for name in kept:
-            show(f"unchanged {name}: it exists already")
+            hint = "; queues in SQLite files need *.db and *.db-* in it" if name == GITIGNORE else ""
+            show(f"unchanged {name}: it exists already{hint}")
         show(f"next ({framework}): {_NEXT[framework]}")
 
     return Answer({"framework": framework, "written": written, "kept": kept}, print_files)

@@ -72,13 +72,18 @@ def job_as_json(job: Job) -> dict[str, object]:
     return {name: value for name, value in job.to_dict().items() if name != "duplicate"}
 
 
+def attempts(job: Job) -> str:
+    """Return which attempt it is, and of how many: of a failed job, none follow."""
+    return str(job.attempt) if job.status is Status.FAILED else f"{job.attempt}/{job.max_attempts}"
+
+
 def _show(jobs: list[Job], states: Mapping[str, str], whys: Mapping[int, Why], now: datetime) -> None:
     columns: dict[str, Callable[[Job], object]] = {
         "id": lambda job: str(job.id),
         "type": lambda job: job.type,
         "queue": lambda job: job.queue,
         "status": lambda job: status_text(job.status),
-        "attempt": lambda job: f"{job.attempt}/{job.max_attempts}",
+        "attempt": attempts,
         "when": lambda job: when(job, now),
     }
     details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states, whys.get(job.id))}

@@ -59,7 +59,7 @@ def _show(report: RetentionReport, now: datetime) -> None:
         "next prune": lambda rule: count(rule.prunable, "yellow", more=rule.more_prunable),
         "oldest": lambda rule: ago(rule.oldest_at, now),
     }
-    found = table_of(rows, columns, right=_NUMBERS, whole=("state", "keep"))
+    found = table_of(rows, columns, right=_NUMBERS, whole=("state", "keep"), keys=3)
     show_section("by queue and type, most to delete first", found, rest=rest)
 
 

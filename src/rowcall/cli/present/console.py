@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 NARROW_COLUMNS = 100
 _PIPE_COLUMNS = 4000
-_SPACES_AT_THE_END = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def show(*parts: RenderableType, style: str | None = None, wrap: bool = True) -> None:
@@ -28,7 +26,7 @@ def show(*parts: RenderableType, style: str | None = None, wrap: bool = True) ->
         return
     with out.capture() as captured:
         out.print(*printed, style=style)
-    write(_SPACES_AT_THE_END.sub("", captured.get()))
+    write("\n".join(line.rstrip(" \t") for line in captured.get().split("\n")))
 
 
 def show_section(heading: str, *parts: RenderableType, rest: str = "", wrap: bool = True) -> None:

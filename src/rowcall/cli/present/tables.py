@@ -1,7 +1,8 @@
 """Tables with no line but one under the headings, and what their cells hold.
 
 Where a terminal is too narrow, cells are wrapped between words. Where even the words do not fit beside each other, the
-table is split into parts, each with the first column: no figure and no name is broken. Two long names are stacked.
+table is split into parts, each with the columns that name a row: no figure and no name is broken, unless several
+long names name a row. Two long names are stacked.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ T = TypeVar("T")
 MOST_ROWS = 20
 GAP = 2
 WRAPPED_WIDTH = 16  # of a column: shorter texts are not wrapped
+NARROWEST_KEY = 10  # of several columns that name a row: they are folded, but not to less
 STYLES = {
     "blocked": "magenta",
     "scheduled": "cyan",
@@ -38,7 +40,9 @@ STYLES = {
 
 
 class Table:
-    """Columns that are `whole` or `right` are never wrapped: where there is no room for them, they come below.
+    """The first `keys` columns name a row. Where there is no room for all columns, more come below, with the keys.
+
+    Columns that are `whole` or `right` are never wrapped.
 
     A column without a heading, which holds bars, is the first to be left out, with empty columns. The columns in
     `continued` mean nothing without the column before them, and stay beside it. Rich is imported when the table is
@@ -51,10 +55,11 @@ class Table:
         right: Collection[str] = (),
         whole: Collection[str] = (),
         continued: Collection[str] = (),
+        keys: int = 1,
         line: bool = True,
         headings: bool = True,
     ) -> None:
-        self._columns = columns
+        self._columns, self._keys = columns, keys
         self._right, self._whole, self._continued = right, ("", *whole, *right), continued
         self._line, self._headings = line, headings
         self._rows: list[tuple[list[Text], str]] = []
@@ -79,7 +84,7 @@ class Table:
             justify: Literal["left", "right"] = "right" if self._columns[at] in self._right else "left"
             drawn.add_column(self._columns[at], justify=justify, overflow="fold", width=width)
         for cells, style in self._rows:
-            if is_first or any(cells[at].plain for at in [*widths][1:]):
+            if is_first or any(cells[at].plain for at in [*widths][self._keys :]):
                 drawn.add_row(*(cells[at] for at in widths), style=style)
         return drawn
 
@@ -126,17 +131,19 @@ class Table:
         part, is_first = list(range(len(self._columns))), True
         if stacked or not fits(part):
             groups: list[list[int]] = []
-            for at in (at for at in part[1:] if self._columns[at] and at not in stacked and self._is_filled(at)):
+            for at in part[self._keys :]:
+                if not self._columns[at] or at in stacked or not self._is_filled(at):
+                    continue
                 if groups and self._columns[at] in self._continued:
                     groups[-1].append(at)
                 else:
                     groups.append([at])
-            part = [0]
+            part = keys = list(range(self._keys))
             for group in groups:
-                if len(part) > 1 and not fits([*part, *group]):
+                if part != keys and not fits([*part, *group]):
                     yield self._drawn(self._widths(part, needed, room), is_first=is_first)
-                    part, is_first = [0], False
-                part += group
+                    part, is_first = keys, False
+                part = [*part, *group]
         if len(part) > 1 or not stacked:
             yield self._drawn(self._widths(part, needed, room), is_first=is_first)
         yield from map(self._stacked, stacked)
@@ -156,7 +163,19 @@ class Table:
         first, *others = self._narrowest
         beside = [others[at - 1] for at, name in enumerate(self._columns) if at and name and at not in stacked]
         first = min(first, max(room // 2, room - GAP - max(beside)) if beside else room)
-        return [first, *(min(width, max(1, room - GAP - first)) for width in others)]
+        needed = [first, *(min(width, max(1, room - GAP - first)) for width in others)]
+        return needed if self._keys == 1 else self._fold_keys(needed, room)
+
+    def _fold_keys(self, needed: list[int], room: int) -> list[int]:
+        """Make several keys narrower, until all other columns fit beside them, or at least one of them."""
+        keys, others = needed[: self._keys], needed[self._keys :]
+        for beside in (sum(others) + GAP * len(others), max(others) + GAP):
+            keys, left = needed[: self._keys], room - beside - GAP * (self._keys - 1)
+            while sum(keys) > left and max(keys) > NARROWEST_KEY:
+                keys[keys.index(max(keys))] -= 1
+            if sum(keys) <= left:
+                break
+        return [*keys, *others]
 
     @cached_property
     def _narrowest(self) -> list[int]:
@@ -197,11 +216,12 @@ def table_of(
     *,
     right: Collection[str] = (),
     whole: Collection[str] = (),
+    keys: int = 1,
     line: bool = True,
     headings: bool = True,
 ) -> Table:
     """Return a table with a cell for each row and column."""
-    made = Table(*columns, right=right, whole=whole, line=line, headings=headings)
+    made = Table(*columns, right=right, whole=whole, keys=keys, line=line, headings=headings)
     for row in rows:
         made.add_row(*(cell(row) for cell in columns.values()))
     return made

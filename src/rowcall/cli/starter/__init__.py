@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 
 FRAMEWORKS = ("django", "fastapi", "flask", "litestar", "plain")
+GITIGNORE = ".gitignore"
 _FILES = Path(__file__).parent
 _WORK = {"django": "manage rowcall work", "flask": "flask --app app rowcall work"}
 _URL = "ROWCALL_URL: postgresql://postgres:postgres@db/postgres"
@@ -57,6 +58,7 @@ def starter(framework: str, folder: Path) -> dict[str, str]:
         "Dockerfile": "Dockerfile",
         "compose.yaml": "compose.yaml",
         f"{words['name']}-worker.service": "worker.service",
+        GITIGNORE: "gitignore",
     }
     if not is_django:
         sources = {"app.py": f"{framework}.py", **sources}

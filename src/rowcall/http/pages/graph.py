@@ -1,4 +1,8 @@
-"""A job among others, as inline SVG: its blockers, the steps of its chain, and its dependents."""
+"""A job among others, as inline SVG: its blockers, the steps of its chain, and its dependents, from top to bottom.
+
+One box per line, so that a narrow screen has room for all of it. Lines between boxes that are not neighbours pass on
+the right.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from markupsafe import Markup
 
 from rowcall.domain.job import BlockedBy, Chain, Dependent, Job
 
-WIDTH, HEIGHT, GAP, ROW = 180, 34, 46, 44
-MOST_IN_COLUMN, STEPS_AROUND, LONGEST_LABEL = 12, 3, 20
+WIDTH, HEIGHT, ROW = 232, 34, 52
+RAIL, BEND = 12, 8  # how far lines on the right are from the boxes, and the radius of their corners
+MOST_IN_GROUP, STEPS_AROUND, LONGEST_LABEL = 12, 3, 26
 _BOX = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
 _ICON = '<use class="icon" href="#i-{}" x="10" y="10" width="14" height="14"/>'
 
@@ -24,34 +29,49 @@ class Node(NamedTuple):
     here: bool = False
 
 
-Edge = tuple[Node, Node]
-
-
 def flow_graph(
     job: Job, chain: Chain | None, blockers: Sequence[BlockedBy], dependents: Sequence[Dependent], base: str
 ) -> Markup | None:
     """Return the picture, or None if the job stands alone."""
     if chain is None and not blockers and not dependents:
         return None
-    waits_for = _column(
-        [Node(f"{'chain' if one.is_chain else 'job'} {one.id}", one.status or "deleted", one.id) for one in blockers],
+    own = {step.id for step in (chain.steps if chain else ())}  # the steps of a chain wait for each other
+    waits_for = _group(
+        [
+            Node(f"{'chain' if one.is_chain else 'job'} {one.id}", one.status or "deleted", one.id)
+            for one in blockers
+            if one.is_chain or one.id not in own
+        ],
         "blockers",
     )
     steps = _steps(job, chain)
     this = next(step for step in steps if step.here)
-    waited_by = _column([Node(f"{one.type} {one.id}", one.status, one.id) for one in dependents], "dependents")
+    waited_by = _group(
+        [Node(f"{one.type} {one.id}", one.status, one.id) for one in dependents if one.id not in own], "dependents"
+    )
     chained = {one.id for one in dependents if one.of_chain}
     edges = [
-        *((one, this) for one in waits_for),
-        *pairwise(steps),
-        *((steps[-1] if one.job_id in chained else this, one) for one in waited_by),
+        *((one, this, len(waits_for)) for one in waits_for),
+        *((one, other, 1) for one, other in pairwise(steps)),
+        *((steps[-1] if one.job_id in chained else this, one, len(waited_by)) for one in waited_by),
     ]
-    return _drawn([column for column in (waits_for, *([step] for step in steps), waited_by) if column], edges, base)
+    nodes = [*waits_for, *steps, *waited_by]
+    places = {node: row * ROW for row, node in enumerate(nodes)}
+    parts = [
+        _arrow(places[one])
+        if similar == 1 and places[other] - places[one] == ROW
+        else _rail(places[one], places[other])
+        for one, other, similar in edges
+    ]
+    parts += [_node(node, y, base) for node, y in places.items()]
+    width, height = WIDTH + RAIL + 3, (len(nodes) - 1) * ROW + HEIGHT + 2
+    size = Markup('width="{0}" height="{1}" viewBox="-1 -1 {0} {1}"').format(width, height)
+    return Markup('<svg class="graph" {} role="group" aria-label="Flow">{}</svg>').format(size, Markup("").join(parts))
 
 
-def _column(nodes: list[Node], which: str) -> list[Node]:
-    more = len(nodes) - MOST_IN_COLUMN
-    return nodes if more <= 0 else [*nodes[:MOST_IN_COLUMN], Node(f"{more:,} more {which}")]
+def _group(nodes: list[Node], which: str) -> list[Node]:
+    more = len(nodes) - MOST_IN_GROUP
+    return nodes if more <= 0 else [*nodes[:MOST_IN_GROUP], Node(f"{more:,} more {which}")]
 
 
 def _steps(job: Job, chain: Chain | None) -> list[Node]:
@@ -66,36 +86,28 @@ def _steps(job: Job, chain: Chain | None) -> list[Node]:
     return [*before, *found[first:last], *after]
 
 
-def _drawn(columns: Sequence[Sequence[Node]], edges: Sequence[Edge], base: str) -> Markup:
-    rows = max(len(column) for column in columns)
-    width, height = len(columns) * (WIDTH + GAP) - GAP, rows * ROW
-    places = {
-        node: (x * (WIDTH + GAP), (rows - len(column)) * ROW / 2 + y * ROW + (ROW - HEIGHT) / 2)
-        for x, column in enumerate(columns)
-        for y, node in enumerate(column)
-    }
-    parts = [_edge(places[one], places[other]) for one, other in edges]
-    parts += [_node(node, *place, base) for node, place in places.items()]
-    size = Markup('width="{}" height="{}" viewBox="-1 -1 {} {}"').format(width + 2, height + 2, width + 2, height + 2)
-    return Markup('<svg class="graph" {} role="group" aria-label="Flow">{}</svg>').format(size, Markup("").join(parts))
-
-
-def _node(node: Node, x: float, y: float, base: str) -> Markup:
+def _node(node: Node, y: int, base: str) -> Markup:
     label = node.label if len(node.label) <= LONGEST_LABEL else f"{node.label[: LONGEST_LABEL - 1]}…"
     inner = Markup(f'{_BOX}{_ICON}<text x="32" y="22">{{}}</text><title>{{}}</title>').format(
         node.status, label, f"{node.label}: {node.status}" if node.job_id else node.label
     )
-    kind = Markup('class="node {}{}" transform="translate({} {})"').format(
-        node.status, " here" if node.here else "", x, y
-    )
+    kind = Markup('class="node {}{}" transform="translate(0 {})"').format(node.status, " here" if node.here else "", y)
     if node.job_id is None:
         return Markup("<g {}>{}</g>").format(kind, inner)
     return Markup('<a {} href="{}/jobs/{}">{}</a>').format(kind, base, node.job_id, inner)
 
 
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    x, y, to_x, to_y = start[0] + WIDTH, start[1] + HEIGHT / 2, end[0] - 7, end[1] + HEIGHT / 2
-    middle = (x + to_x) / 2
-    line = Markup('<path class="edge" d="M{} {}C{} {} {} {} {} {}"/>').format(x, y, middle, y, middle, to_y, to_x, to_y)
-    tip = Markup('<path class="tip" d="M{} {}l-1 -4 8 4 -8 4z"/>').format(to_x, to_y)
-    return line + tip
+def _arrow(y: int) -> Markup:
+    """Draw a line to the box below."""
+    return Markup('<path class="edge" d="M{0} {1}V{2}"/><path class="tip" d="M{0} {2}l-4 -1 4 8 4 -8z"/>').format(
+        WIDTH / 2, y + HEIGHT, y + ROW - 7
+    )
+
+
+def _rail(y: int, to_y: int) -> Markup:
+    """Draw a line past the boxes between. It leaves in the lower half of a box, and arrives in the upper half."""
+    start, end, side = y + HEIGHT * 2 // 3, to_y + HEIGHT // 3, RAIL - BEND
+    line = Markup('<path class="edge" d="M{} {}h{side}q{bend} 0 {bend} {bend}V{}q0 {bend} -{bend} {bend}H{}"/>').format(
+        WIDTH, start, end - BEND, WIDTH + 7, side=side, bend=BEND
+    )
+    return line + Markup('<path class="tip" d="M{} {}l1 -4 -8 4 8 4z"/>').format(WIDTH + 7, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import urlencode
 
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import WAITING, Status
 from rowcall.http.api import actions
+from rowcall.http.api.actions import JobAnswer
 from rowcall.http.api.filters import BodyFilter, Chosen, JobsQuery
 from rowcall.http.api.jobs import list_jobs
 from rowcall.http.endpoint import Call
@@ -82,6 +84,7 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
     counting = actions.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)
     statuses = ACTIONS[query.action] if query.action != "retry" else (Status.FAILED,)
     counted = await actions.count(call, counting, statuses)
+    succeeded = await succeeded_of(call, query.ids or ()) if query.action == "retry" else []
     filters = [(name, value) for name, value in request.query_params.multi_items() if name in _FILTERS and value]
     return {
         "page": "jobs",
@@ -91,5 +94,26 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
         "filters": filters,
         "back": local_path(request, query.back or f"{base_path(request.scope)}/jobs?{urlencode(filters)}"),
         "counted": counted,
+        "succeeded": succeeded,
+        "any_succeeded": bool(succeeded) or (query.action == "retry" and Status.SUCCEEDED in (query.status or ())),
         "now": await call.read(time_now(call.queue)),
     }
+
+
+async def succeeded_of(call: Call, ids: Sequence[int]) -> list[int]:
+    """Return which of the jobs have succeeded: a retry deletes their results, so a person is asked first."""
+    return [job.id for job in await call.read(inspect.get_rows(call.queue, ids)) if job.status is Status.SUCCEEDED]
+
+
+class AskFirst(Exception):
+    """A form is not carried out: a person has to confirm it."""
+
+    def __init__(self, action: str, job_id: int) -> None:
+        self.query = {"action": action, "ids": job_id}
+
+
+async def retry_job(call: Call, id: int) -> JobAnswer:
+    """Run a finished job again; one that has succeeded only after a question."""
+    if await succeeded_of(call, [id]):
+        raise AskFirst("retry", id)
+    return await actions.retry_job(call, id)

@@ -24,7 +24,8 @@ from rowcall.overview.jobs import detail, when
 
 FLASH_COOKIE = "rowcall_flash"
 LONGEST_SHOWN, LONGEST_VALUE, MOST_ARGUMENTS = 20_000, 80, 6
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(:?)')
+# a string that was shortened has no end: it is found, too, or the search would start again at each quote in it
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"(:?)|$)', re.DOTALL)
 
 _templates = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -14,7 +14,7 @@ from rowcall.http.api import actions
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.counts import SharedCounts, StillCounting
 from rowcall.http.endpoint import Call, Endpoint
-from rowcall.http.guard import ACCESS, check_csrf, local_path, set_cookie
+from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_cookie
 from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
 from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
@@ -40,6 +40,7 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
     ("/storage", "storage.html", storage.storage),
 )
 _FORMS = (
+    Endpoint("POST", "/jobs/{id:int}/retry", jobs.retry_job),
     *(one for one in ENDPOINTS if one.method == "POST" and one.path != "/jobs"),
     Endpoint("POST", "/jobs/{id:int}/delete", actions.delete_job),
     Endpoint("POST", "/jobs/{id:int}/edit", actions.edit_job),
@@ -74,12 +75,16 @@ def form_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer
     """Run an endpoint with the fields of a form, and return to the page that it was on."""
 
     async def answer(request: Request) -> Response:
+        fields: dict[str, str] = {}
         try:
             pairs = await form_pairs(request)
             fields = dict(pairs)
             check_csrf(request, fields.get("csrf", ""))
             call = Call(queue, request.scope[ACCESS], counts)
             found = await endpoint.run(call, request.path_params, body=body_of(pairs), lax=True)
+        except jobs.AskFirst as ask:
+            query = urlencode({**ask.query, "back": fields.get("return_to", "")})
+            return RedirectResponse(f"{base_path(request.scope)}/jobs/confirm?{query}", 303)
         except Exception as error:
             return error_page(request, error)
         response = RedirectResponse(local_path(request, fields.get("return_to", "")), 303)

@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from rowcall.context import Context, logger, running
 from rowcall.declare.declaration import Declaration
+from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Fail, InvalidArguments, Retry, Snooze
 from rowcall.domain.job import Job, Status
-from rowcall.domain.outcome import CANCELLED_BY_HANDLER_CODE, RETRY_REQUESTED_CODE
+from rowcall.domain.outcome import CANCELLED_BY_HANDLER_CODE
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, PayloadUnfit, checked_result, untyped_to_json
 from rowcall.domain.push import PushedJob
 from rowcall.http.push.answers import CODE_HEADER
@@ -123,7 +124,8 @@ def _failed(task: Declaration, attempt: ReceivedAttempt, error: Exception, now: 
         case Retry() | Snooze():
             at_ms = error.run_at_ms
             delay = error.delay_seconds if at_ms is None else max(0.0, at_ms / 1000 - now)
-            return refusal(503, RETRY_REQUESTED_CODE, failures.detail(str(error)), delay)
+            code = failures.code_of(error) if isinstance(error, Retry) else RETRY_REQUESTED_CODE
+            return refusal(503, code, failures.detail(str(error)), delay)
         case Fail():
             return refusal(422, error.code, failures.detail(error.detail))
         case Cancel():

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, overload
 from rowcall.app import Rowcall, queue_of
 from rowcall.base.urls import shown
 from rowcall.domain.errors import InvalidOption, UnknownTask
-from rowcall.integrations.celery.beat import beat_entries
+from rowcall.integrations.celery.beat import beat_entries, refused_of_entry
 from rowcall.integrations.celery.canvas import Signature, signature
 from rowcall.integrations.celery.control import Control
 from rowcall.integrations.celery.current import current_app, running, set_current
-from rowcall.integrations.celery.options import our_options, task_settings
+from rowcall.integrations.celery.options import our_options, refusal, refused_of_call
 from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.settings import Route, Settings, logger, routes_of, settings_in
 from rowcall.integrations.celery.task import Task as CeleryTask
@@ -100,6 +100,7 @@ class Celery:
         self.on_after_configure, self.on_after_finalize = Late(), Late()
         self._packages: list[tuple[object, str]] = []
         self._scheduled: set[str] = set()
+        self._refused: dict[str, list[str]] = {}
         self._routes: list[Route] = []
         self._broker: str | None = None
         self._has_own_queue = jobs is None
@@ -157,7 +158,6 @@ class Celery:
 
     def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a task: `@app.task`, or `@app.task(bind=True, max_retries=3, queue="mail")`."""
-        task_settings(options)
         if function is not None:
             return self._declare(function, options)
         return lambda function: self._declare(function, options)
@@ -178,7 +178,16 @@ class Celery:
     ) -> CeleryTask:
         task.attach(self, function, options)
         self.tasks[task.name] = task
+        self._refused[task.name] = [f"{task.name}: {line}" for line in task.refused]
         return task
+
+    def check_options(self) -> None:
+        """Raise one `InvalidOption` about all refused options: of tasks, of `task_routes` and of `beat_schedule`.
+
+        Tasks and settings may still follow their declaration, so it is called by the first call, and by a worker.
+        """
+        if lines := [line for lines in self._refused.values() for line in lines]:
+            raise refusal(lines)
 
     def _attach(self, shared: SharedTask) -> None:
         shared.task = self._declare(shared.function, shared.given)
@@ -229,11 +238,17 @@ class Celery:
 
     def _apply_settings(self) -> None:
         self._routes = routes_of(self.conf.task_routes)
-        beat_entries(self.conf.beat_schedule, self.conf.timezone)
+        entries = beat_entries(self.conf.beat_schedule, self.conf.timezone)
         for option in ("imports", "include"):
             names = getattr(self.conf, option)
             if isinstance(names, str) or not all(isinstance(name, str) for name in names):
                 raise InvalidOption(option, f"must be a list of modules, got {names!r}")
+        self._refused["task_routes"] = [
+            f"task_routes, {route.pattern}: {line}" for route in self._routes for line in refused_of_call(route.options)
+        ]
+        self._refused["beat_schedule"] = [
+            f"beat_schedule, {entry.name}: {line}" for entry in entries for line in refused_of_entry(entry)
+        ]
         broker = self.conf.broker_url
         if broker != self._broker and self._has_own_queue:
             self._broker = broker
@@ -258,6 +273,7 @@ class Celery:
             importlib.import_module(module)
         self.on_after_configure.send(self)
         self.on_after_finalize.send(self)
+        self.check_options()
         for entry in beat_entries(self.conf.beat_schedule, self.conf.timezone):
             if entry.name in self._scheduled:
                 continue
@@ -299,6 +315,7 @@ class Celery:
             result = self.tasks[name].s().enqueue(args, kwargs, **options)
             assert isinstance(result, AsyncResult)
             return result
+        self.check_options()
         payload: Any = packed({"args": args or [], "kwargs": kwargs or {}})
         job = self.jobs.enqueue(name, payload, **our_options({**self.route(name), **options}))
         return AsyncResult(job.id, self.jobs)
@@ -312,7 +329,8 @@ class Celery:
         **options: object,
     ) -> Signature:
         """Return a call of the task with this name as a value."""
-        return signature(self.tasks.get(name, name), args, kwargs, immutable, **options)
+        task = self.tasks.get(name, name) if isinstance(name, str) else name
+        return signature(task, args, kwargs, immutable, **options)
 
     @property
     def current_task(self) -> object:
@@ -354,7 +372,6 @@ def shared_task(**options: object) -> Callable[[Callable[..., object]], SharedTa
 
 def shared_task(function: Callable[..., object] | None = None, /, **options: object) -> object:
     """Declare a task for the app that is, or will be, there."""
-    task_settings(options)  # a wrong option is reported here, and not when the app is created
 
     def declare(function: Callable[..., object]) -> SharedTask:
         shared = SharedTask(function, options)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.integrations.celery.current import App, Callee, Takes, current_app
@@ -20,17 +20,18 @@ Ran = EagerResult | GroupResult
 
 
 class Added(NamedTuple):
-    """The jobs that a part of a canvas became; the next part waits for `ends`."""
+    """The jobs that a part of a canvas became; the next part waits for `ends`, and gets their results."""
 
     ends: list[Node]
     is_group: bool
+    passes_results: bool = True
 
 
-class Part(ABC):
-    """A call, a chain, a group or a chord. `a | b` is a chain."""
+class Part(Mapping[str, Any]):
+    """A call, a chain, a group or a chord. `a | b` is a chain. `dict(part)` can be stored; `signature` reads it."""
 
     links: tuple[Part, ...] = ()
-    """What follows each of its ends that succeeds."""
+    """What follows when it has succeeded; a group passes no results on to it."""
     errbacks: tuple[Signature, ...] = ()
     """What follows each of its ends that fails."""
 
@@ -45,12 +46,40 @@ class Part(ABC):
     @abstractmethod
     def app(self) -> App: ...
 
+    @abstractmethod
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        """Return the name of its task and of its type, and what else differs between dicts of parts."""
+
+    def _dict(self) -> dict[str, object]:
+        task, kind, fields = self.stored()
+        options = {**getattr(self, "options", {})}
+        options |= {"link": [dict(part) for part in self.links]} if self.links else {}
+        options |= {"link_error": [dict(part) for part in self.errbacks]} if self.errbacks else {}
+        common: dict[str, object] = {
+            "task": task,
+            "args": [],
+            "kwargs": {},
+            "options": options,
+            "subtask_type": kind,
+            "immutable": False,
+        }
+        return {**common, **fields}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._dict()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dict())
+
+    def __len__(self) -> int:
+        return len(self._dict())
+
     def add(self, flow: Flow, before: Added | None) -> Added:
         """`add_to`, with what follows."""
         added = self.add_to(flow, before)
+        for part in self.links:
+            part.add(flow, added._replace(passes_results=not added.is_group))
         for end in added.ends:
-            for part in self.links:
-                part.add(flow, Added([end], is_group=False))
             for errback in self.errbacks:
                 errback.add_errback(flow, end)
         return added
@@ -62,9 +91,9 @@ class Part(ABC):
             if one.failed():
                 for errback in self.errbacks:
                     errback.run_errback(one)
-            elif one.successful():
-                for part in self.links:
-                    part.run(one)
+        if ran.successful():
+            for part in self.links:
+                part.run(None if isinstance(ran, GroupResult) else ran)
         return ran
 
     def __or__(self, other: Part) -> chain:
@@ -137,8 +166,9 @@ class Part(ABC):
         return changed
 
     def on_error(self: P, errback: object) -> P:
-        """Return it with a call that follows a failure: `chain(…).on_error(report.s())`."""
-        return self.linked(link_error=errback)
+        """`link_error`, which returns this part: `chain(…).on_error(report.s())()`."""
+        self.link_error(errback)
+        return self
 
     def link(self, part: object) -> object:
         """Add a call that follows if this one succeeds, and return that call."""
@@ -186,31 +216,35 @@ class Signature(Part):
         return self.task(*args, *self.args, **{**self.kwargs, **kwargs})
 
     def set(self, *, immutable: Any = None, **options: object) -> Signature:
-        """Return the call with options: `countdown`, `queue`, …"""
-        changed = Signature(self.task, self.args, self.kwargs, {**self.options, **options}, self.immutable)
-        changed.immutable = self.immutable if immutable is None else immutable
-        return changed._following(self)
-
-    def clone(self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None) -> Signature:
-        """Return the call with more arguments, before the others, unless it is `immutable`."""
-        if self.immutable:
-            args, kwargs = (), None
-        both = {**self.kwargs, **(kwargs or {})}
-        return Signature(self.task, (*args, *self.args), both, self.options, self.immutable)._following(self)
-
-    def _following(self, other: Signature) -> Signature:
-        self.links, self.errbacks = (*other.links, *self.links), (*other.errbacks, *self.errbacks)
+        """Add options to the call: `countdown`, `queue`, … Return the call itself."""
+        self.link(options.pop("link", None))
+        self.link_error(options.pop("link_error", None))
+        self.options = {**self.options, **options}
+        self.immutable = self.immutable if immutable is None else immutable
         return self
+
+    def clone(
+        self, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None, **options: object
+    ) -> Signature:
+        """Return another call with more arguments, before the others, unless it is `immutable`."""
+        changed = copy.copy(self)
+        if not self.immutable:
+            changed.args, changed.kwargs = (*args, *self.args), {**self.kwargs, **(kwargs or {})}
+        return changed.set(**options)
 
     def app(self) -> App:
         return self.task.app
 
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        fields = {"args": list(self.args), "kwargs": dict(self.kwargs), "immutable": self.immutable}
+        return self.task.name, None, fields
+
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
-        return self.clone(args, kwargs).set(**options)
+        return self.clone(args, kwargs, **options)
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         takes: Takes | None = None
-        if before is not None and not self.immutable:
+        if before is not None and before.passes_results and not self.immutable:
             takes = "all" if before.is_group else "one"
         return self._add(flow, takes, before.ends if before is not None else [])
 
@@ -232,13 +266,13 @@ class Signature(Part):
 class Spread(Part):
     """One job that calls a function for each item: `task.map` and `task.starmap`."""
 
-    def __init__(self, task: Callee, items: Sequence[object], takes: Literal["map", "starmap"]) -> None:
+    def __init__(self, task: Callee, rows: Sequence[object], takes: Literal["map", "starmap"]) -> None:
         self.task = task
-        self.items = items
+        self.rows = rows
         self.takes = takes
 
     def __repr__(self) -> str:
-        return f"{self.task.name}.{self.takes}({len(self.items)} items)"
+        return f"{self.task.name}.{self.takes}({len(self.rows)} items)"
 
     def __call__(self) -> AsyncResult | Ran:
         return self.apply_async()
@@ -246,12 +280,16 @@ class Spread(Part):
     def app(self) -> App:
         return self.task.app
 
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        fields = {"task": dict(Signature(self.task)), "it": list(self.rows)}
+        return f"celery.{self.takes}", f"x{self.takes}", {"kwargs": fields}
+
     def add_to(self, flow: Flow, before: Added | None) -> Added:
-        call = self.task.bound([self.items], {}, {}, self.takes)
+        call = self.task.bound([self.rows], {}, {}, self.takes)
         return Added([flow.add(call, after=before.ends if before is not None else [])], is_group=False)
 
     def run_in_place(self, before: Ran | None) -> Ran:
-        return self.task.run_in_place([self.items], {}, self.takes)
+        return self.task.run_in_place([self.rows], {}, self.takes)
 
 
 class chain(Part):  # noqa: N801 (Celery's name)
@@ -270,6 +308,9 @@ class chain(Part):  # noqa: N801 (Celery's name)
 
     def app(self) -> App:
         return self.parts[0].app()
+
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        return "celery.chain", "chain", {"kwargs": {"tasks": [dict(part) for part in self.parts]}}
 
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
         first = self.parts[0].with_first(args, kwargs, options)
@@ -304,6 +345,9 @@ class group(Part):  # noqa: N801 (Celery's name)
     def app(self) -> App:
         return self.parts[0].app()
 
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        return "celery.group", "group", {"kwargs": {"tasks": [dict(part) for part in self.parts]}}
+
     def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
         parts = [part.with_first(args, kwargs, options) for part in self.parts]
         return group(parts).linked(self.links, self.errbacks)
@@ -319,14 +363,19 @@ class chord(Part):  # noqa: N801 (Celery's name)
     """A group, and a call that gets the list of its results: `chord([add.s(1, 1), add.s(2, 2)])(total.s())`."""
 
     def __init__(self, header: Part | Iterable[Part], body: Part | None = None) -> None:
-        self.header = header if isinstance(header, group) else group(header)
-        self.body = body
+        first = _flat([header])
+        self.header = first[0] if len(first) == 1 and isinstance(first[0], group) else group(first)
+        self.body: Part | None = maybe_signature(body)
 
     def __call__(self, body: Part | None = None) -> AsyncResult | Ran:
         return chord(self.header, body or self.body).linked(self.links, self.errbacks).apply_async()
 
     def app(self) -> App:
         return self.header.app()
+
+    def stored(self) -> tuple[str, str | None, dict[str, object]]:
+        body = None if self.body is None else dict(self.body)
+        return "celery.chord", "chord", {"kwargs": {"header": dict(self.header), "body": body}}
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         return self._body().add(flow, self.header.add(flow, before))
@@ -340,16 +389,35 @@ class chord(Part):  # noqa: N801 (Celery's name)
         return self.body
 
 
+@overload
 def signature(
     task: Callee | Signature | str,
     args: Sequence[object] | None = None,
     kwargs: Mapping[str, object] | None = None,
     immutable: bool = False,
     **options: object,
-) -> Signature:
-    """Return a call of a task, or of the task with a name, as a value."""
-    if isinstance(task, Signature):
-        return task.clone(args or (), kwargs).set(**options)
+) -> Signature: ...
+@overload
+def signature(
+    task: Mapping[str, Any],
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
+    immutable: bool = False,
+    **options: object,
+) -> Part: ...
+
+
+def signature(
+    task: Callee | Mapping[str, Any] | str,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
+    immutable: bool = False,
+    **options: object,
+) -> Part:
+    """Return a call of a task, or of the task with a name, as a value; or the part that `dict(part)` was made of."""
+    if isinstance(task, Mapping):
+        part: Part = task if isinstance(task, Part) else _read(task)
+        return part._given(args, kwargs, options)
     if isinstance(task, str):
         tasks = current_app().tasks
         if task not in tasks:
@@ -358,11 +426,35 @@ def signature(
     return Signature(task, args or (), kwargs, options, immutable)
 
 
+def maybe_signature(d: Any, app: object = None, clone: bool = False) -> Any:
+    """Return the part that a dict was made of, and anything else as it is."""
+    return signature(d) if isinstance(d, Mapping) and (clone or not isinstance(d, Part)) else d
+
+
+def _read(given: Mapping[str, Any]) -> Part:
+    args, kwargs, options = (given.get(name) or {} for name in ("args", "kwargs", "options"))
+    match given.get("subtask_type"):
+        case None if isinstance(name := given.get("task"), str):
+            part: Part = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
+            return part
+        case "chain":
+            part = chain(kwargs["tasks"])
+        case "group":
+            part = group(kwargs["tasks"])
+        case "chord":
+            part = chord(kwargs["header"], kwargs.get("body"))
+        case "xmap" | "xstarmap" as kind:
+            part = Spread(signature(kwargs["task"]["task"]).task, kwargs["it"], "map" if kind == "xmap" else "starmap")
+        case _:
+            raise InvalidOption("signature", f"must be a call, or a dict of one, got {given!r}")
+    return part.linked(options.get("link"), options.get("link_error"))
+
+
 def _flat(parts: Iterable[Part | Iterable[Part]]) -> list[Part]:
     found: list[Part] = []
     for part in parts:
-        if isinstance(part, Part):
-            found.append(part)
+        if isinstance(part, Mapping):
+            found.append(maybe_signature(part))
         elif isinstance(part, Iterable) and not isinstance(part, str | bytes):
             found += _flat(part)
         else:

@@ -63,6 +63,9 @@ class App(Protocol):
     @property
     def tasks(self) -> Mapping[str, Callee]: ...
 
+    def check_options(self) -> None:
+        """Raise `InvalidOption` if options of the app are refused."""
+
     def route(self, task: str) -> Mapping[str, object]:
         """Return the options that `task_routes` has for a task."""
 

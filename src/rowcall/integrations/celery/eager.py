@@ -13,6 +13,7 @@ import msgspec
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.integrations.celery import states
+from rowcall.observe.exceptions import drop_callers
 
 
 class Request(msgspec.Struct):
@@ -59,7 +60,9 @@ class EagerResult:
     @property
     def traceback(self) -> str | None:
         error = self.result
-        return "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else None
+        if not isinstance(error, BaseException):
+            return None
+        return "".join(traceback.format_exception(drop_callers(error)))
 
     def ready(self) -> bool:
         return True

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.errors import InvalidOption, unknown_option
+from rowcall.domain.limits import LONGEST_NAME, Limit
 
 DEFAULT_MAX_RETRIES = 3
 DEFAULT_RETRY_SECONDS = 180
 LONGEST_BACKOFF_SECONDS = 600
+PERIODS = {"s": 1, "m": 60, "h": 3600}
 
 # nothing to do for these: jobs are acknowledged when they are done, results are kept, payloads are JSON
 NEEDLESS = frozenset(
@@ -36,7 +39,6 @@ NEEDLESS_OF_CALLS = frozenset({"compression", "ignore_result", "retry", "retry_p
 ADVICE = {
     "exchange": "use queue=…",
     "headers": "pass the values as arguments",
-    "rate_limit": "declare a Rowcall task with limit=Limit(name, rate=…, per=…)",
     "routing_key": "use queue=…",
     "soft_time_limit": "use time_limit=…, and let a long task look at rowcall.current().cancelled",
     "task_id": "ids are numbers; a Rowcall task with key=… makes calls unique",
@@ -60,19 +62,42 @@ class TaskSettings(msgspec.Struct, kw_only=True):
     retry_backoff_max: float = LONGEST_BACKOFF_SECONDS
     retry_jitter: bool = True
     time_limit: float | None = None
+    rate_limit: str | float | None = None
 
 
 def task_settings(options: Mapping[str, object]) -> TaskSettings:
-    """Return the options that have an effect. `InvalidOption` for one that has no equivalent."""
-    given = {name: value for name, value in options.items() if name not in NEEDLESS and value is not None}
-    for name in given:
-        if name in ADVICE:
-            raise no_equivalent(name)
-        if name not in TaskSettings.__struct_fields__:
-            raise unknown_option(name, [*TaskSettings.__struct_fields__, *NEEDLESS])
+    """Return the options that have an effect."""
+    known = TaskSettings.__struct_fields__
+    given = {name: value for name, value in options.items() if name in known and value is not None}
     if "max_retries" in options:  # None has a meaning: no limit
         given["max_retries"] = options["max_retries"]
     return TaskSettings(**given)  # type: ignore[arg-type]
+
+
+def refused_options(options: Mapping[str, object]) -> list[str]:
+    """Return the options of a task that are refused, with what to do instead."""
+    known = {*TaskSettings.__struct_fields__, *NEEDLESS}
+    refused = [name for name, value in options.items() if name not in known and value is not None]
+    return [_advised(name) if name in ADVICE else unknown_option(name, known).problem for name in refused]
+
+
+def limit_of(task: str, rate_limit: object) -> Limit | None:
+    """Return Celery's `rate_limit` as a limit: `"10/m"`, or a number per second. 0 is no limit.
+
+    >>> limit_of("mail", "100/h"), limit_of("mail", 2.5).rate, limit_of("mail", "0/m")
+    (Limit(name='mail', concurrency=None, rate=100, per=3600.0, by=None), 5, None)
+    """
+    number, _, unit = str(rate_limit).partition("/")
+    try:
+        rate = Fraction(number).limit_denominator(100)
+        seconds = PERIODS[unit or "s"]
+    except (ValueError, ZeroDivisionError, KeyError):
+        raise InvalidOption(
+            "rate_limit", f"must be a number per second, or a text such as '10/m', got {rate_limit!r}"
+        ) from None
+    if not rate:
+        return None
+    return Limit(task[-LONGEST_NAME:], rate=rate.numerator, per=float(seconds * rate.denominator))
 
 
 def options_of_class(kind: type, root: type) -> dict[str, object]:
@@ -83,7 +108,9 @@ def options_of_class(kind: type, root: type) -> dict[str, object]:
 
 
 def our_options(given: Mapping[str, object]) -> EnqueueOptions:
-    """Return the options of Rowcall for those of `apply_async`. `InvalidOption` for one that has no equivalent."""
+    """Return the options of Rowcall for those of `apply_async`. `InvalidOption` if some have no equivalent."""
+    if refused := refused_of_call(given):
+        raise refusal(refused)
     found: dict[str, object] = {}
     for name, value in given.items():
         match name, value:
@@ -101,14 +128,22 @@ def our_options(given: Mapping[str, object]) -> EnqueueOptions:
                 found["timeout"] = value
             case "connection" | "queue" | "priority", _:
                 found[name] = value
-            case _ if name not in NEEDLESS_OF_CALLS:
-                raise no_equivalent(name)
     return found  # type: ignore[return-value]
 
 
-def no_equivalent(name: str) -> InvalidOption:
-    advice = f": {ADVICE[name]}" if name in ADVICE else ""
-    return InvalidOption(name, f"has no equivalent in Rowcall{advice}; see docs/from-celery.md")
+def refused_of_call(given: Mapping[str, object]) -> list[str]:
+    known = {"countdown", "eta", "expires", "time_limit", "connection", "queue", "priority", *NEEDLESS_OF_CALLS}
+    return [_advised(name) for name, value in given.items() if name not in known and value is not None]
+
+
+def refusal(lines: Iterable[str]) -> InvalidOption:
+    """Return one error about all refused options."""
+    text = "\n  ".join(["some options have no equivalent in Rowcall, see docs/from-celery.md:", *lines])
+    return InvalidOption("options", text, message=text)
+
+
+def _advised(name: str) -> str:
+    return f"{name}: {ADVICE[name]}" if name in ADVICE else name
 
 
 def aware(moment: datetime) -> datetime:

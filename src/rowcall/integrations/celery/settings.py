@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import NamedTuple
 
 from rowcall.domain.errors import InvalidOption
-from rowcall.integrations.celery.options import our_options
 
 logger = logging.getLogger("rowcall.celery")
 
@@ -135,5 +134,4 @@ def _route(pattern: object, options: object) -> Route:
     options = {"queue": options} if isinstance(options, str) else options
     if not isinstance(pattern, str | re.Pattern) or not isinstance(options, Mapping):
         raise InvalidOption("task_routes", f"must be names of tasks with their queues or options, got {pattern!r}")
-    our_options(options)
     return Route(pattern, options)

@@ -18,16 +18,27 @@ from rowcall.base.text import DETAIL_LENGTH
 from rowcall.context import Context, current
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.errors import Cancel, Control, Fail, InvalidArguments, InvalidOption, Retry, Snooze
+from rowcall.domain.payload import parameters_of
 from rowcall.integrations.celery import states
 from rowcall.integrations.celery.canvas import Signature, Spread, group
 from rowcall.integrations.celery.current import App, Running, Takes, running
 from rowcall.integrations.celery.eager import EagerResult, FailedCall, Request, eager_request
 from rowcall.integrations.celery.errbacks import errback_arguments, failed_before
 from rowcall.integrations.celery.exceptions import ExceptionInfo, Ignore, MaxRetriesExceededError, Reject
-from rowcall.integrations.celery.options import TaskSettings, aware, options_of_class, our_options, task_settings
+from rowcall.integrations.celery.options import (
+    TaskSettings,
+    aware,
+    limit_of,
+    options_of_class,
+    our_options,
+    refused_options,
+    task_settings,
+)
 from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.values import packed, unpacked
+from rowcall.observe.exceptions import drop_callers
 from rowcall.operations.enqueue import Bound
+from rowcall.overview.tasks import shown_as
 from rowcall.task import ContextTask
 
 MOST_ATTEMPTS = 1_000_000  # max_retries=None has no limit
@@ -49,6 +60,8 @@ class Task:
     app: App
     name: str = ""
     settings: TaskSettings
+    refused: list[str]
+    """Options without an equivalent, which the app reports all at once."""
     task: ContextTask[..., object]
     max_retries: int | None
 
@@ -59,7 +72,9 @@ class Task:
     def attach(self, app: App, function: Callable[..., object] | None, given: Mapping[str, object]) -> None:
         """Declare the task. Without a function it is the method `run` of the class."""
         self.app = app
-        self.settings = settings = task_settings({**options_of_class(type(self), Task), **given})
+        options = {**options_of_class(type(self), Task), **given}
+        self.settings, self.refused = task_settings(options), refused_options(options)
+        settings = self.settings
         if function is not None:
             functools.update_wrapper(self, function)
             bound = settings.bind
@@ -68,20 +83,25 @@ class Task:
             raise InvalidOption("task", f"{function or self!r} is async: declare it with @app.jobs.task")
         self.name = settings.name or f"{self.__module__}.{getattr(self, '__name__', type(self).__name__)}"
         self.max_retries = settings.retry_kwargs.get("max_retries", settings.max_retries)
-        self.task = self._declared()
+        self.task = self._declared(function or type(self).run)
 
-    def _declared(self) -> ContextTask[..., object]:
+    def _declared(self, function: Callable[..., object]) -> ContextTask[..., object]:
         def handler(ctx: Context, args: list[object], kwargs: dict[str, object], takes: Takes | None = None) -> object:
             return self._work(ctx, args, kwargs, takes)
 
         settings = self.settings
         attempts = MOST_ATTEMPTS if self.max_retries is None else self.max_retries + 1
-        options = {"queue": settings.queue, "priority": settings.priority, "timeout": settings.time_limit}
+        options = {
+            "queue": settings.queue,
+            "priority": settings.priority,
+            "timeout": settings.time_limit,
+            "limit": None if settings.rate_limit is None else limit_of(self.name, settings.rate_limit),
+        }
         given = {name: value for name, value in options.items() if value is not None}
         # Celery retries only what is asked for: an exception that leaves the function fails the job
         retry = Backoff.constant(settings.default_retry_delay, give_up_on=(Exception,))
         declare = self.app.jobs.task(name=self.name, max_attempts=attempts, retry=retry, **given)  # type: ignore[call-overload]
-        declared: ContextTask[..., object] = declare(handler)
+        declared: ContextTask[..., object] = declare(shown_as(handler, function, parameters_of(self.run)))
         return declared
 
     # running
@@ -286,6 +306,7 @@ class Task:
         failed: FailedCall | None = None,
     ) -> EagerResult:
         """`apply`, without what follows."""
+        self.app.check_options()
         self._check(args, kwargs, takes)
         if takes == "error":
             args = [*errback_arguments(self.run, failed, args, kwargs), *args]
@@ -320,6 +341,7 @@ class Task:
         takes: Takes | None = None,
     ) -> Bound:
         """Return the job of a call, not enqueued yet. `InvalidArguments` if the function does not accept them."""
+        self.app.check_options()
         self._check(args, kwargs, takes)
         ours = our_options({**self._defaults(), **options})
         if takes in ("error", "failure"):
@@ -384,7 +406,7 @@ class Task:
 
 
 def _info(error: BaseException) -> ExceptionInfo:
-    info = ExceptionInfo("".join(traceback.format_exception(error)))
+    info = ExceptionInfo("".join(traceback.format_exception(drop_callers(error))))
     info.exception = error
     return info
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +16,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from rowcall.app import queue_of
 from rowcall.base.text import whole_number
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.job import FINISHED, Attempt, Event, Status
 from rowcall.integrations.django.models import Job
 from rowcall.integrations.django.queue import jobs
-from rowcall.integrations.django.site import alias
+from rowcall.integrations.django.site import alias, local
 from rowcall.operations.arguments import KEY_LENGTH
 from rowcall.overview.formats import counted
 from rowcall.overview.scrub import scrubbed
@@ -95,13 +96,18 @@ class JobAdmin(admin.ModelAdmin):
 
     @admin.action(permissions=["change"], description="Retry selected jobs")
     def retry(self, request: HttpRequest, selected: QuerySet) -> None:
-        self._act(request, "retry", selected.values_list("id", flat=True))
+        for job_id in selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True):
+            self.message_user(request, f"job {job_id} has succeeded; open it to run it again", messages.WARNING)
+        self._act(request, "retry", selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
 
     @admin.action(permissions=["change"], description="Cancel selected jobs")
     def cancel(self, request: HttpRequest, selected: QuerySet) -> None:
         self._act(request, "cancel", selected.values_list("id", flat=True))
 
     def response_change(self, request: HttpRequest, obj: Job) -> HttpResponse:
+        if "_retry" in request.POST and obj.status == Status.SUCCEEDED and "_again" not in request.POST:
+            self.message_user(request, f"job {obj.id} has succeeded; tick the box to run it again", messages.ERROR)
+            return HttpResponseRedirect(request.path)
         for name in ("retry", "cancel"):
             if f"_{name}" in request.POST:
                 self._act(request, name, [obj.id])
@@ -160,11 +166,19 @@ def _shown(job_id: int) -> dict[str, object]:
     return {
         "payload": _json(seen.payload),
         "result": _json(seen.result) if job.status is Status.SUCCEEDED else "",
-        "attempts": [scrubbed(failures, attempt) for attempt in jobs.attempts(job_id)],
-        "timeline": [scrubbed(failures, event) for event in jobs.timeline(job_id)],
+        "attempts": [_fields(scrubbed(failures, attempt)) for attempt in jobs.attempts(job_id)],
+        "timeline": [_fields(scrubbed(failures, event)) for event in jobs.timeline(job_id)],
         "may_retry": job.status in FINISHED,
+        "has_failed": job.status is Status.FAILED,
+        "has_succeeded": job.status is Status.SUCCEEDED,
         "may_cancel": job.status not in FINISHED,
     }
+
+
+def _fields(value: Attempt | Event) -> dict[str, object]:
+    """Return the fields as they are: a template would look `value["at"]` up first, which is a text."""
+    fields = msgspec.structs.asdict(value)
+    return {name: local(field) if isinstance(field, datetime) else field for name, field in fields.items()}
 
 
 def _json(value: object) -> str:

@@ -13,6 +13,7 @@ from django.utils import timezone
 from rowcall.context import Context
 from rowcall.domain.errors import Cancel, Control, Fail
 from rowcall.domain.job import Attempt
+from rowcall.domain.payload import parameters_of
 from rowcall.integrations.django.framework import (
     Task,
     TaskContext,
@@ -25,6 +26,8 @@ from rowcall.integrations.django.framework import (
 )
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.results import result_of
+from rowcall.observe.exceptions import drop_callers
+from rowcall.overview.tasks import shown_as
 
 Handler = Callable[..., object]
 Args = list[Any] | None
@@ -65,7 +68,8 @@ def handler_of(task: Task) -> Handler:
         await task_finished.asend(type(task.get_backend()), task_result=result)
         return value
 
-    return ahandle if iscoroutinefunction(function) else handle
+    parameters = parameters_of(function)[1 if takes_context else 0 :]
+    return shown_as(ahandle if iscoroutinefunction(function) else handle, function, parameters)
 
 
 def _started(ctx: Context, task: Task, backend: str, attempts: Sequence[Attempt]) -> TaskResult:
@@ -85,7 +89,7 @@ def _succeed(result: TaskResult, value: object) -> None:
 def _fail(ctx: Context, result: TaskResult, error: BaseException) -> bool:
     """Note the error, and return whether the task has failed by it; otherwise it will be tried again."""
     path = f"{type(error).__module__}.{type(error).__qualname__}"
-    result.errors.append(TaskError(exception_class_path=path, traceback="".join(format_exception(error))))
+    result.errors.append(TaskError(exception_class_path=path, traceback="".join(format_exception(drop_callers(error)))))
     if not _is_final(ctx, result, error):
         return False
     _finish(result, TaskResultStatus.FAILED)

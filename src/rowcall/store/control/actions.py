@@ -12,20 +12,20 @@ from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, Sti
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.limits import job_limits_from_text
-from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.control import queries
-from rowcall.store.control.queries import Rerun
-from rowcall.store.counts.queries import TALLY
-from rowcall.store.counts.tallies import cancelled_by_hand, completed_by_hand, revived
+from rowcall.store.counts.tallies import revived
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import orders_of, pass_order, ready_heads
+from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_step
+from rowcall.store.ends.waiting import cancel_waiting, complete_by_hand
 from rowcall.store.flows.blockers import block_again
-from rowcall.store.flows.queries import CHAIN_STEPS, COMPLETE_BY_HAND, DEPENDANTS, LOCK_KEYS
 from rowcall.store.jobs.inspect import find, get, lock
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import DELETE, IN_USE
-from rowcall.store.jobs.settle import Then, follow, refuse_taken, write_next_step
+from rowcall.store.order.heads import orders_of, ready_heads
+from rowcall.store.queries import control as queries
+from rowcall.store.queries.control import Rerun
+from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
+from rowcall.store.queries.jobs import DELETE
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over
@@ -128,14 +128,8 @@ def cancel_locked(
     running = [job.id for job in jobs if job.status is Status.RUNNING]
     if waiting:
         ids = [job.id for job in waiting]
-        yield from dialect.ask(queries.CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
-        yield from retag(dialect, ids)
-        yield from dialect.ask(TALLY, now_ms, [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in waiting])
         yield from dialect.ask(queries.RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
-        (concerned,) = yield from dialect.ask(IN_USE)
-        if any(concerned):
-            yield from follow(dialect, ids, concerned, now_ms)
-        yield from pass_order(dialect, ids)
+        yield from cancel_waiting(dialect, waiting, reason, now_ms)
     requested = (yield from dialect.ask(queries.REQUEST_CANCEL, running)) if running else []
     if requested:
         yield from dialect.ask(queries.RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
@@ -176,18 +170,12 @@ def complete_locked(
     detail: str | None,
     now_ms: int | None,
     then: Then | None = None,
-    also_ended: Sequence[int] = (),
 ) -> Plan[None]:
-    """Complete a locked job that has not finished. `also_ended` are jobs that this transaction has ended before."""
-    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, job.id, result)
-    yield from retag(dialect, [job.id])
-    yield from refer_to(dialect, [result], [job.id])
-    yield from dialect.ask(TALLY, now_ms, [completed_by_hand(job)])
+    """Complete a locked job that has not finished."""
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id], "COMPLETED", actor, detail)
     if then is not None:
         yield from write_next_step(dialect, job.id, then, now_ms)
-    yield from follow(dialect, [*also_ended, job.id], (yield from dialect.ask(IN_USE))[0], now_ms)
-    yield from pass_order(dialect, [job.id])
+    yield from complete_by_hand(dialect, job, result, now_ms)
 
 
 # reschedule and reprioritize

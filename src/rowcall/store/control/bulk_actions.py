@@ -16,9 +16,9 @@ from rowcall.store.control.actions import (
     rerun,
     reschedule_locked,
 )
-from rowcall.store.control.queries import Rerun
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.jobs.inspect import lock_jobs
+from rowcall.store.queries.control import Rerun
 from rowcall.store.statement import Plan
 
 AT_ONCE = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.control import queries
-from rowcall.store.control.queries import History, SignalText, StepTexts, Texts
 from rowcall.store.dialect import Dialect
+from rowcall.store.queries import control as queries
+from rowcall.store.queries.control import History, SignalText, StepTexts, Texts
 from rowcall.store.statement import Plan
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
-from rowcall.store.counts import queries
-from rowcall.store.counts.queries import MINUTE_MS, SPANS, Past, Total
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.queries import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
+from rowcall.store.queries import counts as queries
+from rowcall.store.queries.counts import MINUTE_MS, SPANS, Past, Total
+from rowcall.store.queries.jobs import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500

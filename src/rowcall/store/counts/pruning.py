@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rowcall.domain.retention import Rules
-from rowcall.store.counts import queries
 from rowcall.store.counts.folding import FOLDED_AT_ONCE
-from rowcall.store.counts.queries import DAY_MS, HOUR_MS
 from rowcall.store.dialect import Dialect
+from rowcall.store.queries import counts as queries
+from rowcall.store.queries.counts import DAY_MS, HOUR_MS
 from rowcall.store.statement import Plan
 
 PRUNED_AT_ONCE = 20

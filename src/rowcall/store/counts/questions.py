@@ -27,9 +27,10 @@ from rowcall.domain.job import (
     Status,
 )
 from rowcall.domain.retention import Rules
-from rowcall.store.control.queries import PAUSED
-from rowcall.store.counts import queries
-from rowcall.store.counts.queries import (
+from rowcall.store.dialect import Dialect
+from rowcall.store.queries import counts as queries
+from rowcall.store.queries.control import PAUSED
+from rowcall.store.queries.counts import (
     MOST_ATTEMPTS_COUNTED,
     SPANS,
     UNSUCCESSFUL,
@@ -40,7 +41,6 @@ from rowcall.store.counts.queries import (
     Unfinished,
     WaitingPart,
 )
-from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 
 MOST_ARRIVALS_COUNTED = 30_000

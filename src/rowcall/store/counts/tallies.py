@@ -10,8 +10,8 @@ from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import EXPIRED_CODE, OUTCOMES, Transition
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED, Tally
-from rowcall.store.flows.queries import Touched
+from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED, Tally
+from rowcall.store.queries.flows import Touched
 
 
 class Tallies:

@@ -10,15 +10,15 @@ import msgspec
 from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.control.queries import RECORD_EVENTS
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows import queries
-from rowcall.store.flows.queries import Holder, Replacement, Unique
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Inserted, RelatedJob
+from rowcall.store.queries import flows as queries
+from rowcall.store.queries.control import RECORD_EVENTS
+from rowcall.store.queries.flows import Holder, Replacement, Unique
+from rowcall.store.queries.steps import DELETE_STEPS
 from rowcall.store.statement import Plan
-from rowcall.store.steps.queries import DELETE_STEPS
 
 Holders = dict[tuple[str, str], Job]
 """Jobs that hold a type's keys."""

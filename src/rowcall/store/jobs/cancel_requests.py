@@ -8,11 +8,11 @@ import msgspec
 
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import AttemptBudget, CancelRequested, Transition, decide
-from rowcall.store.control.queries import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
-from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.queries import Settlement
+from rowcall.store.queries.control import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import Settlement
 from rowcall.store.statement import Plan
 
 

@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs import queries
-from rowcall.store.jobs.queries import Claimed, ClaimRow, Ready, Success
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.jobs import Claimed, ClaimRow, Ready, Success
 from rowcall.store.statement import Plan
 
 WRITE_AFTER_MS = 50

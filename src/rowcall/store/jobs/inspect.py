@@ -10,12 +10,12 @@ import msgspec
 
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
-from rowcall.store.control.queries import LOCK_JOBS
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
-from rowcall.store.flows.queries import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.pages import find as find_page
-from rowcall.store.jobs.queries import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE, TRACE_CONTEXT
+from rowcall.store.queries.control import LOCK_JOBS
+from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
+from rowcall.store.queries.jobs import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000

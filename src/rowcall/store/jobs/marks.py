@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.claim_rows import write_free_claims_of
-from rowcall.store.jobs.queries import ANY_TAG, MARK_PROGRESS, MARK_STARTED, RETAG
+from rowcall.store.queries.jobs import ANY_TAG, MARK_PROGRESS, MARK_STARTED, RETAG
 from rowcall.store.statement import Plan
 
 

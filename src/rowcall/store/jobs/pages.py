@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.store.catalogue import as_json
-from rowcall.store.counts.queries import NEWEST_ID
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place, Span
-from rowcall.store.jobs.queries import FIRST_FROM
+from rowcall.store.queries.counts import NEWEST_ID
+from rowcall.store.queries.jobs import FIRST_FROM
 from rowcall.store.statement import Parameter, Plan
 
 LOOK_AT_MOST = 100_000

@@ -24,11 +24,11 @@ from rowcall.domain.limits import (
 )
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import adopt, heads, make_ready
-from rowcall.store.jobs.queries import Ready, all_plain
 from rowcall.store.jobs.unreadable import Unread
-from rowcall.store.limits import queries
-from rowcall.store.limits.queries import Starts
+from rowcall.store.order.heads import adopt, heads, make_ready
+from rowcall.store.queries import limits as queries
+from rowcall.store.queries.jobs import Ready, all_plain
+from rowcall.store.queries.limits import Starts
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.fairness.order import make_ready
-from rowcall.store.limits import queries
 from rowcall.store.limits.admission import LimitRoom, load_starts, lock_limits, most_keys, put_openings
-from rowcall.store.limits.queries import Held
+from rowcall.store.order.heads import make_ready
+from rowcall.store.queries import limits as queries
+from rowcall.store.queries.limits import Held
 from rowcall.store.statement import Plan
 
 OPENINGS_AT_ONCE = 200

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.control.queries import REASON
 from rowcall.store.postgres.words import MOST_COUNT, time_of
+from rowcall.store.queries.control import REASON
 
 
 def _given(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import LAST_SEEN, MOST_ATTEMPTS_COUNTED
+from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED
 
 _SINCE = "greatest(run_at, created_at)"
 # the orders are those of the indexes that hold every column that is counted

@@ -15,10 +15,27 @@ from typing import cast
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.flows.queries import TRANSACTION_BEGAN
-from rowcall.store.jobs import queries
 from rowcall.store.jobs.claim_rows import runs_of
-from rowcall.store.jobs.queries import (
+from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
+from rowcall.store.postgres import (
+    blobs,
+    control,
+    counts,
+    flows,
+    jobs,
+    limits,
+    order,
+    results,
+    schema,
+    steps,
+    workers,
+)
+from rowcall.store.postgres.pages import PostgresPages
+from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
+from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.flows import TRANSACTION_BEGAN
+from rowcall.store.queries.jobs import (
     NOTHING_KNOWN,
     START,
     Claimed,
@@ -29,24 +46,7 @@ from rowcall.store.jobs.queries import (
     any_fair,
     inserted_from_row,
 )
-from rowcall.store.limits.queries import FREE_SLOTS, UNHOLD
-from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
-from rowcall.store.postgres import (
-    blobs,
-    control,
-    counts,
-    fairness,
-    flows,
-    jobs,
-    limits,
-    results,
-    schema,
-    steps,
-    workers,
-)
-from rowcall.store.postgres.pages import PostgresPages
-from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
-from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
+from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
 from rowcall.store.schema import RECORD_MIGRATION
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
@@ -59,7 +59,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "postgres",
-        (blobs, control, counts, fairness, flows, jobs, limits, results, steps, workers),
+        (blobs, control, counts, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,

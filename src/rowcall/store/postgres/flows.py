@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from rowcall.store.flows.queries import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement, UnsureEdge
 from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_or_null, time_of
+from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement, UnsureEdge
 
 
 def _items(names: Sequence[str]) -> SimpleNamespace:

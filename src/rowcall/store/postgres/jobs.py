@@ -6,8 +6,8 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import IS_GONE, OF_JOB, WRITE, Settlement, Success
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, field, fields, time_of
+from rowcall.store.queries.jobs import IS_GONE, OF_JOB, WRITE, Settlement, Success
 from rowcall.store.schema import IS_CLAIMED
 
 # plain SQL may have put the highest number there: such a job harms only itself

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rowcall.store.jobs.queries import OF_JOB
-from rowcall.store.limits.queries import COUNTS
 from rowcall.store.postgres.words import milliseconds_of
+from rowcall.store.queries.jobs import OF_JOB
+from rowcall.store.queries.limits import COUNTS
 
 _HELD = "<job> as job where status = <pending> and held"
 _IN_TURN = "order by held, priority desc, coalesce(turn, id), id"

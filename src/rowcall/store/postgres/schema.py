@@ -7,8 +7,8 @@ from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store import schema
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
+from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
     CLAIMED,

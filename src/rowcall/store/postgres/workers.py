@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.workers.queries import OPENED_PREFIX
+from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED_COLUMNS = (
     "job.id, job.lease, job.attempt, job.max_attempts, job.started_at is not null, job.queue::text, job.type::text"

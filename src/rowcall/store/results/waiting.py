@@ -12,8 +12,8 @@ from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.errors import JobNotFound
 from rowcall.domain.job import JobEvent
 from rowcall.store.dialect import HIGHEST, Dialect
-from rowcall.store.results import queries
-from rowcall.store.results.queries import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
+from rowcall.store.queries import results as queries
+from rowcall.store.queries.results import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
 from rowcall.store.statement import Plan
 
 ROWS_AT_ONCE, CHANGES_AT_ONCE = 1000, 5

@@ -12,13 +12,13 @@ from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
-from rowcall.store.control.queries import RECORD_EVENTS
-from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.enqueue import write_related
+from rowcall.store.enqueue.related import write_related
 from rowcall.store.new_job import Inserted, NewJob, RelatedJob
-from rowcall.store.schedules import queries
-from rowcall.store.schedules.queries import DeclaredSchedule, ScheduleRow
+from rowcall.store.queries import schedules as queries
+from rowcall.store.queries.control import RECORD_EVENTS
+from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.schedules import DeclaredSchedule, ScheduleRow
 from rowcall.store.statement import Plan
 
 Change = Callable[[DeclaredSchedule], DeclaredSchedule]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.control.queries import REASON
+from rowcall.store.queries.control import REASON
 from rowcall.store.sqlite.words import LARGEST
 
 # SQLite has one writer: nothing has to be locked, and only attempts with a request are of interest

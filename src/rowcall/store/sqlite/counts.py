@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rowcall.store.counts.queries import LAST_SEEN, MOST_ATTEMPTS_COUNTED
 from rowcall.store.jobs.pages import BY_ERROR, FINISHED_SOURCE
+from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED
 from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted

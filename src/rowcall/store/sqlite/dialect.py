@@ -16,14 +16,14 @@ import msgspec
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.flows.queries import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
-from rowcall.store.jobs import queries
 from rowcall.store.jobs.marks import retag
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Claimed, Places, Ready, Success, inserted_from_row
-from rowcall.store.limits.queries import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
+from rowcall.store.queries.jobs import NOTHING_KNOWN, Claimed, Places, Ready, Success, inserted_from_row
+from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.schema import RECORD_MIGRATION
-from rowcall.store.sqlite import control, counts, fairness, flows, jobs, limits, results, schema, steps, workers
+from rowcall.store.sqlite import control, counts, flows, jobs, limits, order, results, schema, steps, workers
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
@@ -40,7 +40,7 @@ _KIND = attrgetter("queue", "type", "priority")
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "sqlite",
-        (control, counts, fairness, flows, jobs, limits, results, steps, workers),
+        (control, counts, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         packed=True,
     )
@@ -217,14 +217,6 @@ class SqliteDialect:
 
     def settle_successes(
         self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
-    ) -> Plan[set[int]]:
-        live = yield from self._settle_successes(settled, now_ms, claimed)
-        if claimed is None:  # jobs that are claimed together have no tags
-            yield from retag(self, live)
-        return live
-
-    def _settle_successes(
-        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None
     ) -> Plan[set[int]]:
         # nearly always all leases are current, as the number of changed rows shows; if not, ask which
         yield from self.ask(queries.SAVEPOINT)

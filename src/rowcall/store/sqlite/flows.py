@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.flows.queries import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement
+from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement
 from rowcall.store.sqlite.words import given
 
 _RUN_AT = "coalesce(given.run_at_ms, <now> + given.delay_ms)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.jobs.queries import IS_GONE, WRITE, Settlement, Success
+from rowcall.store.queries.jobs import IS_GONE, WRITE, Settlement, Success
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.limits.queries import COUNTS
+from rowcall.store.queries.limits import COUNTS
 from rowcall.store.sqlite.words import given
 
 HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"

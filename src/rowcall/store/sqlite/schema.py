@@ -6,7 +6,7 @@ from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import Status
 from rowcall.domain.payload import RAW_KEY
-from rowcall.store.counts.queries import MOST_ATTEMPTS_COUNTED
+from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
     CLAIMED,
     FAIR_TURN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.workers.queries import OPENED_PREFIX
+from rowcall.store.queries.workers import OPENED_PREFIX
 
 _IS_STARTED = "case when started_at is null then json('false') else json('true') end"
 _OWNED = f"""

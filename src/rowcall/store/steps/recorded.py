@@ -8,13 +8,13 @@ from rowcall.domain.errors import LeaseLost, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
 from rowcall.store.blobs.references import refer_to
-from rowcall.store.control.queries import RECORD_EVENTS
-from rowcall.store.counts.queries import NOW
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.inspect import get, lock
+from rowcall.store.queries import steps as queries
+from rowcall.store.queries.control import RECORD_EVENTS
+from rowcall.store.queries.counts import NOW
 from rowcall.store.statement import Plan
-from rowcall.store.steps import queries
 
 Answer = StepWritten | LeaseLost
 

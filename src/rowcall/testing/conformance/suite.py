@@ -42,6 +42,7 @@ from rowcall.testing.conformance.cases.dependencies import TestDependencies  # n
 from rowcall.testing.conformance.cases.edge_repair import TestEdgeRepair, TestSentAgain  # noqa: E402
 from rowcall.testing.conformance.cases.encryption import TestEncryption  # noqa: E402
 from rowcall.testing.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: E402
+from rowcall.testing.conformance.cases.ends import TestEnds  # noqa: E402
 from rowcall.testing.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from rowcall.testing.conformance.cases.events import TestEvents  # noqa: E402
 from rowcall.testing.conformance.cases.expiry import TestExpiry  # noqa: E402
@@ -138,6 +139,7 @@ __all__ = [
     "TestEdgeRepair",
     "TestEncryption",
     "TestEndedFromOutside",
+    "TestEnds",
     "TestEnqueue",
     "TestEnqueueMiddleware",
     "TestEvents",

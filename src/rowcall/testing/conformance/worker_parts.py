@@ -10,13 +10,14 @@ from rowcall.app import queue_of
 from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Write
+from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
+from rowcall.store.ends.attempts import Ended
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Places, Ready
-from rowcall.store.jobs.settle import Ended, Then
-from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, Registration
-from rowcall.store.workers.register import register
+from rowcall.store.queries.jobs import NOTHING_KNOWN, Places, Ready
+from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
+from rowcall.store.recovery.register import register
 from rowcall.worker.upkeep.recovery import Recovery
 
 LEASE_SECONDS = 15.0

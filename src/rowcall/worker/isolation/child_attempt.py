@@ -19,7 +19,7 @@ from rowcall.operations.by_hand import job_of
 from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
-from rowcall.store.jobs.settle import Then
+from rowcall.store.ends.next_steps import Then
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps

@@ -11,6 +11,7 @@ import msgspec
 from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE
+from rowcall.domain.error_codes import retried
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
 from rowcall.observe.exceptions import drop_callers, frames_of
 from rowcall.worker.isolation.messages import Failed, RaisedControl
@@ -18,11 +19,11 @@ from rowcall.worker.isolation.messages import Failed, RaisedControl
 
 def described(error: BaseException, failures: Failures, *, is_declared: bool) -> Failed:
     """In the child: return all that JSON can say about an exception."""
-    drop_callers(error)
+    shown = retried(drop_callers(error))
     return Failed(
-        code=failures.code_of(error),
-        detail=_text(error),
-        traceback=_plain("".join(traceback.format_exception(error))),
+        code=failures.code_of(shown),
+        detail=_text(shown),
+        traceback=_plain("".join(traceback.format_exception(shown))),
         kinds=[(kind.__module__, kind.__qualname__) for kind in type(error).__mro__[:-1]],
         arguments=[value for value in error.args if _is_json(value)] if all(map(_is_json, error.args)) else [],
         attributes={str(name): value for name, value in vars(error).items() if _is_json(value)},

@@ -7,9 +7,9 @@ import msgspec
 from rowcall.declare.isolation import Home
 from rowcall.domain.job import StackFrame
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
-from rowcall.store.jobs.queries import Ready
-from rowcall.store.jobs.settle import Then
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
+from rowcall.store.queries.jobs import Ready
 
 
 class Hello(msgspec.Struct, tag=True):

@@ -14,6 +14,7 @@ from rowcall.domain.errors import LifespanFailed
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Released, TimedOut
 from rowcall.worker.attempt import Attempt, Finished, Stop
+from rowcall.worker.attempt_log import log_abandoned
 from rowcall.worker.isolation.lane import ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -21,7 +22,6 @@ from rowcall.worker.lanes.batch import Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.stacks import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
-from rowcall.worker.loop.attempt_log import log_abandoned
 from rowcall.worker.registrar import Identity
 
 MOST_BUFFERED = 1000

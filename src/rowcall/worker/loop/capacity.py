@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.base.clock import Clock
-from rowcall.store.jobs.claim import Claim, Demand
+from rowcall.store.claims.round import Claim, Demand
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 
 AHEAD_SECONDS = 0.05

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Claim, Demand
-from rowcall.store.jobs.queries import NOTHING_KNOWN, Places, Ready, all_plain
+from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.jobs.unreadable import Unreadable
+from rowcall.store.queries.jobs import NOTHING_KNOWN, Places, Ready, all_plain
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt_log import log_started
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import log_started
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.pushing import Pushing
 from rowcall.worker.registrar import Registrar

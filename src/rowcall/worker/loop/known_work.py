@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from rowcall.base.clock import Clock, jittered
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Claim, wanted_types
+from rowcall.store.claims.round import Claim, wanted_types
 from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS
-from rowcall.store.jobs.queries import FIND_WORK, PEEK, Work
+from rowcall.store.queries.jobs import FIND_WORK, PEEK, Work
 from rowcall.wake.waiter import Waiter
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.ownership import Ownership

@@ -9,7 +9,7 @@ from rowcall.context import logger
 from rowcall.domain.outcome import Released
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER
+from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.loop.settler import Settler
 from rowcall.worker.registrar import Registrar

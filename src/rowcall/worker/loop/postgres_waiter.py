@@ -15,7 +15,7 @@ from rowcall.drivers.database import Connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.queue import Queue
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.workers.queries import MARK_LISTENING, OPEN_WRITERS
+from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
 from rowcall.wake.postgres_listener import Listener
 from rowcall.wake.waiter import Wakeup
 from rowcall.wake.waker import Waker

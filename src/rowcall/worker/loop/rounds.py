@@ -9,18 +9,18 @@ from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallEr
 from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
-from rowcall.store.jobs.claim import Claim, Demand, claim_first, round_of_work
+from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.wake.waker import Waker
+from rowcall.worker.attempt_log import AttemptLog
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
-from rowcall.worker.loop.attempt_log import AttemptLog
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import Checks, KnownWork
-from rowcall.worker.loop.outage import Outage, Trouble
 from rowcall.worker.loop.ownership import Ownership
 from rowcall.worker.loop.settler import Settler, settlements_of, tallies_of
 from rowcall.worker.loop.waiting import Waiting, waiter_for
+from rowcall.worker.outage import Outage, Trouble
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future
 
 from rowcall.queue import Queue
-from rowcall.store.jobs.settle import Written
+from rowcall.store.ends.attempts import Written
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.service import Background

@@ -14,11 +14,8 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Lost, Transition
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.jobs.marks import mark_started
-from rowcall.store.jobs.queries import Success
-from rowcall.store.jobs.settle import (
+from rowcall.store.ends.attempts import (
     Completions,
     Ended,
     MakeTallies,
@@ -28,11 +25,14 @@ from rowcall.store.jobs.settle import (
     settle_completed,
     settle_group,
 )
+from rowcall.store.jobs.marks import mark_started
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import Success
+from rowcall.store.recovery.recover import release_unknown
 from rowcall.store.statement import Plan
-from rowcall.store.workers.recover import release_unknown
 from rowcall.worker.attempt import Attempt, clear_started
+from rowcall.worker.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
 from rowcall.worker.loop.settle_thread import SettleThread
 
 MOST_SETTLED = 2000

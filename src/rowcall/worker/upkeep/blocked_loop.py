@@ -8,9 +8,9 @@ from types import FrameType
 from rowcall.base.clock import Clock
 from rowcall.observe.stacks import described
 from rowcall.worker.attempt import Attempt
+from rowcall.worker.attempt_log import log_blocking
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.stacks import on_event_loops
-from rowcall.worker.loop.attempt_log import log_blocking
 
 BLOCKED_SECONDS = 1.0
 LOOK_SECONDS = 0.2

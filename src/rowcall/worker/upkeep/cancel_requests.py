@@ -5,9 +5,9 @@ from __future__ import annotations
 from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.effects import Read
 from rowcall.queue import Queue
-from rowcall.store.control.queries import INTERRUPTED
+from rowcall.store.queries.control import INTERRUPTED
+from rowcall.worker.attempt_log import log_ended_outside
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.attempt_log import log_ended_outside
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep.blocked_loop import BlockedLoop
 from rowcall.worker.upkeep.stack_requests import StackRequests

@@ -11,9 +11,9 @@ from rowcall.domain.job import WorkerInfo, is_paused
 from rowcall.drivers.database import Connection
 from rowcall.observe.health import Complaint, Surroundings, complaints
 from rowcall.queue import Queue
-from rowcall.store.control.queries import PAUSED
-from rowcall.store.counts.queries import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
-from rowcall.store.workers.queries import WORKERS
+from rowcall.store.queries.control import PAUSED
+from rowcall.store.queries.counts import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
+from rowcall.store.queries.workers import WORKERS
 from rowcall.worker.registrar import host_name
 
 SILENCE_MS = 3_600_000

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.workers.queries import HEARTBEAT_OF_WORKER, SET_TASKS
+from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, SET_TASKS
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 

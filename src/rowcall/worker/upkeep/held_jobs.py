@@ -8,8 +8,8 @@ from __future__ import annotations
 from rowcall.context import logger
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.fairness.order import make_ready
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
+from rowcall.store.order.heads import make_ready
 
 PAUSE_SECONDS = 3.0
 

@@ -12,8 +12,8 @@ from rowcall.domain.job import is_paused
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.queries import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
-from rowcall.store.jobs.settle import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks
+from rowcall.store.ends.waiting import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks
+from rowcall.store.queries.jobs import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 

@@ -14,7 +14,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
-from rowcall.store.counts.queries import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
+from rowcall.store.queries.counts import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.health_log import HealthLog
 

@@ -12,8 +12,8 @@ from rowcall.drivers import liveness_file
 from rowcall.observe.meter import Meter
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
-from rowcall.store.workers.queries import SURVEY, Peer
-from rowcall.store.workers.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker
+from rowcall.store.queries.workers import SURVEY, Peer
+from rowcall.store.recovery.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker
 from rowcall.worker.registrar import HEARTBEATS_PER_LEASE, Registrar
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.heartbeat import Heartbeat

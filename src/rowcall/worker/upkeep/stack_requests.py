@@ -11,7 +11,7 @@ from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import StackFrame
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.counts.queries import ANSWER_SETTING
+from rowcall.store.queries.counts import ANSWER_SETTING
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
 

@@ -11,7 +11,7 @@ import pytest
 from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim import Demand, claim_by_hand
+from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually

@@ -9,7 +9,7 @@ import pytest
 from rowcall import InvalidOption, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.workers.queries import REMOVE_WORKER
+from rowcall.store.queries.workers import REMOVE_WORKER
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import StoreWorker
 

@@ -8,9 +8,9 @@ from rowcall import LeaseLost, Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released, Reported, Succeeded
 from rowcall.operations.effects import Write
-from rowcall.store.counts.queries import Tally
-from rowcall.store.jobs.queries import CLAIMS_OF, Ready, Success
-from rowcall.store.jobs.settle import Written, write_ended
+from rowcall.store.ends.attempts import Written, write_ended
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import CLAIMS_OF, Ready, Success
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store

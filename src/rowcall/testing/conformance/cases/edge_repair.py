@@ -8,7 +8,7 @@ from rowcall import Rowcall, Status, StillNeeded
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
-from rowcall.store.flows.blockers import repair_edges
+from rowcall.store.ends.after import repair_edges
 from rowcall.testing.conformance.store import Store
 
 

@@ -12,7 +12,7 @@ from rowcall import Context, Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import Bound
-from rowcall.store.workers.recover import recover_worker
+from rowcall.store.recovery.recover import recover_worker
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.notes import Notes

@@ -23,10 +23,12 @@ from rowcall.domain.outcome import (
     decide,
 )
 from rowcall.operations.effects import Write
-from rowcall.store.flows.blockers import block_again, end_blocked, unblock
-from rowcall.store.flows.queries import MARK_CHAINS, BlockedEnd
-from rowcall.store.jobs.queries import STAGE
-from rowcall.store.jobs.settle import fail_overdue, settle_one
+from rowcall.store.ends.after import end_blocked
+from rowcall.store.ends.attempts import settle_one
+from rowcall.store.ends.waiting import fail_overdue
+from rowcall.store.flows.blockers import block_again, unblock
+from rowcall.store.queries.flows import MARK_CHAINS, BlockedEnd
+from rowcall.store.queries.jobs import STAGE
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import watcher

@@ -13,7 +13,7 @@ from rowcall import Backoff, Context, Job, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
-from rowcall.store.workers.register import retire
+from rowcall.store.recovery.register import retire
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram

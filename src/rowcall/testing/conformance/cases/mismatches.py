@@ -11,9 +11,9 @@ import pytest
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read, Write
-from rowcall.store.jobs import settle
-from rowcall.store.jobs.queries import FIND_WORK
-from rowcall.store.jobs.settle import fail_unknown
+from rowcall.store.ends import waiting
+from rowcall.store.ends.waiting import fail_unknown
+from rowcall.store.queries.jobs import FIND_WORK
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store
@@ -456,7 +456,7 @@ class TestUnknownTasks:
     def test_many_fail_in_batches_and_newer_ones_of_higher_priority_wait(
         self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(settle, "FAILED_AT_ONCE", 3)
+        monkeypatch.setattr(waiting, "FAILED_AT_ONCE", 3)
         monkeypatch.setattr(mismatches, "FAILED_AT_ONCE", 3)
         with jobs.transaction():
             for _ in range(14):

@@ -8,8 +8,8 @@ from rowcall import Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
-from rowcall.store.workers.queries import REMOVE_WORKER
-from rowcall.store.workers.recover import recover_worker
+from rowcall.store.queries.workers import REMOVE_WORKER
+from rowcall.store.recovery.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.worker_parts import StoreWorker, watcher

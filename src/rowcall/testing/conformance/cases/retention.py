@@ -12,7 +12,7 @@ from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.operations.retention import clear, publish_rules
 from rowcall.store.counts import questions
-from rowcall.store.counts.queries import ONCE_EVERY
+from rowcall.store.queries.counts import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.store import Store

@@ -12,7 +12,7 @@ import pytest
 from rowcall import Job, NoAnswer, Rowcall, Stack, WrongState
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read
-from rowcall.store.counts.queries import SETTINGS
+from rowcall.store.queries.counts import SETTINGS
 from rowcall.testing.conformance import isolated
 from rowcall.testing.conformance.fixtures import OpenQueue
 from rowcall.testing.conformance.notes import Notes

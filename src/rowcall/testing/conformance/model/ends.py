@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
 from rowcall.domain.failure import raised
 from rowcall.domain.outcome import Outcome, Reported, Succeeded
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.queries.jobs import Ready
 from rowcall.testing.conformance.model.queue import ModelQueue
 from rowcall.testing.conformance.worker_parts import StoreWorker
 

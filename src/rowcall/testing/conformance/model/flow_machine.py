@@ -16,7 +16,7 @@ from rowcall.domain.job import FINISHED, Chain, Status
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read
 from rowcall.operations.enqueue import Bound
-from rowcall.store.jobs.settle import Then
+from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.statement import Row, Statement, fetch
 from rowcall.testing.conformance.model.ends import ENDS, WorkerClaim

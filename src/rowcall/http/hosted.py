@@ -1,0 +1,108 @@
+"""The app inside a framework that passes its requests on, such as Django: without a server, and without streams."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import NamedTuple, TypeVar
+
+from starlette.requests import Request
+from starlette.types import Message, Scope
+
+from rowcall.http.access import Access
+from rowcall.http.app import asgi_app
+from rowcall.http.settings import AppResponse, AsgiApp, Settings
+from rowcall.queue import Queue
+
+T = TypeVar("T")
+_VISITOR = "rowcall.visitor"
+
+
+class HostedRequest(NamedTuple):
+    """A request, and what its framework says about the visitor: what `authorize` would return."""
+
+    visitor: Access | AppResponse | None
+    method: str
+    scheme: str
+    root: str
+    path: str
+    """Begins with a slash, after `root`."""
+    query: str
+    headers: Sequence[tuple[str, str]]
+    client: str | None
+    read_body: Callable[[], bytes]
+
+    @property
+    def scope(self) -> Scope:
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in self.headers]
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": self.method,
+            "scheme": self.scheme,
+            "root_path": self.root,
+            "path": f"{self.root}{self.path}",
+            "query_string": self.query.encode("latin-1"),
+            "headers": headers,
+            "client": None if self.client is None else (self.client, 0),
+            _VISITOR: self.visitor,
+        }
+
+
+class HostedResponse(NamedTuple):
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
+    """Return the app for requests that are `HostedRequest`s."""
+
+    def authorize(request: Request) -> Access | AppResponse | None:
+        visitor: Access | AppResponse | None = request.scope[_VISITOR]
+        return visitor
+
+    return asgi_app(queue, Settings(authorize=authorize, origins=origins, streams=False))
+
+
+async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
+    """Return the answer to a request. Its body is read in a thread, if the app asks for it."""
+    start: Message = {}
+    parts: list[bytes] = []
+    is_read = False
+
+    async def receive() -> Message:
+        nonlocal is_read
+        if is_read:
+            return {"type": "http.disconnect"}
+        is_read = True
+        return {"type": "http.request", "body": await asyncio.to_thread(request.read_body), "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(request.scope, receive, send)
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]
+    return HostedResponse(start["status"], headers, b"".join(parts))
+
+
+def run_in_loop(coroutine: Coroutine[object, object, T]) -> T:
+    """Run a coroutine on the event loop of all hosted requests, which also counts jobs between them."""
+    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="rowcall-dashboard", daemon=True).start()
+    return loop
+
+
+os.register_at_fork(after_in_child=_loop.cache_clear)

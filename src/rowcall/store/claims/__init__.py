@@ -1,0 +1,1 @@
+"""How workers and callers claim jobs."""

@@ -1,0 +1,1 @@
+"""The ways in which a job or an attempt ends."""

@@ -1,0 +1,201 @@
+"""What follows the end of a job or of an attempt, whatever ended it. Nothing else does any of this."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from rowcall.domain.job import FINISHED, Status
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.store.counts.tallies import broken
+from rowcall.store.dialect import Dialect
+from rowcall.store.flows.blockers import GONE_CODE, blocker_of, gone, is_resolved_by, lock_waiting, unblock
+from rowcall.store.jobs.marks import retag
+from rowcall.store.limits.held_jobs import free
+from rowcall.store.order.heads import pass_order
+from rowcall.store.queries import flows as queries
+from rowcall.store.queries.counts import TALLY, Tally
+from rowcall.store.queries.flows import BlockedEnd, EndedEdge, Touched
+from rowcall.store.queries.jobs import IN_USE, InUse
+from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.statement import Plan
+
+CHECKED_AT_ONCE = 500
+REPAIRED_AT_ONCE = 500
+_CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
+
+
+class Locked(Enum):
+    """What to do about blocked jobs that another transaction has locked."""
+
+    WAIT = "wait"
+    SKIP = "skip"
+    """Leave them for a later check. A transaction of a caller may lock them for long."""
+    CALLER = "caller"
+    """This is a caller's transaction, which may last long: with several writers, lock no blocked job at all."""
+
+
+class Changed(NamedTuple):
+    """Jobs that a transaction has ended, and jobs that it has unblocked."""
+
+    ended: list[int]
+    unblocked: list[int]
+
+
+def after_end(
+    dialect: Dialect,
+    ended: Collection[int],
+    tallies: Sequence[Tally],
+    now_ms: int | None,
+    freed: Collection[tuple[int, int | None]] | None = None,
+    in_use: InUse | None = None,
+    locked: Locked = Locked.WAIT,
+    claimed: bool = True,
+) -> Plan[bool]:
+    """Do what follows the end of these jobs, or of their attempts. Return whether that made any job ready.
+
+    `freed` are the attempts (ids and leases) whose handlers have ended, with their slots. None where that is not
+    known, because a person ended them: then the slots of workers are not freed. `in_use` is read unless it is given.
+    `claimed`: whether all of them had a claim. The slot of a claim passes the order on.
+    """
+    if ended:
+        yield from _count(dialect, ended, tallies, now_ms)
+        if not claimed:
+            yield from pass_order(dialect, sorted(ended))
+    if not ended and not freed:
+        return False
+    if in_use is None:
+        (in_use,) = yield from dialect.ask(IN_USE)
+    if not any(in_use):
+        return False
+    changed, any_ready = Changed(list(ended), []), False
+    if ended and in_use.edges:
+        any_ready |= yield from _resolve_ended(dialect, changed, now_ms, locked)
+    if in_use.slots and (locked is not Locked.CALLER or dialect.one_writer):
+        any_ready |= yield from free(dialect, [(job_id, None) for job_id in ended] if freed is None else freed)
+    if ended and in_use.waiters:  # also of other jobs that ended because of it
+        yield from notify_waiters(dialect, *changed)
+    return any_ready
+
+
+def _count(dialect: Dialect, ended: Collection[int], tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]:
+    yield from retag(dialect, ended)
+    if tallies:
+        yield from dialect.ask(TALLY, now_ms, tallies)
+
+
+def _resolve_ended(dialect: Dialect, changed: Changed, now_ms: int | None, locked: Locked) -> Plan[bool]:
+    """Resolve the edges of jobs that have ended, and add what changes. Return whether that made any job ready."""
+    if locked is Locked.CALLER and not dialect.one_writer:
+        for job_id in changed.ended:
+            yield from dialect.ask(queries.DOUBT_EDGES, job_id)
+        return False
+    (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(changed.ended))
+    return (yield from _resolve(dialect, edges, changed, now_ms, locked))
+
+
+def resolve(
+    dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None, locked: Locked = Locked.WAIT
+) -> Plan[bool]:
+    """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
+    changed = Changed([], [])
+    any_ready = yield from _resolve(dialect, edges, changed, now_ms, locked)
+    if any(changed):
+        yield from notify_waiters(dialect, *changed)
+    return any_ready
+
+
+def _resolve(
+    dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, now_ms: int | None, locked: Locked
+) -> Plan[bool]:
+    """Resolve edges whose blockers have ended, and the edges of jobs that end because of it."""
+    while edges:
+        edges = yield from lock_waiting(dialect, edges, skip_locked=locked is Locked.SKIP)
+        passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
+        breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
+        if passing:
+            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
+        if breaking:
+            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.FAILED, breaking)
+        ended = yield from _break(dialect, breaking, now_ms)
+        changed.ended.extend(ended)
+        if passing:
+            changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
+        edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []
+    return bool(changed.unblocked)
+
+
+def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
+    """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
+    ended: list[int] = []
+    by_move: dict[Move, dict[int, BlockedEnd]] = {Move.BREAK: {}, Move.CANCEL: {}}
+    for edge in edges:
+        move = Move.CANCEL if edge.status == Status.CANCELLED else Move.BREAK
+        by_move[move].setdefault(edge.job_id, _end_of(edge, move))
+    for move, ends in by_move.items():
+        if ends:
+            touched = yield from end_blocked(dialect, list(ends.values()), now_ms)
+            ids = [job.id for job in touched]
+            if ids:
+                yield from _count(dialect, ids, broken(touched, target(Status.BLOCKED, move), _CODES[move]), now_ms)
+                yield from pass_order(dialect, ids)
+            ended += ids
+    return ended
+
+
+def end_blocked(dialect: Dialect, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
+    """End jobs that are still blocked; return them."""
+    return (yield from dialect.ask(queries.END_BLOCKED, now_ms, {end.job_id: end for end in ends}))
+
+
+def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
+    what = "chain" if edge.of_chain else "job"
+    why = f" with {edge.error_code}" if edge.error_code else ""
+    how = "was cancelled" if move is Move.CANCEL else "failed"
+    detail = f"{what} {edge.blocker_id} {how}{why}"
+    return BlockedEnd(edge.job_id, target(Status.BLOCKED, move), _CODES[move], detail)
+
+
+def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
+    """Check edges that were written while another transaction may have settled the blocker.
+
+    Return whether that made any job ready. Jobs and blockers that are locked now are left for the next check.
+    """
+    edges = yield from dialect.ask(queries.UNSURE_EDGES, CHECKED_AT_ONCE)
+    if not edges:
+        return False
+    chains = sorted({edge.blocker_id for edge in edges if edge.of_chain})
+    last = dict((yield from dialect.ask(queries.LAST_STEPS, chains)) if chains else ())
+    blocker_ids = sorted({blocker_of(edge, last) for edge in edges})
+    locked = dict((yield from dialect.ask(queries.LOCK_BLOCKERS, blocker_ids)))
+    existing = set((yield from dialect.ask(queries.EXISTING_BLOCKERS, blocker_ids)))
+    # a step may have been added before its predecessor was locked
+    same = dict((yield from dialect.ask(queries.LAST_STEPS, chains)) if chains else ())
+    ended, sure = [], []
+    for edge in edges:
+        job_id = blocker_of(edge, last)
+        if job_id not in existing:
+            ended.append(gone(edge))
+        elif job_id in locked and (not edge.of_chain or same.get(edge.blocker_id) == last.get(edge.blocker_id)):
+            found = EndedEdge(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, *locked[job_id])
+            if found.status in FINISHED and is_resolved_by(found):
+                ended.append(found)
+            else:
+                sure.append(edge)
+    any_ready = yield from resolve(dialect, ended, now_ms, Locked.SKIP)
+    if sure:  # after the waiting jobs were locked: edges come last
+        yield from dialect.ask(queries.TRUST_EDGES, sure)
+    return any_ready
+
+
+def repair_edges(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Resolve edges that no settle resolved: the blocker has ended or was deleted by plain SQL. Return how many.
+
+    It reads all open edges, so it runs rarely.
+    """
+    (edges,) = yield from dialect.ask(queries.FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
+    if edges:
+        yield from resolve(dialect, edges, now_ms, Locked.SKIP)
+    return len(edges)

@@ -1,0 +1,96 @@
+"""The end of jobs without a claim: expired, cancelled, refused, or completed by a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from rowcall.domain.job import Job, Status, serves
+from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE
+from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
+from rowcall.store.blobs.references import refer_to
+from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
+from rowcall.store.counts.tallies import expired as tallies_of_expired
+from rowcall.store.dialect import Dialect
+from rowcall.store.ends.after import Locked, after_end
+from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.control import CANCEL_WAITING
+from rowcall.store.queries.flows import COMPLETE_BY_HAND, SKIP_STEPS, Touched
+from rowcall.store.queries.jobs import InUse
+from rowcall.store.queries.workers import KNOWN_TASKS
+from rowcall.store.statement import Plan
+
+EXPIRED_AT_ONCE = 1000
+FAILED_AT_ONCE = 500
+
+_names = msgspec.json.Decoder(list[str])
+
+
+def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
+    """Cancel jobs that were not started in time; return how many."""
+    expired = yield from dialect.ask(queries.EXPIRE, now_ms, EXPIRED_AT_ONCE)
+    ids, tallies = [job.id for job in expired], tallies_of_expired(expired)
+    yield from after_end(dialect, ids, tallies, now_ms, (), in_use, Locked.SKIP, claimed=False)
+    return len(expired)
+
+
+def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, now_ms: int | None) -> Plan[None]:
+    """Cancel locked jobs that wait."""
+    ids = [job.id for job in jobs]
+    yield from dialect.ask(CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
+    tallies = [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in jobs]
+    yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)
+
+
+def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int | None) -> Plan[None]:
+    """Complete a locked job that has not finished. An attempt that runs loses its lease."""
+    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, job.id, result)
+    yield from refer_to(dialect, [result], [job.id])
+    yield from after_end(dialect, [job.id], [completed_by_hand(job)], now_ms, claimed=False)
+
+
+def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Plan[None]:
+    """Cancel locked steps of a chain that is completed. Attempts that run lose their leases."""
+    ids = [job.id for job in jobs]
+    yield from dialect.ask(SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
+    touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in jobs]
+    tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
+    yield from after_end(dialect, ids, tallies, now_ms, claimed=False)
+
+
+def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
+    """Fail the jobs that still wait and whose time is over; return how many."""
+    failed = yield from dialect.ask(queries.FAIL_MISMATCHED, now_ms, job_ids)
+    return (yield from _after_refusal(dialect, failed, MISMATCH_CODE, now_ms))
+
+
+def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
+    """Return the pairs of queue and task that a registered worker serves and knows."""
+    workers = [
+        (queues, None if tasks is None else _names.decode(tasks))
+        for queues, tasks in (yield from dialect.ask(KNOWN_TASKS))
+    ]
+    return {
+        (queue, task)
+        for queue, task in pairs
+        if any(serves(queues, queue) and (tasks is None or task in tasks) for queues, tasks in workers)
+    }
+
+
+def fail_unknown(
+    dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
+) -> Plan[int]:
+    """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
+    (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
+    if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
+        return 0
+    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail, on_end)
+    return (yield from _after_refusal(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
+
+
+def _after_refusal(dialect: Dialect, failed: Sequence[Touched], code: str, now_ms: int | None) -> Plan[int]:
+    ids, tallies = [job.id for job in failed], broken(failed, target(Status.PENDING, Move.REFUSE), code)
+    yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)
+    return len(failed)

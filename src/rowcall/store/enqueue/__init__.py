@@ -1,0 +1,1 @@
+"""Jobs that are enqueued with relations to others."""

@@ -1,1 +1,0 @@
-"""Fairness and order between the values of an argument."""

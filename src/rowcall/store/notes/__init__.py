@@ -1,1 +1,0 @@
-"""Notes: what is remembered until a time, by name."""

@@ -1,0 +1,1 @@
+"""Jobs in order, and fair turns."""

@@ -1,0 +1,1 @@
+"""The named queries of each topic."""

@@ -1,0 +1,1 @@
+"""Workers that register, and jobs of lost workers."""

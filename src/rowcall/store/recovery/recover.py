@@ -1,0 +1,131 @@
+"""Recover the jobs of lost workers. A recovery counts as an attempt, except of a job that had not started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rowcall.domain.outcome import AttemptBudget, Lost, Released, Transition, decide
+from rowcall.store.counts.tallies import Tallies
+from rowcall.store.dialect import Dialect
+from rowcall.store.ends.after import Locked
+from rowcall.store.ends.attempts import Ended, attempts_of, settle
+from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
+from rowcall.store.limits.held_jobs import free_worker
+from rowcall.store.new_job import OnEnd
+from rowcall.store.queries import workers as queries
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import CLAIMED_OF
+from rowcall.store.queries.workers import Owned
+from rowcall.store.statement import Plan
+
+RECOVERED_AT_ONCE = 500
+UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot
+
+
+class RecoveredAttempt(NamedTuple):
+    """An attempt that ended with its worker, and what became of the job."""
+
+    job: Owned
+    transition: Transition
+
+    @property
+    def started(self) -> bool:
+        """Whether its handler had begun."""
+        return self.transition.attempt_used
+
+
+class Recovered(NamedTuple):
+    """What was recovered, and whether that was all."""
+
+    attempts: list[RecoveredAttempt]
+    done: bool
+
+
+def recover_worker(
+    dialect: Dialect,
+    worker: str,
+    begun: Mapping[tuple[int, int], int] | None,
+    now_ms: int | None,
+    *,
+    heartbeats: int | None = None,
+    on_end: OnEnd | None = None,
+) -> Plan[Recovered]:
+    """Recover jobs of a lost worker in batches, and remove the worker once it owns none.
+
+    `begun` has the attempts (ids and leases) whose handlers had begun, and how many milliseconds ago, from its liveness
+    file. None where there is no such file: then the rows say which jobs went into a free slot or ran for long.
+    A worker that is only silent is spared if its heartbeat has changed since `heartbeats` was read.
+    """
+    if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
+        return Recovered([], done=False)
+    yield from write_claims_of_worker(dialect, worker)
+    owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
+    recovered = yield from _recover(dialect, owned, begun, now_ms, on_end)
+    # rows that its last transaction still locks, as the server has not noticed its death, are left for later
+    done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
+    if done:
+        yield from free_worker(dialect, worker)
+    return Recovered(recovered, done)
+
+
+def release_unknown(
+    dialect: Dialect, worker: str, held: Collection[tuple[int, int]], now_ms: int | None
+) -> Plan[set[tuple[int, int]]]:
+    """After a commit whose reply was lost: release what it claimed, and return all that the worker owns.
+
+    `held` has the attempts (ids and leases) that the worker knows about.
+    """
+    claimed = {(job_id, 1) for job_id in (yield from dialect.ask(CLAIMED_OF, worker))}
+    yield from write_claims_of(dialect, [job_id for job_id, _ in sorted(claimed - set(held))])
+    owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
+    unknown = [job for job in owned if (job.id, job.lease) not in held]
+    ended = [
+        Ended(job.id, job.lease, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False)))
+        for job in unknown
+    ]
+    yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
+    return claimed | {(job.id, job.lease) for job in owned}
+
+
+def recover_orphans(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
+    """Recover running jobs whose workers are not registered."""
+    yield from write_claims_of_gone(dialect)
+    owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
+    return (yield from _recover(dialect, owned, None, now_ms, on_end))
+
+
+def recover_expired(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
+    """Recover jobs claimed by hand whose lease has expired."""
+    owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
+    return (yield from _recover(dialect, owned, None, now_ms, on_end))
+
+
+def _recover(
+    dialect: Dialect,
+    owned: Sequence[Owned],
+    begun: Mapping[tuple[int, int], int] | None,
+    now_ms: int | None,
+    on_end: OnEnd | None,
+) -> Plan[list[RecoveredAttempt]]:
+    lost = []
+    for job in owned:
+        started = job.started if begun is None else (job.id, job.lease) in begun
+        transition = decide(AttemptBudget(job.attempt, job.max_attempts), Lost(started, job.opened))
+        if on_end is not None:
+            transition = msgspec.structs.replace(transition, on_end=on_end(job.type, job.queue))
+        lost.append((job, transition))
+    ages_ms = begun or {}
+
+    def make_tallies(settled: set[int]) -> list[Tally]:
+        tallies = Tallies()
+        for job, transition in lost:
+            if job.id in settled:
+                tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
+        return tallies.rows()
+
+    ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
+    settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), locked=Locked.SKIP)
+    return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in settled]

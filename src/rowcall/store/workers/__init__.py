@@ -1,1 +1,0 @@
-"""Workers: registered, alive or lost, and the jobs that they own."""

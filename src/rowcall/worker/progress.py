@@ -1,0 +1,46 @@
+"""Writes the progress that handlers report: at most twice a second, for all of them together."""
+
+from __future__ import annotations
+
+import threading
+
+from rowcall.operations.effects import Write
+from rowcall.queue import Queue
+from rowcall.store.jobs.marks import mark_progress
+from rowcall.store.queries.jobs import Ready
+from rowcall.worker.service import Background
+
+PAUSE_SECONDS = 0.5
+
+
+class ProgressWriter:
+    """Its thread starts with the first report. A report replaces the one before it."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._reports: dict[int, tuple[int, float, str | None]] = {}
+        self._reported = threading.Event()
+        self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
+
+    def note(self, ready: Ready, share: float, message: str | None) -> None:
+        """Note a report, from any thread, without waiting."""
+        with self._lock:
+            self._reports[ready.id] = (ready.lease, share, message)
+            self.thread.start()
+        self._reported.set()
+
+    def _run(self, thread: Background) -> None:
+        while not thread.stopping():
+            self._reported.wait()
+            self._reported.clear()
+            thread.attempt(self._write)
+            thread.pause(PAUSE_SECONDS)
+
+    def _write(self) -> None:
+        with self._lock:
+            reports, self._reports = self._reports, {}
+        if reports:
+            queue, encrypted = self._queue, self._queue.blobs.encrypted_text
+            rows = [(job_id, lease, share, encrypted(text)) for job_id, (lease, share, text) in sorted(reports.items())]
+            queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))

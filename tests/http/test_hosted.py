@@ -1,0 +1,62 @@
+"""Requests that a framework passes on to the app."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rowcall import Access, Rowcall
+from rowcall.app import queue_of
+from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, run_in_loop
+
+
+def asked(jobs: Rowcall, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> HostedResponse:
+    request = HostedRequest(
+        visitor=Access("ann", "operate") if "user" in headers else None,
+        method=method,
+        scheme="https",
+        root="/ops",
+        path=path,
+        query="limit=1",
+        headers=[("Host", "shop.example"), *headers.items()],
+        client="10.0.0.7",
+        read_body=lambda: body,
+    )
+    return run_in_loop(respond(hosted_app(queue_of(jobs), frozenset({"https://ops.example"})), request))
+
+
+def test_a_request_is_answered_as_if_a_server_had_it(filled: Rowcall) -> None:
+    answer = asked(filled, "/api/jobs", user="ann")
+    assert (answer.status, dict(answer.headers)["content-type"]) == (200, "application/json")
+    assert answer.body.count(b'"id"') == 1  # as the query says
+    page = asked(filled, "/jobs/2", user="ann", accept="text/html")
+    assert b'href="/ops/static/rowcall.css' in page.body
+    assert b"data-live-from" not in page.body
+    assert [name for name, _ in page.headers].count("set-cookie") == 1
+
+
+def test_the_body_is_read_if_the_visitor_may_ask(filled: Rowcall) -> None:
+    length = {"content-type": "application/json", "content-length": "17"}
+    body = b'{"reason": "old"}'
+    for origin in ("https://shop.example", "https://ops.example"):
+        answer = asked(filled, "/api/jobs/2/retry", "POST", b"{}", user="ann", origin=origin, **length)
+        assert answer.status in (200, 409), answer.body
+    assert asked(filled, "/api/jobs/2/cancel", "POST", body, user="ann", **length).status == 200
+    assert filled.timeline(2)[-1].actor == "ann"
+    assert asked(filled, "/api/jobs/2/retry", "POST", body, **length).status == 401
+    assert asked(filled, "/api/jobs/2/retry", "POST", body, user="ann", origin="https://evil.example").status == 403
+
+
+def test_a_child_process_has_another_loop(filled: Rowcall) -> None:
+    assert asked(filled, "/healthz").status == 200
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if asked(filled, "/healthz").status == 200 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_an_error_of_the_app_is_raised(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowcall.http.health.healthz", None)
+    with pytest.raises(TypeError):
+        asked(filled, "/healthz")

@@ -1,0 +1,26 @@
+"""The values that rows about workers become."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall.store.queries.workers import Peer, Survey, survey_from_row, worker_from_row
+
+
+@pytest.mark.parametrize(
+    ("claimed", "started", "expected"),
+    [
+        (2, 0, (2, 0)),  # it has slots for both, whether their rows say so or not
+        (9, 1, (3, 6)),
+        (9, 5, (5, 4)),  # abandoned handlers still run
+    ],
+)
+def test_a_worker_runs_what_it_has_slots_for(claimed: int, started: int, expected: tuple[int, int]) -> None:
+    worker = worker_from_row(("w", "h", 1, "*", 3, "0", 0, 7, 1000, 15000, None, claimed, started, '["send"]'))
+    assert (worker.running, worker.buffered) == expected
+    assert (worker.lease_seconds, worker.tasks) == (15.0, ["send"])
+
+
+def test_a_survey() -> None:
+    found = survey_from_row(('[["w", "h", 7, 15000, null]]', 0, 1, 0))
+    assert found == Survey([Peer("w", "h", 7, 15000, None)], False, True, False)

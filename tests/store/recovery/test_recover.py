@@ -1,0 +1,47 @@
+"""Jobs of a lost worker are recovered, unless it is seen to live; a commit whose reply was lost is made good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.operations.effects import Write
+from rowcall.store.recovery.recover import Recovered, recover_worker, release_unknown
+from rowcall.testing.conformance.worker_parts import StoreWorker
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Rowcall]:
+    with Rowcall(tmp_path / "app.db") as made:
+        yield made
+
+
+def test_a_worker_whose_heartbeat_has_changed_is_not_lost(jobs: Rowcall) -> None:
+    job, queue = jobs.enqueue("send"), queue_of(jobs)
+    worker = StoreWorker(jobs, "web-1")
+    worker.start_one()
+
+    def recover(heartbeats: int) -> Recovered:
+        return queue.run(Write(recover_worker, queue.dialect, worker.name, None, queue.now_ms(), heartbeats=heartbeats))
+
+    worker.heartbeat()
+    assert recover(0) == Recovered([], done=False)
+    assert jobs.get(job).status == "running"
+    recovered = recover(1)
+    assert recovered.done
+    assert [one.job.id for one in recovered.attempts] == [job.id]
+    assert (jobs.get(job).status, jobs.workers()) == ("pending", [])
+
+
+def test_a_claim_that_the_worker_does_not_know_about_is_released(jobs: Rowcall) -> None:
+    known, unknown = jobs.enqueue("send"), jobs.enqueue("send")
+    worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
+    worker.claim(slots=2)
+    owned = queue.run(Write(release_unknown, queue.dialect, worker.name, [(known.id, 1)], queue.now_ms()))
+    assert owned == {(known.id, 1), (unknown.id, 1)}
+    assert (jobs.get(known).status, jobs.get(unknown).status) == ("running", "pending")
+    assert jobs.get(unknown).attempt == 0
