@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
 from tests.browser.conftest import Shop, window
+from tests.http.server import served
 
 PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/schedules", "/workers", "/errors", "/storage"]
 
@@ -203,6 +204,33 @@ def test_without_scripts_everything_can_be_read_and_done(browser: Browser, site:
         page.get_by_role("button", name="Retry").click()
         expect(page.get_by_role("status")).to_contain_text("1 job")
     assert shop.jobs.get(1).status == "pending"
+
+
+def test_signing_out_ends_the_session_everywhere(browser: Browser, shop: Shop) -> None:
+    """A second window has a copy of the cookies. Another site cannot sign anyone out."""
+    token = "a-secret-of-16-or-more"
+    with served(shop.jobs, token=token) as found, window(browser, found.site) as page:
+        page.goto("/jobs?status=failed")
+        for given in ("a-wrong-token", token):
+            page.get_by_label("Token").fill(given)
+            page.get_by_role("button", name="Sign in").click()
+        expect(page.locator("[data-row]")).to_have_count(5)
+        with window(browser, found.site) as copy:
+            copy.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
+            copy.goto("/queues")
+            expect(copy.get_by_role("heading", level=1)).to_have_text("Queues")
+            elsewhere = (
+                f"data:text/html,<form method=post action='{found.site}/logout'><button>Win a prize</button></form>"
+            )
+            visitor = page.context.new_page()
+            visitor.goto(elsewhere)
+            with visitor.expect_navigation():
+                visitor.get_by_role("button").click()
+            expect(visitor.get_by_role("heading", level=1)).to_have_text("Forbidden")
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_label("Token")).to_be_visible()
+            copy.reload()
+            expect(copy.get_by_label("Token")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -41,6 +41,25 @@ def test_forms_work_below_a_prefix(filled: Rowcall) -> None:
     assert filled.get(2).status == "pending"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/api/jobs", "GET, HEAD, POST"),
+        ("PUT", "/api/jobs/2", "DELETE, GET, HEAD, PATCH"),
+        ("GET", "/api/jobs/2/retry", "POST"),
+        ("OPTIONS", "/api/stats", "GET, HEAD"),
+        ("POST", "/jobs", "GET, HEAD"),
+        ("DELETE", "/healthz", "GET, HEAD"),
+        ("POST", "/static/rowcall.css", "GET, HEAD"),
+        ("POST", "/static/jobs", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(client: Client, method: str, path: str, allowed: str) -> None:
+    for accept in ("text/html", "*/*"):
+        answer = client.send(method, path, b"", accept=accept)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+
+
 def test_every_page_and_answer_on_a_server(postgres_url: str) -> None:
     with declared(postgres_url) as jobs, client_of_app(jobs.asgi()) as client:
         jobs.enqueue("greet", {"name": "Ann"})

@@ -3,15 +3,34 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message
 
 from rowcall import Access, Rowcall
-from rowcall.http.guard import LARGEST_BODY, Sessions, find_token
-from rowcall.testing import FakeClock
+from rowcall.http.bodies import LARGEST_BODY
+from rowcall.http.settings import AsgiApp
 from tests.http.client import SITE, Client, client_of, client_of_app
 
 TOKEN, READ_TOKEN = "t" * 20, "r" * 20
+
+
+def status_of(app: AsgiApp, method: str, path: str, **scope: object) -> int:
+    """Return the status for a request as a server passes it on. Its body must not be read."""
+    sent: list[Message] = []
+
+    async def ask() -> None:
+        async def receive() -> Message:
+            raise AssertionError("the body was read")
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        common = {"type": "http", "method": method, "path": path, "query_string": b"", "root_path": ""}
+        await app({**common, "headers": [(b"host", b"localhost")], **scope}, receive, send)
+
+    asyncio.run(ask())
+    return int(sent[0]["status"])
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "", "10.0.0.1"])
@@ -30,7 +49,15 @@ def test_without_a_token_other_machines_and_proxies_are_refused(filled: Rowcall)
     with client_of_app(filled.asgi(), address="10.0.0.7") as client:
         assert client.get("/").status_code == 403
     with client_of(filled) as client:
-        assert client.get("/", x_forwarded_for="10.0.0.7").status_code == 403
+        for name in ("x_forwarded_for", "x_forwarded_proto", "forwarded", "via"):
+            assert client.get("/", **{name: "10.0.0.7"}).status_code == 403
+
+
+def test_without_a_token_an_unknown_client_is_refused(filled: Rowcall) -> None:
+    """As of a server that listens at a Unix socket."""
+    for client in ({}, {"client": None}, {"client": ["", 0]}):
+        assert status_of(filled.asgi(), "GET", "/api/jobs", **client) == 403
+        assert status_of(filled.asgi(), "GET", "/healthz", **client) == 200
 
 
 def test_hosts_limits_the_names_that_are_answered(filled: Rowcall) -> None:
@@ -45,6 +72,27 @@ def test_hosts_limits_the_names_that_are_answered(filled: Rowcall) -> None:
 def test_another_site_cannot_change_anything(client: Client, filled: Rowcall, headers: dict[str, str]) -> None:
     assert client.post("/api/jobs/2/retry", **headers).status_code == 403
     assert filled.get(2).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("site", "origin", "sec_fetch_site", "status"),
+    [
+        ("http://jobs.example", "http://jobs.example", "", 200),
+        ("http://jobs.example", "https://jobs.example", "", 403),
+        ("https://jobs.example", "http://jobs.example", "", 403),
+        ("https://jobs.example", "http://jobs.example", "cross-site", 403),
+        ("https://jobs.example", "HTTPS://Jobs.example", "", 200),
+        ("https://jobs.example", "https://jobs.example:8443", "", 403),
+        ("https://jobs.example", "ftp://jobs.example", "same-origin", 403),
+        ("http://jobs.example", "https://jobs.example", "same-origin", 200),  # behind a proxy that ends TLS
+        ("http://jobs.example", "https://ops.example", "", 200),  # of origins=
+    ],
+)
+def test_an_origin_has_a_scheme(filled: Rowcall, site: str, origin: str, sec_fetch_site: str, status: int) -> None:
+    with client_of_app(filled.asgi(token=TOKEN, origins=["https://ops.example"]), site, "10.0.0.7") as client:
+        headers = {"origin": origin, "sec_fetch_site": sec_fetch_site, "authorization": f"Bearer {TOKEN}"}
+        answer = client.post("/api/jobs/2/retry", **{name: value for name, value in headers.items() if value})
+        assert answer.status_code == status
 
 
 def test_the_site_itself_can(client: Client) -> None:
@@ -62,29 +110,14 @@ def test_large_bodies_headers_and_queries_are_refused(client: Client) -> None:
     assert client.get(f"/jobs?queue={'x' * 9000}").status_code == 414
 
 
-def test_a_slow_body_is_cut_off(filled: Rowcall) -> None:
-    """The client sends a part of the body, and then nothing."""
-    app = filled.asgi()
-    sent: list[Message] = []
-
-    async def ask() -> None:
-        first = True
-
-        async def receive() -> Message:
-            nonlocal first
-            if first:
-                first = False
-                return {"type": "http.request", "body": b"{", "more_body": True}
-            raise TimeoutError
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": "/api/jobs", "query_string": b"", "root_path": ""}
-        await app({**scope, "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}, receive, send)
-
-    asyncio.run(ask())
-    assert sent[0]["status"] == 408
+@pytest.mark.parametrize("path", ["/api/jobs", "/jobs/2/retry", "/logout", "/metrics", "/nowhere"])
+def test_bodies_of_strangers_are_not_read(filled: Rowcall, path: str) -> None:
+    """`status_of` fails if they are."""
+    wrong = [(b"host", b"localhost"), (b"authorization", b"Bearer wrong"), (b"cookie", b"rowcall_session=a.b.c")]
+    for options in ({"token": TOKEN}, {"authorize": lambda request: None}):
+        assert status_of(filled.asgi(**options), "POST", path) == 401
+        assert status_of(filled.asgi(**options), "POST", path, headers=wrong) == 401
+    assert status_of(filled.asgi(), "POST", path, client=("10.0.0.7", 1)) == 403
 
 
 def test_tokens_have_roles(filled: Rowcall) -> None:
@@ -98,22 +131,6 @@ def test_tokens_have_roles(filled: Rowcall) -> None:
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {READ_TOKEN}").status_code == 403
         assert client.post("/api/jobs/2/retry", authorization=f"Bearer {TOKEN}").status_code == 200
     assert filled.timeline(2)[-1].actor == "ann"
-
-
-def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each token is compared, by a function that does not stop at the first difference, also after one has matched."""
-    compared: list[bytes] = []
-
-    def compare(one: bytes, other: bytes) -> bool:
-        compared.append(one)
-        return one == other
-
-    monkeypatch.setattr("hmac.compare_digest", compare)
-    tokens = {TOKEN: Access("ann", "operate"), READ_TOKEN: Access("bob")}
-    for given, found in ((TOKEN, tokens[TOKEN]), (READ_TOKEN, tokens[READ_TOKEN]), ("wrong", None), ("\udcff", None)):
-        compared.clear()
-        assert find_token(tokens, given) == found
-        assert compared == [TOKEN.encode(), READ_TOKEN.encode()]
 
 
 def test_probes_need_no_token(filled: Rowcall) -> None:
@@ -134,16 +151,33 @@ def test_an_app_can_decide_who_may_ask(filled: Rowcall) -> None:
     assert filled.timeline(2)[-1].actor == "ann"
 
 
-def test_a_session_ends_with_its_time_and_with_its_token() -> None:
-    clock, tokens = FakeClock(), {TOKEN: Access("ann", "operate")}
-    sessions = Sessions(tokens, clock)
-    cookie = sessions.cookie(TOKEN)
-    assert cookie is not None
-    assert sessions.cookie("wrong") is None
-    assert sessions.access(cookie) == Access("ann", "operate")
-    assert sessions.access(f"f{cookie}") is None
-    assert sessions.access("") is sessions.access("x.y") is None
-    assert Sessions({READ_TOKEN: Access("ann")}, clock).access(cookie) is None
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (ValueError("secret detail"), 500, "authorize raised ValueError; the log of the server has the details"),
+        (HTTPException(403, "Staff only"), 403, ""),
+        (HTTPException(303, headers={"location": "/sign-in"}), 303, ""),
+    ],
+)
+def test_an_authorize_that_raises_refuses(
+    filled: Rowcall, caplog: pytest.LogCaptureFixture, error: Exception, status: int, detail: str
+) -> None:
+    def authorize(request: Request) -> Access | None:
+        raise error
+
+    with client_of(filled, authorize=authorize) as client:
+        answer = client.get("/api/jobs")
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+        assert answer.json().get("detail", "") == detail
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers.get("location") == ("/sign-in" if status == 303 else None)
+        page = client.get("/jobs", accept="text/html")
+        assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert "secret detail" not in answer.text + page.text
+        assert client.post("/api/jobs/2/retry").status_code == status
+    assert filled.get(2).status == "failed"
+    logged = [record for record in caplog.records if record.message.startswith("authorize failed")]
+    assert [record.exc_info[1] for record in logged if record.exc_info] == ([error] * 3 if status == 500 else [])
 
 
 def test_pages_run_no_script_of_others(client: Client) -> None:

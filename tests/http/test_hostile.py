@@ -11,8 +11,9 @@ import httpx
 import pytest
 
 from rowcall import Rowcall
-from rowcall.http import serve
+from rowcall.http import bodies, serve
 from tests.http.client import Client, client_of
+from tests.http.conftest import declared
 from tests.http.server import served
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"
@@ -170,6 +171,62 @@ def test_tampered_bodies(client: Client, filled: Rowcall, content: bytes) -> Non
     assert filled.stats().total == 3
 
 
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deeply_nested_filters_and_arguments(client: Client, filled: Rowcall, opening: str) -> None:
+    for depth in (300, 990, 1500):
+        nested = opening * depth
+        for payload in (f'{{"a":{nested}', f"a={nested}", nested):
+            query = str(httpx.QueryParams({"payload": payload}))
+            for path in ("/api/jobs?", "/jobs?", "/jobs/confirm?action=retry&"):
+                assert client.get(path + query).status_code in (200, 414, 422), (depth, payload[:9])
+            assert client.submit("/jobs/2", "/jobs/retry", {"filter.payload": payload}).status_code in (303, 422)
+            assert client.submit("/jobs/3", "/jobs/3/edit", {"json.arguments": payload}).status_code in (303, 422)
+    assert filled.get(2).status == "failed"
+
+
+EDGES = [
+    "0001-01-01T00:00:00+14:00",
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00-14:00",
+    "1969-12-31T23:59:59Z",
+    "9999-12-31T23:59:59-14:00",
+    "9999-12-31T23:59:59.999999Z",
+    "9999-12-31T23:59:59+14:00",
+    "9999-12-31T23:59",
+    "0000-01-01T00:00:00Z",
+]
+
+
+def ask_at_the_edges_of_the_calendar(client: Client) -> None:
+    for at in EDGES:
+        for name in ("created_after", "created_before", "finished_after", "finished_before"):
+            query = str(httpx.QueryParams({name: at}))
+            for path in ("/api/jobs?", "/jobs?", "/jobs/confirm?action=cancel&"):
+                assert client.get(path + query).status_code in (200, 422), at
+            for dry_run in (True, False):
+                body = {"filter": {name: at, "queue": "none"}, "dry_run": dry_run}
+                assert client.post("/api/jobs/retry", body).status_code in (200, 422), at
+            form = {f"filter.{name}": at, "filter.queue": "none"}
+            assert client.submit("/jobs/3", "/jobs/retry", form).status_code in (303, 422), at
+        for name in ("run_at", "expires_at"):
+            new = {"task": "greet", "arguments": {"name": "Ann"}, name: at}
+            assert client.post("/api/jobs", new).status_code in (201, 422), at
+            assert client.submit("/jobs/3", "/jobs/3/edit", {name: at}).status_code in (303, 422), at
+        for path in ("/", "/jobs", "/jobs/3", "/queues", "/api/jobs", "/api/jobs/3", "/api/queues", "/api/stats"):
+            assert client.get(path).status_code == 200, (path, at)
+
+
+def test_times_at_the_edges_of_the_calendar(client: Client) -> None:
+    ask_at_the_edges_of_the_calendar(client)
+
+
+def test_times_at_the_edges_of_the_calendar_on_a_server(postgres_url: str) -> None:
+    with declared(postgres_url) as jobs, client_of(jobs) as client:
+        for _ in range(3):
+            jobs.enqueue("greet", {"name": "Ann"}, delay=3600)
+        ask_at_the_edges_of_the_calendar(client)
+
+
 def test_slow_clients_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     """500 connections send half of a request, and nothing more. Others are answered, and the 500 are cut off."""
     monkeypatch.setattr(serve, "HEAD_SECONDS", 3)
@@ -184,3 +241,18 @@ def test_slow_clients_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytes
             one.settimeout(20)
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
+
+
+def test_slow_bodies_do_not_keep_others_out(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 strangers begin to sign in, or to call back, and send no more. They are answered without the rest."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 1.5)
+    token = {"authorization": f"Bearer {'t' * 20}"}
+    with served(filled, token="t" * 20) as found, ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(found.address)) for _ in range(500)]
+        for number, one in enumerate(slow):
+            path = ("/login", "/api/push/complete", "/api/jobs")[number % 3]
+            one.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\n{{".encode())
+        assert httpx.get(f"{found.site}/api/stats", timeout=20, headers=token).status_code == 200
+        for number, one in enumerate(slow):
+            one.settimeout(20)
+            assert int(one.recv(1000)[9:12]) == (408, 408, 401)[number % 3]

@@ -16,6 +16,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
+    allow_header_conformance,
     content_type_conformance,
     response_schema_conformance,
     status_code_conformance,
@@ -27,7 +28,10 @@ from rowcall.http.api.table import ENDPOINTS
 EXAMPLES = int(os.environ.get("ROWCALL_TEST_REQUESTS", "3"))
 AUTHORIZED = {"Authorization": f"Bearer {'t' * 20}"}
 STREAM = "/api/events"  # it does not end
-CHECKS = [not_a_server_error, response_schema_conformance, content_type_conformance, status_code_conformance]
+CHECKS = [
+    *(not_a_server_error, response_schema_conformance, content_type_conformance, status_code_conformance),
+    allow_header_conformance,
+]
 UNHURRIED = settings(
     max_examples=EXAMPLES,
     deadline=None,

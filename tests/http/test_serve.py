@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from select import select
 from socket import create_connection as connect
 
 import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
@@ -36,6 +38,24 @@ def test_slow_heads_are_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch
             one.settimeout(20)
             with suppress(ConnectionResetError):
                 assert one.recv(1) == b""
+
+
+def test_a_body_that_no_one_reads_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer comes before the body. A client that continues has some seconds to finish."""
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 0.5)
+    head = b"POST /api/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+    with served(filled, token="t" * 20) as (server, address), connect(address) as slow, connect(address) as quick:
+        for client in (slow, quick):
+            client.settimeout(20)
+            client.sendall(head + b"300000\r\n\r\n" + b"x" * 1000)
+            assert client.recv(1000).startswith(b"HTTP/1.1 401")
+        assert all(isinstance(one, H11Protocol) and not one.cycle.body for one in server.server_state.connections)
+        quick.sendall(b"x" * 299_000 + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert quick.recv(1000).startswith(b"HTTP/1.1 200")
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while not select([slow], [], [], 0.05)[0]:
+                slow.sendall(b"x")
+            assert slow.recv(1000) == b""
 
 
 def test_a_client_that_does_not_read_is_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:

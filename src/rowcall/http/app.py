@@ -10,12 +10,13 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from rowcall.domain.errors import RowcallError
 from rowcall.http import health
+from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
 from rowcall.http.api.openapi import document
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.counts import SharedCounts
@@ -26,11 +27,11 @@ from rowcall.http.pages.render import compile_templates
 from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
 from rowcall.http.refusals import expects_page
+from rowcall.http.sessions import Sessions
 from rowcall.http.settings import Settings
 from rowcall.queue import Queue
 
 STATIC = Path(__file__).parent / "static"
-LONGEST_IDEMPOTENCY_KEY = 200
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -40,7 +41,7 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
     async def openapi(request: Request) -> Response:
         return JSONResponse(document(ENDPOINTS, base_path(request.scope)))
 
-    counts = SharedCounts(queue)
+    counts, sessions = SharedCounts(queue), Sessions(queue, settings)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -56,15 +57,15 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
         *live_routes(queue, settings),
         *(Route(f"/api{one.path}", api_route(queue, counts, one), methods=[one.method]) for one in ENDPOINTS),
         Mount("/static", StaticFiles(directory=STATIC)),
-        *page_routes(queue, counts, settings),
+        *page_routes(queue, counts, settings, sessions),
     ]
     known = dict.fromkeys((Problem, RowcallError, msgspec.MsgspecError, TimeoutError), _refused)
     app = Starlette(
         routes=routes,
-        exception_handlers={404: _not_found, 405: _not_found, **known, Exception: _failed},
+        exception_handlers={404: _not_found, 405: _wrong_method, **known, Exception: _failed},
         lifespan=lifespan,
     )
-    return Guard(app, settings, queue.clock, error_page)
+    return Guard(app, settings, queue.clock, sessions, error_page)
 
 
 def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
@@ -105,19 +106,30 @@ def _idempotency_key(request: Request) -> str | None:
     return found
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    problem = Problem(
-        status, "Not found" if status == 404 else "Method not allowed", f"{request.method} {request.url.path}"
-    )
+def answer_error(request: Request, error: Exception) -> Response:
+    """Answer a known error: a browser that asked for a page gets one."""
     is_page = expects_page(request, route_path(request.scope))
-    return error_page(request, problem) if is_page else problem_response(problem)
+    return error_page(request, error) if is_page else problem_response(error)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return answer_error(request, Problem(404, "Not found", f"{request.method} {request.url.path}"))
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    """Say which methods there are: several routes may have this path, each for some of them."""
+    scope = {**request.scope, "root_path": request.scope.get("app_root_path", request.scope["root_path"])}
+    routes = [route for route in request.app.routes if route.matches(scope)[0] is not Match.NONE]
+    allowed = {method for route in routes for method in getattr(route, "methods", None) or ("GET", "HEAD")}
+    headers = {"allow": ", ".join(sorted(allowed))}
+    problem = Problem(405, "Method not allowed", f"{request.method} {request.url.path}", headers=headers)
+    return answer_error(request, problem)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     if problem_of(error) is None:
         raise error
-    return problem_response(error)
+    return answer_error(request, error)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

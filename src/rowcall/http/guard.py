@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import inspect
 import ipaddress
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rowcall.base.clock import Clock
+from rowcall.context import logger
 from rowcall.http.access import Access
+from rowcall.http.bodies import LARGEST_ANONYMOUS, LARGEST_BODY, Bodies
 from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
 from rowcall.http.refusals import expects_page, login_address, may_redirect, response_of
+from rowcall.http.sessions import Sessions
 from rowcall.http.settings import Settings
 from rowcall.operations.arguments import current_user
 
-LARGEST_BODY = 4 * 1024 * 1024
 LARGEST_HEADERS = 16 * 1024
 LONGEST_QUERY = 8 * 1024
-BODY_SECONDS = 10.0
-SESSION_SECONDS = 12 * 3600
 SESSION_COOKIE, CSRF_COOKIE = "rowcall_session", "rowcall_csrf"
 ACCESS = "rowcall.access"
 """The key of the `Access` in the scope of a request."""
@@ -36,7 +36,7 @@ _FOR_PROBES = ("/healthz", "/readyz")
 _FOR_ALL = (*_FOR_PROBES, "/login")
 _FOR_CALLBACKS = "/api/push/"
 """Called by targets on other machines: each request has a token for one attempt of one job."""
-_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -54,13 +54,18 @@ class Guard:
     """An ASGI app that lets a request through to another, or answers it with a problem."""
 
     def __init__(
-        self, app: ASGIApp, settings: Settings, clock: Clock, error_page: Callable[[Request, Problem], Response]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        clock: Clock,
+        sessions: Sessions,
+        error_page: Callable[[Request, Exception], Response],
     ) -> None:
         self._app = app
         self._error_page = error_page
         self._settings = settings
-        self._clock = clock
-        self._sessions = Sessions(settings.tokens, clock)
+        self._bodies = Bodies(clock)
+        self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -79,8 +84,10 @@ class Guard:
 
         try:
             response = await self._answer(request, path, receive, send_with_headers)
-        except Problem as problem:
-            response = self._problem(request, path, problem)
+        except Exception as error:
+            if problem_of(error) is None:
+                raise
+            response = self._problem(request, path, error)
         if response is not None:
             await response(scope, receive, send_with_headers)
 
@@ -92,15 +99,20 @@ class Guard:
             self._check_host(request)
         if request.method not in SAFE_METHODS:
             self._check_origin(request)
-            receive = await self._body(request, receive)
+        is_anonymous = is_callback or path in _FOR_ALL or path.startswith("/static/")
         if is_callback:
             request.scope[ACCESS] = Access("push target", "operate")
-        elif path not in _FOR_ALL and not path.startswith("/static/"):
+        elif not is_anonymous:
             access = await self._access(request)
             if not isinstance(access, Access):
                 return self._refusal(request, path, access)
             request.scope[ACCESS] = access
-        await self._app(request.scope, receive, send)
+        if request.method in SAFE_METHODS:
+            await self._app(request.scope, receive, send)
+        else:
+            largest = LARGEST_ANONYMOUS if is_anonymous and not is_callback else LARGEST_BODY
+            async with self._bodies.read(request, receive, largest, anonymous=is_anonymous) as receive_body:
+                await self._app(request.scope, receive_body, send)
         return None
 
     # where the request goes to and comes from
@@ -115,7 +127,7 @@ class Guard:
         # without a sign-in, DNS that leads a name to this machine must not lead here, and neither must a proxy
         if not is_loopback(host) and hosts is None:
             raise Problem(403, "Forbidden", f"the host {host!r} is not this machine; {_ADVICE}")
-        if request.client is not None and not is_loopback(request.client.host):
+        if request.client is None or not is_loopback(request.client.host):
             raise Problem(403, "Forbidden", f"only this machine may ask; {_ADVICE}")
         if any(name in request.headers for name in _FORWARDING):
             raise Problem(403, "Forbidden", f"the request came through a proxy; {_ADVICE}")
@@ -127,45 +139,36 @@ class Guard:
             site = request.headers.get("sec-fetch-site", "none")
             if site not in ("none", "same-origin"):
                 raise Problem(403, "Forbidden", "another site made this request")
-        elif origin.lower() not in self._settings.origins and (
-            urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower() or "://" not in origin
-        ):
+        elif origin.lower() not in self._settings.origins and not _is_same_site(request, origin.lower()):
             raise Problem(403, "Forbidden", f"the origin {origin!r} is not this site; if it is, add it to origins=…")
-
-    async def _body(self, request: Request, receive: Receive) -> Receive:
-        """Read the whole body, within limits of size and time."""
-        length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
-            raise _too_large()
-        try:
-            body = await self._clock.within(_read(receive), BODY_SECONDS)
-        except TimeoutError:
-            raise Problem(408, "Request timeout", f"the body took longer than {BODY_SECONDS:g} s") from None
-        sent = False
-
-        async def replay() -> Message:
-            nonlocal sent
-            if sent:
-                return await receive()
-            sent = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        return replay
 
     # who asks
 
     async def _access(self, request: Request) -> Access | Response | None:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._settings.tokens:
-            return find_token(self._settings.tokens, given.strip())
-        if self._settings.authorize is not None:
+            return await self._sessions.find(request, given.strip())
+        access = await self._authorized(request)
+        if access is not None:
+            return access
+        if self._settings.tokens:
+            return await self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
+        return Access(current_user(), "operate") if self._settings.is_open else None
+
+    async def _authorized(self, request: Request) -> Access | Response | None:
+        """Return what the app's own function says. If it fails, the request is refused."""
+        if self._settings.authorize is None:
+            return None
+        try:
             found = self._settings.authorize(request)
             access = await found if inspect.isawaitable(found) else found
-            if access is not None:
-                return access if isinstance(access, Access) else response_of(access)
-        if self._settings.tokens:
-            return self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
-        return Access(current_user(), "operate") if self._settings.is_open else None
+        except HTTPException as error:
+            raise Problem(error.status_code, str(error.detail), headers=error.headers) from error
+        except Exception as error:
+            logger.exception("authorize failed, so a request was refused")
+            detail = f"authorize raised {type(error).__name__}; the log of the server has the details"
+            raise Problem(500, "Internal server error", detail) from error
+        return access if access is None or isinstance(access, Access) else response_of(access)
 
     def _refusal(self, request: Request, path: str, answer: Response | None) -> Response:
         """Return the answer of `authorize`, or lead to a login; a program gets a problem instead of a redirect."""
@@ -184,50 +187,11 @@ class Guard:
         response.headers["www-authenticate"] = "Bearer"
         return response
 
-    def _problem(self, request: Request, path: str, problem: Problem) -> Response:
-        return self._error_page(request, problem) if expects_page(request, path) else problem_response(problem)
+    def _problem(self, request: Request, path: str, error: Exception) -> Response:
+        return self._error_page(request, error) if expects_page(request, path) else problem_response(error)
 
 
 _ADVICE = "pass token=… or authorize=… to serve others"
-
-
-class Sessions:
-    """Cookies that are signed with a token: a new token ends all sessions of the old one."""
-
-    def __init__(self, tokens: Mapping[str, Access], clock: Clock) -> None:
-        self._tokens = tokens
-        self._clock = clock
-
-    def cookie(self, token: str) -> str | None:
-        """Return the cookie for a visitor who knows a token, or None if it is not one."""
-        if find_token(self._tokens, token) is None:
-            return None
-        until = f"{int(self._clock.wall()) + SESSION_SECONDS:x}"
-        return f"{until}.{_signature(token, until)}"
-
-    def access(self, cookie: str) -> Access | None:
-        until, _, signature = cookie.partition(".")
-        found = None
-        for token, access in self._tokens.items():
-            if hmac.compare_digest(_signature(token, until).encode(), signature.encode()):
-                found = access
-        try:
-            return found if int(until, 16) > self._clock.wall() else None
-        except ValueError:
-            return None
-
-
-def _signature(token: str, until: str) -> str:
-    return hmac.new(token.encode(), f"rowcall session {until}".encode(), hashlib.sha256).hexdigest()
-
-
-def find_token(tokens: Mapping[str, Access], given: str) -> Access | None:
-    """Compare with every token, each in constant time."""
-    found = None
-    for token, access in tokens.items():
-        if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
-            found = access
-    return found
 
 
 # forms
@@ -285,6 +249,16 @@ def host_of(header: str) -> str:
         return ""
 
 
+def _is_same_site(request: Request, origin: str) -> bool:
+    """Return whether a page of this app made the request, as far as its scheme, host and port say.
+
+    Behind a proxy that ends TLS, this server does not know the scheme. Then a browser that knows it may say so.
+    """
+    scheme, _, host = origin.partition("://")
+    is_same_scheme = scheme == request.url.scheme or request.headers.get("sec-fetch-site") == "same-origin"
+    return scheme in ("http", "https") and is_same_scheme and host == request.headers.get("host", "").lower() != ""
+
+
 def is_loopback(host: str) -> bool:
     """
     >>> is_loopback("127.0.0.2"), is_loopback("::1"), is_loopback("localhost"), is_loopback("localhost.example.com")
@@ -304,23 +278,6 @@ def check_sizes(request: Request) -> None:
         raise Problem(414, "URI too long", f"at most {LONGEST_QUERY:,} bytes")
 
 
-async def _read(receive: Receive) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(400, "Bad request", "the client went away")
-        body += message.get("body", b"")
-        if len(body) > LARGEST_BODY:
-            raise _too_large()
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-def _too_large() -> Problem:
-    return Problem(413, "Content too large", f"at most {LARGEST_BODY:,} bytes of body")
-
-
 def problem_response(error: Exception) -> Response:
     problem = problem_of(error) or Problem(500, "Internal server error")
-    return Response(problem.to_json(), problem.status, media_type=MEDIA_TYPE)
+    return Response(problem.to_json(), problem.status, problem.headers, media_type=MEDIA_TYPE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -34,13 +35,16 @@ _MEMBERS = {"status": "job_status"}  # problem details have a status as well
 
 
 class Problem(Exception):
-    """An answer that is not a success. `fields` are further members of the problem details."""
+    """An answer that is not a success, with its headers. `fields` are further members of the problem details."""
 
-    def __init__(self, status: int, title: str, detail: str = "", **fields: object) -> None:
+    def __init__(
+        self, status: int, title: str, detail: str = "", *, headers: Mapping[str, str] | None = None, **fields: object
+    ) -> None:
         super().__init__(detail or title)
         self.status = status
         self.title = title
         self.detail = detail
+        self.headers = headers
         self.fields = fields
 
     def to_json(self) -> bytes:

@@ -39,7 +39,10 @@ class _Limit:
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is cut off if its client is slow to send the head of a request, or to read the answer."""
+    """A connection that is cut off if its client is slow to send the head of a request, or to read the answer.
+
+    So is one that continues to send a body after the answer: no one reads it.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -48,10 +51,20 @@ class BoundedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
+        if self.conn.their_state is h11.IDLE or self._is_answered():
             self._head.set(HEAD_SECONDS, self.transport)
         else:
             self._head.lift()
+
+    def on_response_complete(self) -> None:
+        self.cycle.body = bytearray()  # what was not read of it
+        super().on_response_complete()
+        if self._is_answered():
+            self._head.set(HEAD_SECONDS, self.transport)
+
+    def _is_answered(self) -> bool:
+        """Return whether the answer was sent before the whole body had come."""
+        return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
     def pause_writing(self) -> None:
         super().pause_writing()

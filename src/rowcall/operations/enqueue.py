@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar, Unpack
 
 import msgspec
@@ -35,6 +36,7 @@ from rowcall.operations.effects import (
     several_statements,
 )
 from rowcall.queue import Operation, Queue
+from rowcall.store.enqueue.once import Once, find_earlier, write_once
 from rowcall.store.enqueue.related import write_related
 from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
@@ -259,17 +261,29 @@ def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection
     return _jobs(job, payloads, inserted)
 
 
-def enqueue_each(queue: Queue, calls: Sequence[Bound], connection: object = None) -> Operation[list[Job]]:
-    """Write calls of one task, each with its options, all in one transaction."""
+def enqueue_once(queue: Queue, calls: Sequence[Bound], name: str, digest: str, window_ms: int) -> Operation[list[Job]]:
+    """Write calls in one transaction, or return the jobs of the earlier request of this name that still exist.
+
+    A request with another `digest` is refused.
+    """
+    once = Once(name, digest, window_ms)
+    earlier = yield from Read(find_earlier(queue.dialect, once, queue.now_ms()))
+    return (yield from enqueue_each(queue, calls, once=once)) if earlier is None else earlier
+
+
+def enqueue_each(
+    queue: Queue, calls: Sequence[Bound], connection: object = None, once: Once | None = None
+) -> Operation[list[Job]]:
+    """Write calls, each with its options, all in one transaction. `once`: see `write_once`."""
     related = [RelatedJob(job=call.job, payload=call.payload) for call in calls]
     if queue.tracing is None:
-        return (yield from enqueue_related(queue, related, connection))
+        return (yield from enqueue_related(queue, related, connection, once=once))
     with queue.tracing.sending(related[0].job, len(related)) as sending:
         context = sending.job.trace_context
         related = [
             msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, trace_context=context)) for one in related
         ]
-        written = yield from enqueue_related(queue, related, connection)
+        written = yield from enqueue_related(queue, related, connection, once=once)
         sending.written(written)
         return written
 
@@ -286,16 +300,20 @@ def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) ->
 
 
 def enqueue_related(
-    queue: Queue, related: Sequence[RelatedJob], connection: object, *, whole: bool = False
+    queue: Queue,
+    related: Sequence[RelatedJob],
+    connection: object,
+    *,
+    whole: bool = False,
+    once: Once | None = None,
 ) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
+    write = write_related if once is None else partial(write_once, once)
     wanted = [with_key(item) for item in related]
     connection = yield from joined(queue, connection)
     if connection is None:
         stored = yield from _stored(queue, wanted)
-        return _related_jobs(
-            wanted, (yield from Write(write_related, queue.dialect, stored, queue.now_ms(), whole=whole))
-        )
+        return _related_jobs(wanted, (yield from Write(write, queue.dialect, stored, queue.now_ms(), whole=whole)))
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
@@ -305,7 +323,7 @@ def enqueue_related(
         seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
         if seen is not None:
             committed = yield from Read(read_committed(queue.dialect, stored, seen, queue.now_ms()))
-    plan = write_related(dialect, stored, queue.now_ms(), committed, whole=whole)
+    plan = write(dialect, stored, queue.now_ms(), committed, whole=whole)
     plan = blobs.on_caller_connection(dialect, [item.payload for item in stored], plan)
     return _related_jobs(wanted, (yield from OnCallerConnection(target, plan)))
 

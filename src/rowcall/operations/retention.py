@@ -29,11 +29,12 @@ from rowcall.store.queries.counts import (
     Group,
 )
 from rowcall.store.queries.limits import PRUNE_STARTS
+from rowcall.store.queries.notes import PRUNE_NOTES
 from rowcall.store.queries.results import PRUNE_CHANGES, PRUNE_WAITERS
 from rowcall.store.statement import Plan
 
 LARGEST_BATCH = 1000
-STARTS_AT_ONCE = 1000
+STARTS_AT_ONCE = NOTES_AT_ONCE = 1000
 BATCH_SECONDS = 0.015  # of the 50 ms that others wait at most
 LONGEST_COUNTED_SECONDS = 0.05
 PAUSE_BESIDE_OTHERS, PAUSE_ALONE, PAUSE_ON_A_SERVER = 5.0, 0.2, 3.0
@@ -149,13 +150,14 @@ def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lam
 
 @patience(UNLIMITED)
 def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Fold, delete old history and expired waiters, starts and held jobs, and repair counters."""
+    """Fold, delete old history and expired waiters, starts, notes and held jobs, and repair counters."""
     fold(queue, connection, stopped)
     steps: list[MakePlan[object]] = [
         lambda: prune_history(queue.dialect, queue.now_ms()),
         lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
         lambda: queue.dialect.change(PRUNE_CHANGES),
         lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),
+        lambda: queue.dialect.change(PRUNE_NOTES, queue.now_ms(), NOTES_AT_ONCE),
         lambda: drop_stale(queue.dialect),
         lambda: repair_edges(queue.dialect, queue.now_ms()),
     ]

@@ -9,7 +9,20 @@ from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
-from rowcall.store.queries import blobs, control, counts, flows, jobs, limits, order, results, schedules, steps, workers
+from rowcall.store.queries import (
+    blobs,
+    control,
+    counts,
+    flows,
+    jobs,
+    limits,
+    notes,
+    order,
+    results,
+    schedules,
+    steps,
+    workers,
+)
 from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
 
 R = TypeVar("R")
@@ -17,7 +30,7 @@ Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
-    for module in (blobs, control, counts, flows, jobs, limits, order, results, schedules, steps, workers)
+    for module in (blobs, control, counts, flows, jobs, limits, notes, order, results, schedules, steps, workers)
 }
 
 

@@ -237,6 +237,12 @@ TABLES = {
   name text primary key
   value text not null
 """,
+    # what the HTTP API remembers until a time: requests with an Idempotency-Key, and sessions that were ended
+    "note": """
+  until moment not null
+  name key primary key
+  value text not null
+""",
     # Who waits for the end of a job, or, as job 0, for what happens to any job: its row lasts a minute, unless it is
     # renewed.
     "waiter": """

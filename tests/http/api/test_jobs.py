@@ -84,9 +84,6 @@ def test_a_repeated_request_enqueues_once(client: Client, filled: Rowcall) -> No
     again = client.post("/api/jobs", body, idempotency_key="order-7").json()["jobs"]
     assert [job["id"] for job in first] == [job["id"] for job in again]
     assert [job["duplicate"] for job in again] == [True, True]
-    body["jobs"][0]["arguments"] = {"name": "Eve"}
-    assert client.post("/api/jobs", body, idempotency_key="order-7").status_code == 422
-    assert client.post("/api/jobs", {"task": "greet", "key": "k"}, idempotency_key="o").status_code == 422
     assert client.post("/api/jobs", body, idempotency_key="x" * 300).status_code == 400
     assert filled.stats().total == 5
 

@@ -19,8 +19,12 @@ def test_a_visitor_signs_in_and_out(filled: Rowcall) -> None:
         assert TOKEN not in right.headers["set-cookie"]
         assert client.submit("/jobs/2", "/jobs/2/retry").status_code == 303
         assert "Sign out" in client.page("/")
+        cookies = dict(client.http.cookies)
         assert client.submit("/jobs/2", "/logout").headers["location"] == "/login"
         assert client.get("/jobs").status_code == 303
+        client.http.cookies.update(cookies)  # of someone who has copied them
+        assert client.get("/jobs").status_code == 303
+        assert client.post("/api/jobs/2/cancel").status_code == 401
 
 
 def test_a_link_on_another_site_finds_who_is_signed_in(filled: Rowcall) -> None:

@@ -66,7 +66,7 @@ def object_of(text: str) -> dict[str, object]:
         if _PAIRS.fullmatch(text):
             return {name: _value(value) for name, value in _PAIR.findall(text)}
         return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise Problem(422, "Invalid value", 'payload must be customer=7 or a JSON object: {"customer": 7}') from None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from datetime import datetime
 from typing import Literal
 
@@ -23,7 +25,8 @@ MOST_DEPENDENTS = 100
 MOST_ROWS = 200
 MOST_ENQUEUED = 1000
 LONGEST_PAGE = 200
-IDEMPOTENT_SECONDS = 24 * 3600.0
+LONGEST_IDEMPOTENCY_KEY = 200
+IDEMPOTENT_MS = 24 * 3600 * 1000
 
 
 async def list_jobs(call: Call, query: JobsQuery) -> Page:
@@ -111,33 +114,30 @@ class Enqueued(Value, frozen=True, kw_only=True):
 async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
     """Enqueue one or more jobs by the names of their tasks, all of them or none.
 
-    With an `Idempotency-Key` header, a repeated request within 24 hours returns the jobs of the first one.
+    With an `Idempotency-Key` header, a repeated request within 24 hours returns the jobs of the first one. Another
+    request with the same key is refused.
     """
     given = [body] if body.jobs is None else body.jobs
     if not 1 <= len(given) <= MOST_ENQUEUED:
         raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(given):,}")
-    calls = [_bound(call, number, new) for number, new in enumerate(given)]
-    jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
-    if call.idempotency_key is not None:
-        _check_same(call, calls, jobs)
+    calls = [_bound(call, new) for new in given]
+    if call.idempotency_key is None:
+        jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
+    else:
+        name, digest = _noted(call.idempotency_key, body)
+        jobs = await call.write(enqueue.enqueue_once(call.queue, calls, name, digest, IDEMPOTENT_MS))
+        if len(jobs) < len(calls):
+            raise Problem(410, "Gone", "the first request with this Idempotency-Key wrote jobs that were deleted since")
     return Enqueued(jobs=call.all_scrubbed(jobs))
 
 
-def _bound(call: Call, number: int, new: NewJob) -> Bound:
+def _bound(call: Call, new: NewJob) -> Bound:
     options = {name: getattr(new, name) for name in ENQUEUE_OPTIONS if getattr(new, name, None) is not None}
-    if call.idempotency_key is not None:
-        if new.key is not None:
-            raise Problem(422, "Invalid value", "key cannot be combined with the header Idempotency-Key")
-        key = f"idempotency:{number}:{call.idempotency_key}"
-        options |= {"key": key, "key_scope": "any", "key_window": IDEMPOTENT_SECONDS, "on_duplicate": "return"}
     return enqueue.bind_by_name(call.queue, new.task, new.arguments, checked(options, ENQUEUE_OPTIONS))
 
 
-def _check_same(call: Call, calls: list[Bound], jobs: list[Job]) -> None:
-    """Refuse a repeated key with other arguments. Large ones are references, and are not compared."""
-    for bound, job in zip(calls, jobs, strict=True):
-        is_large = len(bound.payload) > call.queue.blobs.inline_length
-        if job.duplicate and not is_large and msgspec.json.decode(bound.payload) != job.payload:
-            raise Problem(
-                422, "Idempotency-Key reused", f"job {job.id} was enqueued with this key, and other arguments"
-            )
+def _noted(key: str, body: EnqueueBody) -> tuple[str, str]:
+    """Return the name and the digest of a request. Without its key, no one can compare them with a guess."""
+    content = msgspec.json.encode(body, order="deterministic")
+    digest = hmac.new(key.encode(), content, hashlib.sha256).hexdigest()
+    return f"request:{hashlib.sha256(key.encode()).hexdigest()}", digest

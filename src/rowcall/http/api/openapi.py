@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 from rowcall.domain.config import VERSION
 from rowcall.domain.value import Value
+from rowcall.http.api.bounds import Json, bound
+from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
 from rowcall.http.endpoint import Endpoint, Request
 from rowcall.http.live import EventsQuery
 from rowcall.http.problems import MEDIA_TYPE
 
-Json = dict[str, Any]
+K = TypeVar("K")
+_IDEMPOTENCY_KEY: Json = {"type": "string", "minLength": 1, "maxLength": LONGEST_IDEMPOTENCY_KEY}
 _REFERENCE = "#/components/schemas/{name}"
 _PROBLEM: Json = {
     "type": "object",
@@ -42,6 +45,7 @@ def document(endpoints: Iterable[Endpoint], base: str) -> Json:
         list(dict.fromkeys(kinds)), schema_hook=_any, ref_template=_REFERENCE
     )
     _drop_hidden(components)
+    _bound_requests(components)
     paths: Json = {}
     for one in listed:
         paths.setdefault(f"/api{one.template}", {})[one.method.lower()] = _operation(one)
@@ -66,7 +70,7 @@ def _any(kind: type) -> Json:
 
 def _operation(endpoint: Endpoint) -> Json:
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": _schema(kind)}
+        {"name": name, "in": "path", "required": True, "schema": bound("", name, _schema(kind))}
         for name, kind in endpoint.parameters.items()
     ]
     if endpoint.query is not None:
@@ -92,14 +96,15 @@ def _operation(endpoint: Endpoint) -> Json:
         }
     if endpoint.name == "enqueue_jobs":
         found["parameters"].append(
-            {"name": "Idempotency-Key", "in": "header", "required": False, "schema": {"type": "string"}}
+            {"name": "Idempotency-Key", "in": "header", "required": False, "schema": _IDEMPOTENCY_KEY}
         )
     return found
 
 
 def _query_parameters(kind: type[Request]) -> list[Json]:
     fields = msgspec.json.schema(kind, schema_hook=_any, ref_template=_REFERENCE)["$defs"][kind.__name__]["properties"]
-    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in fields.items()]
+    bounded = {name: bound(kind.__name__, name, schema) for name, schema in fields.items()}
+    return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in bounded.items()]
 
 
 def _schema(kind: type) -> Json:
@@ -107,16 +112,22 @@ def _schema(kind: type) -> Json:
     return schema
 
 
+def _bound_requests(components: Json) -> None:
+    for kind in _kinds_below(Request):
+        fields = components.get(kind.__name__, {}).get("properties", {})
+        fields.update({name: bound(kind.__name__, name, schema) for name, schema in fields.items()})
+
+
 def _drop_hidden(components: Json) -> None:
     """Remove the fields that answers never have."""
-    for kind in _values_below(Value):
+    for kind in _kinds_below(Value):
         for name in kind._hidden:
             if kind.__name__ in components:
                 components[kind.__name__]["properties"].pop(name, None)
 
 
-def _values_below(kind: type[Value]) -> list[type[Value]]:
-    return [kind, *(found for child in kind.__subclasses__() for found in _values_below(child))]
+def _kinds_below(kind: type[K]) -> list[type[K]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in _kinds_below(child))]
 
 
 def _text(name: str, summary: str, media_type: str = "text/plain", **more: object) -> Json:

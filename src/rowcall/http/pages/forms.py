@@ -68,9 +68,9 @@ def time_text(name: str, text: str) -> str:
     """
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
         raise Problem(422, "Invalid value", f"{name} must be a time such as 2026-01-02T09:00, got {text!r}") from None
-    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).isoformat()
 
 
 def query_of(request: Request, kind: type[Q]) -> Q:

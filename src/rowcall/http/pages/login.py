@@ -8,18 +8,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from rowcall.http.guard import SESSION_COOKIE, SESSION_SECONDS, Sessions, base_path, check_csrf, local_path, set_cookie
+from rowcall.http.guard import SESSION_COOKIE, base_path, check_csrf, local_path, set_cookie
 from rowcall.http.pages.forms import form_pairs
 from rowcall.http.pages.render import render
+from rowcall.http.sessions import SESSION_SECONDS, Sessions
 from rowcall.http.settings import Settings
-from rowcall.queue import Queue
 
 _IN_PATHS = "/?=&%:+,;@!$'()*~[]"
 
 
-def login_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
+def login_routes(sessions: Sessions, settings: Settings) -> list[BaseRoute]:
     """Return the routes; without tokens, there are none."""
-    sessions = Sessions(settings.tokens, queue.clock)
 
     async def show(request: Request) -> Response:
         back = request.query_params.get("next", "")
@@ -33,16 +32,17 @@ def login_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
         fields = dict(await form_pairs(request))
         back = fields.get("next", "")
         check_csrf(request, fields.get("csrf", ""))
-        cookie = sessions.cookie(fields.get("token", "").strip())
-        if cookie is None:
+        token = fields.get("token", "").strip()
+        if await sessions.find(request, token) is None:
             return render(request, "login.html", {"wrong": True, "next": back}, 403)
         response = RedirectResponse(local_path(request, back), 303)
-        set_cookie(request, response, SESSION_COOKIE, cookie, SESSION_SECONDS)
+        set_cookie(request, response, SESSION_COOKIE, sessions.cookie(token), SESSION_SECONDS)
         return response
 
     async def sign_out(request: Request) -> Response:
         fields = dict(await form_pairs(request))
         check_csrf(request, fields.get("csrf", ""))
+        await sessions.end(request.cookies.get(SESSION_COOKIE, ""))
         base = base_path(request.scope)
         response = RedirectResponse(f"{base}/login", 303)
         response.delete_cookie(SESSION_COOKIE, path=base or "/")

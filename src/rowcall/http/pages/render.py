@@ -17,7 +17,8 @@ from starlette.responses import HTMLResponse, Response
 from rowcall.base.text import duration, one_line
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import FINISHED, WAITING, Status
-from rowcall.http.guard import ACCESS, CSRF_COOKIE, SESSION_COOKIE, SESSION_SECONDS, base_path, csrf_token, set_cookie
+from rowcall.http.guard import ACCESS, CSRF_COOKIE, SESSION_COOKIE, base_path, csrf_token, set_cookie
+from rowcall.http.sessions import SESSION_SECONDS
 from rowcall.overview import formats
 from rowcall.overview.jobs import detail, when
 

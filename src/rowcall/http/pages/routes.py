@@ -20,6 +20,7 @@ from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.render import FLASH_COOKIE, render
 from rowcall.http.problems import problem_of
+from rowcall.http.sessions import Sessions
 from rowcall.http.settings import Settings
 from rowcall.queue import Queue
 
@@ -46,11 +47,11 @@ _FORMS = (
 )
 
 
-def page_routes(queue: Queue, counts: SharedCounts, settings: Settings) -> list[BaseRoute]:
+def page_routes(queue: Queue, counts: SharedCounts, settings: Settings, sessions: Sessions) -> list[BaseRoute]:
     return [
         *(Route(path, page_route(queue, counts, settings, template, page)) for path, template, page in _PAGES),
         *(Route(one.path, form_route(queue, counts, one), methods=["POST"]) for one in _FORMS),
-        *login_routes(queue, settings),
+        *login_routes(sessions, settings),
     ]
 
 
@@ -97,4 +98,8 @@ def error_page(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem is None:
         raise error
-    return render(request, "problem.html", {"problem": problem}, problem.status)
+    response = render(request, "problem.html", {"problem": problem}, problem.status)
+    response.headers.update(problem.headers or {})
+    if ACCESS not in request.scope:  # another site may have made the request, without the cookies that are there
+        del response.headers["set-cookie"]
+    return response

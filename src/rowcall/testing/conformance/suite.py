@@ -78,6 +78,7 @@ from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E4
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
 from rowcall.testing.conformance.cases.pushing import TestPushing  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from rowcall.testing.conformance.cases.requests import TestRequests  # noqa: E402
 from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
 from rowcall.testing.conformance.cases.retention import TestClear, TestRetention  # noqa: E402
 from rowcall.testing.conformance.cases.retrying import TestRetryByFilter, TestTimesAndErrors  # noqa: E402
@@ -183,6 +184,7 @@ __all__ = [
     "TestPushing",
     "TestQuestions",
     "TestRateLimits",
+    "TestRequests",
     "TestReschedule",
     "TestResults",
     "TestRetention",
