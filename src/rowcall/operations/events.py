@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Collection
 from concurrent.futures import InvalidStateError
-from typing import Self
+from typing import Self, TypeVar
 
 from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
@@ -28,8 +28,11 @@ from rowcall.operations.results import (
     end_waiter,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.results.queries import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.results.queries import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER, RENEW_WAITER
 from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed
+from rowcall.store.statement import Plan, Query
+
+T = TypeVar("T")
 
 # several commits are read together
 LEAST_PAUSE_SECONDS = 0.01
@@ -52,7 +55,7 @@ class Stream:
         self._pause = FIRST_CHECK_SECONDS
         self._ticket: Ticket | None = None
         self._at_close = _Ending(self)
-        self.is_connected = self.is_closed = self._is_over = False
+        self.is_connected = self.is_closed = self._is_over = self._is_lost = False
 
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
@@ -109,32 +112,47 @@ class Stream:
             self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
     def _look(self) -> Operation[bool]:
+        more = False
         yield from self._renew()
-        queue = self.queue
-        found = yield from Read(self._reader.look(queue.dialect, self._name, queue.now_ms()), snapshot=True)
-        self._looked_at = queue.clock.timer()
-        self._events.extend(found.events)
-        if found.lost:
-            self._renewed_at = None
+        if not self._is_lost:
+            more = yield from Read(self._found(), snapshot=True)
+            self._looked_at = self.queue.clock.timer()
+        if self._is_lost:
             now_ms = yield from self._start()
             why = "the reader was too slow or could not reach the database, or the table of jobs was emptied"
             self._events.append(missed(now_ms, why))
-        self._is_over = found.gone
+            self._is_lost = False
+        return more
+
+    def _found(self) -> Plan[bool]:
+        """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
+        found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
+        self._events.extend(found.events)
+        self._is_lost, self._is_over = found.lost, found.gone
         return found.more
 
     def _start(self) -> Operation[int]:
-        yield from self._renew()
         queue = self.queue
+        yield from self._register(REGISTER_WAITER)
         return (yield from Read(self._reader.start(queue.dialect, self._name, queue.now_ms()), snapshot=True))
 
     def _renew(self) -> Operation[None]:
-        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
-        queue, reader, now = self.queue, self._reader, self.queue.clock.timer()
-        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
+        """Renew the registration in time. If that of a reader of all jobs had expired, changes were not recorded."""
+        if self._renewed_at is None or self.queue.clock.monotonic() - self._renewed_at <= ANNOUNCE_AGAIN_SECONDS:
             return
-        if self._renewed_at is None or now - self._renewed_at > ANNOUNCE_AGAIN_SECONDS:
-            yield from Write(queue.dialect.ask, REGISTER_WAITER, queue.now_ms(), self._name, [reader.waits_for])
-            self._renewed_at = now
+        if self._reader.waits_for != ANY_JOB:
+            yield from self._register(REGISTER_WAITER)
+        elif not self._is_lost:
+            self._is_lost = not (yield from self._register(RENEW_WAITER))
+
+    def _register(self, query: Query[T]) -> Operation[list[T]]:
+        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
+        queue, reader, now = self.queue, self._reader, self.queue.clock.monotonic()
+        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
+            return []
+        rows = yield from Write(queue.dialect.ask, query, queue.now_ms(), self._name, [reader.waits_for])
+        self._renewed_at = now
+        return rows
 
 
 class _Ending:
