@@ -8,7 +8,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import InvalidStateError
 from typing import Self, TypeVar
 
@@ -37,6 +37,13 @@ T = TypeVar("T")
 # several commits are read together
 LEAST_PAUSE_SECONDS = 0.01
 
+Rest = Callable[[float, bool], float]
+"""Returns how long to rest after a look, which took so many seconds, and after which there is more to read or not."""
+
+
+def _least_rest(look_seconds: float, has_more: bool) -> float:
+    return LEAST_PAUSE_SECONDS
+
 
 class Stream:
     """Reads events for one consumer, when it asks for the next one: nothing is kept for a slow consumer but rows.
@@ -45,17 +52,18 @@ class Stream:
     event `"MISSED"`, and continues with what happens from then on.
     """
 
-    def __init__(self, queue: Queue, reader: Reader | JobReader) -> None:
+    def __init__(self, queue: Queue, reader: Reader | JobReader, rest: Rest = _least_rest) -> None:
         self.queue = queue
         self._reader = reader
+        self._rest = rest
         self._name = secrets.token_hex(8)
         self._events: deque[JobEvent] = deque()
         self._renewed_at: float | None = None
-        self._looked_at = 0.0
+        self._looked_at = self._look_seconds = 0.0
         self._pause = FIRST_CHECK_SECONDS
         self._ticket: Ticket | None = None
         self._at_close = _Ending(self)
-        self.is_connected = self.is_closed = self._is_over = self._is_lost = False
+        self.is_connected = self.is_closed = self._is_over = self._is_lost = self._has_more = False
 
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
@@ -83,6 +91,15 @@ class Stream:
         self._stop()
         return None
 
+    def take(self) -> Operation[list[JobEvent]]:
+        """Return all events that were read, at least one; none after `close`."""
+        first = yield from self.next()
+        if first is None:
+            return []
+        some = [first, *self._events]
+        self._events.clear()
+        return some
+
     def close(self) -> Operation[None]:
         """End: a consumer that waits in another thread or task gets no more events."""
         was_registered, self._renewed_at = self._renewed_at is not None, None
@@ -100,36 +117,36 @@ class Stream:
                 ticket.set_result(None)
 
     def _look_or_wait(self, ticket: Ticket) -> Operation[None]:
-        since = self.queue.clock.timer() - self._looked_at
-        if since < LEAST_PAUSE_SECONDS:
-            yield from Sleep(LEAST_PAUSE_SECONDS - since)
+        remaining = self._looked_at + self._rest(self._look_seconds, self._has_more) - self.queue.clock.timer()
+        if remaining > 0:
+            yield from Sleep(remaining)
         # a consumer that stops waiting in the middle of a look finds its events at the next call
-        more = yield from Uninterrupted(self._look())
-        if self._events or more:
+        yield from Uninterrupted(self._look())
+        if self._events or self._has_more:
             self._pause = FIRST_CHECK_SECONDS
         elif not (self.is_closed or self._is_over):
             yield from WaitFor(ticket, self._pause)
             self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
-    def _look(self) -> Operation[bool]:
-        more = False
+    def _look(self) -> Operation[None]:
+        timer = self.queue.clock.timer
+        began = timer()
         yield from self._renew()
         if not self._is_lost:
-            more = yield from Read(self._found(), snapshot=True)
-            self._looked_at = self.queue.clock.timer()
+            yield from Read(self._found(), snapshot=True)
         if self._is_lost:
             now_ms = yield from self._start()
             why = "the reader was too slow or could not reach the database, or the table of jobs was emptied"
             self._events.append(missed(now_ms, why))
             self._is_lost = False
-        return more
+        self._looked_at = timer()
+        self._look_seconds = self._looked_at - began
 
-    def _found(self) -> Plan[bool]:
+    def _found(self) -> Plan[None]:
         """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
         found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
         self._events.extend(found.events)
-        self._is_lost, self._is_over = found.lost, found.gone
-        return found.more
+        self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:
         queue = self.queue
@@ -245,12 +262,16 @@ def stream(
     kind: str | Collection[str] | None,
 ) -> Stream:
     """Return a stream that is not connected yet."""
-    wanted = EventFilter(
+    wanted = event_filter(of_queue, task, kind)
+    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted))
+
+
+def event_filter(of_queue: str | None, task: str | None, kind: str | Collection[str] | None) -> EventFilter:
+    return EventFilter(
         None if of_queue is None else checks.name("queue", of_queue),
         None if task is None else checks.name("task", task),
         None if kind is None else _kinds(kind),
     )
-    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted))
 
 
 def _kinds(given: object) -> frozenset[str]:

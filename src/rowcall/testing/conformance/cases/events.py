@@ -267,7 +267,8 @@ class TestEvents:
             store.execute("delete from rowcall_waiter")
             jobs.enqueue("fine")
             jobs.drain()
-            read, failed = database.read, []
+            read = database.read
+            failed: list[object] = []
 
             def read_until_the_start(plan: Plan[object], **options: object) -> object:
                 if not failed and store.execute(WAITERS) == [(1,)]:
@@ -286,7 +287,8 @@ class TestEvents:
         with jobs.events(kind="SUCCEEDED") as events:
             job = jobs.enqueue("fine")
             jobs.drain()
-            read, failed = database.read, []
+            read = database.read
+            failed: list[object] = []
 
             def read_and_fail_once(plan: Plan[object], **options: object) -> object:
                 found = read(plan, **options)  # type: ignore[arg-type]
