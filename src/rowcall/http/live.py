@@ -16,12 +16,10 @@ from rowcall.http.endpoint import Request as Given
 from rowcall.http.endpoint import converted
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
-from rowcall.http.shared_events import Reading, SharedEvents
+from rowcall.http.shared_events import Fits, Reading, SharedEvents
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.events import AsyncEvents, event_filter, stream
 from rowcall.queue import Queue
-from rowcall.store.results.queries import ANY_JOB
-from rowcall.store.results.waiting import EventFilter
 
 MOST_STREAMS = 64
 LONGEST_SECONDS = 600.0
@@ -93,14 +91,14 @@ class Live:
     async def events(self, request: Request) -> Response:
         """Answer with the events of jobs, each as JSON."""
         query = converted(request.query_params.multi_items(), EventsQuery)
-        wanted = event_filter(query.queue, query.task, query.kind)
-        job_id = ANY_JOB if query.id is None else checked_id(query.id)
+        fits = event_filter(query.queue, query.task, query.kind).fits
+        job_id = None if query.id is None else checked_id(query.id)
         if self._open >= MOST_STREAMS:
             return _too_many()
         async with contextlib.AsyncExitStack() as held:
             held.enter_context(self._counted())
             reading = await held.enter_async_context(self._shared.reading(job_id))
-            return EventStream(self._events(reading, reading.position, wanted), self._queue.clock, held.pop_all())
+            return EventStream(self._events(reading, reading.position, fits), self._queue.clock, held.pop_all())
 
     async def pages(self, request: Request) -> Response:
         """Answer with a hint, at most one a second, whenever something has happened."""
@@ -118,7 +116,7 @@ class Live:
         finally:
             self._open -= 1
 
-    async def _events(self, reading: Reading, position: int, wanted: EventFilter) -> AsyncGenerator[str, None]:
+    async def _events(self, reading: Reading, position: int, fits: Fits) -> AsyncGenerator[str, None]:
         timer = self._queue.clock.timer
         ends_at, quiet_at = timer() + LONGEST_SECONDS, timer() + QUIET_SECONDS
         text = "retry: 2000\n\n"
@@ -131,7 +129,7 @@ class Live:
             if timer() >= ends_at:
                 return
             await reading.wait(position, quiet_at - timer())
-            text, position = reading.since(position, wanted)
+            text, position = reading.since(position, fits)
 
     async def _hints(self) -> AsyncGenerator[str, None]:
         clock, changed = self._queue.clock, asyncio.Event()

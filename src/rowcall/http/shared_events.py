@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
-from rowcall.base.times import milliseconds_of
 from rowcall.domain.job import JobEvent
-from rowcall.operations.events import Rest, Stream
+from rowcall.operations.events import Rest, Stream, stream
 from rowcall.overview.scrub import scrubbed
 from rowcall.queue import Queue
-from rowcall.store.results.queries import ANY_JOB
-from rowcall.store.results.waiting import EventFilter, JobReader, Reader, missed
+
+Fits = Callable[[JobEvent], bool]
 
 MOST_KEPT = 20_000
 """How many events are kept for streams that are slower than the others."""
 MOST_AT_ONCE = 200
 PAUSE_SECONDS = 0.05
 """Between two looks at the database, for each reading."""
+LONGEST_REST_SECONDS = 1.0
+"""After a look that took that long, or longer."""
 
 
 class SharedEvents:
@@ -26,11 +27,11 @@ class SharedEvents:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._readings: dict[int, Reading] = {}
+        self._readings: dict[int | None, Reading] = {}
 
     @contextlib.asynccontextmanager
-    async def reading(self, job_id: int) -> AsyncIterator[Reading]:
-        """Yield the reading of one job, or of all with `ANY_JOB`, once it is connected."""
+    async def reading(self, job_id: int | None) -> AsyncIterator[Reading]:
+        """Yield the reading of one job, or of all jobs, once it is connected."""
         reading = self._readings.get(job_id)
         if reading is None or reading.is_over:
             reading = self._readings[job_id] = Reading(self._queue, job_id, self._rest)
@@ -49,13 +50,14 @@ class SharedEvents:
         """Return how long to rest after a look: looks take at most half of the time, and the more readings there are,
         the less often each one looks.
         """
-        return max(look_seconds, 0.0 if has_more else PAUSE_SECONDS * len(self._readings))
+        pause = 0.0 if has_more else PAUSE_SECONDS * len(self._readings)
+        return max(pause, min(look_seconds, LONGEST_REST_SECONDS))
 
 
 class Reading:
     """The latest events, of one job or of all. Each stream has its own position among them."""
 
-    def __init__(self, queue: Queue, job_id: int, rest: Rest) -> None:
+    def __init__(self, queue: Queue, job_id: int | None, rest: Rest) -> None:
         self.streams = 0
         self.is_over = False
         self.connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,23 +67,21 @@ class Reading:
         self._dropped = 0
         self._changed = asyncio.Event()
         self._error: Exception | None = None
-        all_events = EventFilter()
-        reader = Reader(all_events) if job_id == ANY_JOB else JobReader(job_id, all_events)
-        self._task = asyncio.create_task(self._run(Stream(queue, reader, rest)))
+        self._task = asyncio.create_task(self._run(stream(queue, None, None, job_id, None, rest)))
 
     @property
     def position(self) -> int:
         """The position behind all events."""
         return self._dropped + len(self._kept)
 
-    def since(self, position: int, wanted: EventFilter) -> tuple[str, int]:
+    def since(self, position: int, fits: Fits) -> tuple[str, int]:
         """Return the texts of some events behind a position, and the next position."""
         start = position - self._dropped
         if start < 0:
             why = f"the client was {-start + len(self._kept):,} events behind"
-            return self._text(missed(milliseconds_of(self._kept[-1].event.at), why)), self.position
+            return self._text(JobEvent(at=self._kept[-1].event.at, event="MISSED", detail=why)), self.position
         some = self._kept[start : start + MOST_AT_ONCE]
-        texts = [one.text or self._kept_text(one) for one in some if wanted.fits(one.event)]
+        texts = [one.text or self._kept_text(one) for one in some if fits(one.event)]
         if not some and self._error is not None:
             raise self._error
         return "".join(texts), position + len(some)
@@ -98,11 +98,11 @@ class Reading:
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _run(self, stream: Stream) -> None:
+    async def _run(self, source: Stream) -> None:
         try:
-            await self._queue.arun(stream.connect())
+            await self._queue.arun(source.connect())
             self.connected.set_result(None)
-            while events := await self._queue.arun(stream.take()):
+            while events := await self._queue.arun(source.take()):
                 self._kept += map(_Kept, events)
                 if len(self._kept) > MOST_KEPT:
                     self._dropped += len(self._kept) - MOST_KEPT
@@ -116,7 +116,7 @@ class Reading:
         finally:
             self.is_over = True
             self._wake()
-            await self._queue.arun(stream.close())
+            await self._queue.arun(source.close())
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()

@@ -52,7 +52,7 @@ class Stream:
     event `"MISSED"`, and continues with what happens from then on.
     """
 
-    def __init__(self, queue: Queue, reader: Reader | JobReader, rest: Rest = _least_rest) -> None:
+    def __init__(self, queue: Queue, reader: Reader | JobReader, rest: Rest) -> None:
         self.queue = queue
         self._reader = reader
         self._rest = rest
@@ -120,6 +120,8 @@ class Stream:
         remaining = self._looked_at + self._rest(self._look_seconds, self._has_more) - self.queue.clock.timer()
         if remaining > 0:
             yield from Sleep(remaining)
+            if self.is_closed:
+                return
         # a consumer that stops waiting in the middle of a look finds its events at the next call
         yield from Uninterrupted(self._look())
         if self._events or self._has_more:
@@ -260,13 +262,15 @@ def stream(
     task: str | None,
     job: Job | int | None,
     kind: str | Collection[str] | None,
+    rest: Rest = _least_rest,
 ) -> Stream:
     """Return a stream that is not connected yet."""
     wanted = event_filter(of_queue, task, kind)
-    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted))
+    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted), rest)
 
 
 def event_filter(of_queue: str | None, task: str | None, kind: str | Collection[str] | None) -> EventFilter:
+    """Return the filter, or raise `InvalidOption`."""
     return EventFilter(
         None if of_queue is None else checks.name("queue", of_queue),
         None if task is None else checks.name("task", task),
