@@ -155,7 +155,7 @@ class Live:
 
     async def _watch(self) -> None:
         """Read one event, for all pages together, then pause: a busy queue must not make a dashboard busy."""
-        while True:
+        while self._watching is asyncio.current_task():  # a cancellation can get lost, see `Reading.end`
             try:
                 async with AsyncEvents(stream(self._queue, None, None, None, _SHOWN)) as events:
                     self._hint()  # something may have happened before it was connected

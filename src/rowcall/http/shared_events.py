@@ -67,7 +67,8 @@ class Reading:
         self._dropped = 0
         self._changed = asyncio.Event()
         self._error: Exception | None = None
-        self._task = asyncio.create_task(self._run(stream(queue, None, None, job_id, None, rest)))
+        self._source = stream(queue, None, None, job_id, None, rest)
+        self._task = asyncio.create_task(self._run(self._source))
 
     @property
     def position(self) -> int:
@@ -95,6 +96,7 @@ class Reading:
             await self._queue.clock.asleep(0)  # let others run
 
     async def end(self) -> None:
+        self._source.stop()  # before Python 3.12, `asyncio.wait_for` can lose a cancellation
         self._task.cancel()
         await asyncio.wait([self._task])
 

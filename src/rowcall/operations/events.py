@@ -72,7 +72,7 @@ class Stream:
             try:
                 yield from self._start()
             except BaseException:
-                self._stop()
+                self.stop()
                 raise
             self.is_connected = True
 
@@ -88,7 +88,7 @@ class Stream:
                     yield from Sleep(LAST_CHECK_SECONDS)
         if self._events and not self.is_closed:
             return self._events.popleft()
-        self._stop()
+        self.stop()
         return None
 
     def take(self) -> Operation[list[JobEvent]]:
@@ -103,12 +103,13 @@ class Stream:
     def close(self) -> Operation[None]:
         """End: a consumer that waits in another thread or task gets no more events."""
         was_registered, self._renewed_at = self._renewed_at is not None, None
-        self._stop()
+        self.stop()
         if was_registered:
             with contextlib.suppress(StoreUnavailable):  # its row expires by itself
                 yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [self._reader.waits_for])
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the iteration, and stay registered: `close` follows."""
         self.is_closed = True
         self.queue.at_close.discard(self._at_close)
         ticket = self._ticket
