@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from starlette.types import Message
@@ -21,6 +22,9 @@ class Reader:
         self.status = 0
         self.text = ""
         self.gone = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.reads.set()
         self._arrived = asyncio.Event()
         self._asked = False
 
@@ -32,6 +36,7 @@ class Reader:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
+        await self.reads.wait()
         self.status = message.get("status", self.status)
         self.text += message.get("body", b"").decode()
         self._arrived.set()
@@ -45,12 +50,14 @@ class Reader:
 @asynccontextmanager
 async def reading(app: AsgiApp, path: str) -> AsyncIterator[Reader]:
     reader, (path, _, query) = Reader(), path.partition("?")
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "root_path": ""}
-    scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": query.encode()}
+    scope |= {"root_path": "", "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
+    scope |= {"asgi": {"spec_version": "2.4"}}
     task = asyncio.ensure_future(app(scope, reader.receive, reader.send))
+    task.add_done_callback(lambda _: reader.ended.set())
     yield reader
     reader.gone.set()
-    await task
+    await asyncio.wait_for(task, live.QUIET_SECONDS / 2)  # at once, not with the next text
 
 
 def test_events_of_jobs_arrive_as_they_happen(filled: Rowcall) -> None:
@@ -112,6 +119,20 @@ def test_a_client_that_does_not_read_is_cut_off(filled: Rowcall, monkeypatch: py
         scope = {"type": "http", "method": "GET", "path": "/live", "query_string": b"", "root_path": ""}
         scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
         await app(scope, reader.receive, never)
+
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_at_once_leaves_room(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+
+    async def main() -> None:
+        app = filled.asgi()
+        for path in ("/api/events", "/live", "/api/events?id=99999"):
+            async with reading(app, path) as gone:
+                gone.gone.set()
+        async with reading(app, "/api/events") as reader:
+            await reader.until("retry:")
 
     asyncio.run(main())
 

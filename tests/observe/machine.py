@@ -20,6 +20,7 @@ from rowcall.operations.effects import Write
 from rowcall.operations.events import stream
 from rowcall.store.counts import folding
 from rowcall.store.counts.pruning import prune_history
+from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import StoreWorker
 from tests.observe import slow
@@ -242,8 +243,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: int) -> None:
         self._step()
         self.clock.advance(seconds)
-        self.events._renewed_at = None  # the reader does not come too late
-        queue_of(self.jobs).run(self.events._renew())
+        queue_of(self.jobs).run(self.events._register(REGISTER_WAITER))  # the reader does not come too late
 
     # work
 
@@ -371,8 +371,9 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def _check_events(self, rows: list[JobRow]) -> None:
         """Every line of every timeline came once, as far as rows still show it."""
-        while queue_of(self.jobs).run(self.events._look()):
-            pass
+        queue_of(self.jobs).run(self.events._look())
+        while self.events._has_more:
+            queue_of(self.jobs).run(self.events._look())
         while self.events._events:
             event = self.events._events.popleft()
             self.seen_events[event.job_id][event.event, event.at, event.detail] += 1

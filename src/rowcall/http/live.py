@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Iterator
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import StoreUnavailable
-from rowcall.domain.job import JobEvent
 from rowcall.http.endpoint import Request as Given
 from rowcall.http.endpoint import converted
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
-from rowcall.operations.events import AsyncEvents, stream
-from rowcall.overview.scrub import scrubbed
+from rowcall.http.shared_events import Fits, Reading, SharedEvents
+from rowcall.operations.arguments import checked_id
+from rowcall.operations.events import AsyncEvents, event_filter, stream
 from rowcall.queue import Queue
 
 MOST_STREAMS = 64
@@ -49,25 +49,33 @@ class EventsQuery(Given, frozen=True, kw_only=True):
 class EventStream(StreamingResponse):
     """A stream of texts. A client that does not read for some seconds is cut off."""
 
-    def __init__(self, texts: AsyncIterator[str], clock: Clock, done: Callable[[], None]) -> None:
+    def __init__(self, texts: AsyncGenerator[str, None], clock: Clock, held: contextlib.AsyncExitStack) -> None:
         super().__init__(texts, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
         self._texts = texts
         self._clock = clock
-        self._done = done
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._held, contextlib.aclosing(self._texts):  # also if the client left before the first text
+            # without the version of ASGI: from 2.4 on, only the next text would notice that the client has left
+            await super().__call__({**scope, "asgi": {}}, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
             await self._clock.within(_awaited(send(message)), SEND_SECONDS)
 
-        try:
-            with contextlib.suppress(TimeoutError):
-                await super().stream_response(send_in_time)
-        finally:
-            self._done()
+        with contextlib.suppress(OSError):  # the client has left, or does not read: a TimeoutError
+            await super().stream_response(send_in_time)
 
 
 async def _awaited(sending: Awaitable[None]) -> None:
     await sending
+
+
+def _too_many() -> Response:
+    response = problem_response(Problem(503, "Too many streams", f"at most {MOST_STREAMS} at a time"))
+    response.headers["retry-after"] = "30"
+    return response
 
 
 class Live:
@@ -76,49 +84,54 @@ class Live:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._open = 0
+        self._shared = SharedEvents(queue)
         self._pages: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
 
     async def events(self, request: Request) -> Response:
         """Answer with the events of jobs, each as JSON."""
         query = converted(request.query_params.multi_items(), EventsQuery)
-        found = AsyncEvents(stream(self._queue, query.queue, query.task, query.id, query.kind))
-        return self._stream(self._events(found))
+        fits = event_filter(query.queue, query.task, query.kind).fits
+        job_id = None if query.id is None else checked_id(query.id)
+        if self._open >= MOST_STREAMS:
+            return _too_many()
+        async with contextlib.AsyncExitStack() as held:
+            held.enter_context(self._counted())
+            reading = await held.enter_async_context(self._shared.reading(job_id))
+            return EventStream(self._events(reading, reading.position, fits), self._queue.clock, held.pop_all())
 
     async def pages(self, request: Request) -> Response:
         """Answer with a hint, at most one a second, whenever something has happened."""
-        return self._stream(self._hints())
-
-    def _stream(self, texts: AsyncIterator[str]) -> Response:
         if self._open >= MOST_STREAMS:
-            response = problem_response(Problem(503, "Too many streams", f"at most {MOST_STREAMS} at a time"))
-            response.headers["retry-after"] = "30"
-            return response
+            return _too_many()
+        held = contextlib.AsyncExitStack()
+        held.enter_context(self._counted())
+        return EventStream(self._hints(), self._queue.clock, held)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
         self._open += 1
-        return EventStream(texts, self._queue.clock, self._close)
+        try:
+            yield
+        finally:
+            self._open -= 1
 
-    def _close(self) -> None:
-        self._open -= 1
+    async def _events(self, reading: Reading, position: int, fits: Fits) -> AsyncGenerator[str, None]:
+        timer = self._queue.clock.timer
+        ends_at, quiet_at = timer() + LONGEST_SECONDS, timer() + QUIET_SECONDS
+        text = "retry: 2000\n\n"
+        while text or not reading.is_over or position < reading.position:
+            if not text and timer() >= quiet_at:
+                text = _KEEP_ALIVE
+            if text:
+                yield text
+                quiet_at = timer() + QUIET_SECONDS
+            if timer() >= ends_at:
+                return
+            await reading.wait(position, quiet_at - timer())
+            text, position = reading.since(position, fits)
 
-    async def _events(self, events: AsyncEvents) -> AsyncIterator[str]:
-        clock = self._queue.clock
-        until = clock.timer() + LONGEST_SECONDS
-        async with events:
-            yield "retry: 2000\n\n"
-            while clock.timer() < until:
-                try:
-                    event = await clock.within(anext(events), QUIET_SECONDS)
-                except TimeoutError:
-                    yield _KEEP_ALIVE
-                except StopAsyncIteration:
-                    return
-                else:
-                    yield self._text(event)
-
-    def _text(self, event: JobEvent) -> str:
-        return f"data: {scrubbed(self._queue.failures, event).to_json()}\n\n"
-
-    async def _hints(self) -> AsyncIterator[str]:
+    async def _hints(self) -> AsyncGenerator[str, None]:
         clock, changed = self._queue.clock, asyncio.Event()
         until = clock.timer() + LONGEST_SECONDS
         self._pages.add(changed)
@@ -142,7 +155,7 @@ class Live:
 
     async def _watch(self) -> None:
         """Read one event, for all pages together, then pause: a busy queue must not make a dashboard busy."""
-        while True:
+        while self._watching is asyncio.current_task():  # a cancellation can get lost, see `Reading.end`
             try:
                 async with AsyncEvents(stream(self._queue, None, None, None, _SHOWN)) as events:
                     self._hint()  # something may have happened before it was connected

@@ -8,9 +8,9 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import InvalidStateError
-from typing import Self
+from typing import Self, TypeVar
 
 from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
@@ -28,11 +28,21 @@ from rowcall.operations.results import (
     end_waiter,
 )
 from rowcall.queue import Operation, Queue
-from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER, RENEW_WAITER
 from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed
+from rowcall.store.statement import Plan, Query
+
+T = TypeVar("T")
 
 # several commits are read together
 LEAST_PAUSE_SECONDS = 0.01
+
+Rest = Callable[[float, bool], float]
+"""Returns how long to rest after a look, which took so many seconds, and after which there is more to read or not."""
+
+
+def _least_rest(look_seconds: float, has_more: bool) -> float:
+    return LEAST_PAUSE_SECONDS
 
 
 class Stream:
@@ -42,17 +52,18 @@ class Stream:
     event `"MISSED"`, and continues with what happens from then on.
     """
 
-    def __init__(self, queue: Queue, reader: Reader | JobReader) -> None:
+    def __init__(self, queue: Queue, reader: Reader | JobReader, rest: Rest) -> None:
         self.queue = queue
         self._reader = reader
+        self._rest = rest
         self._name = secrets.token_hex(8)
         self._events: deque[JobEvent] = deque()
         self._renewed_at: float | None = None
-        self._looked_at = 0.0
+        self._looked_at = self._look_seconds = 0.0
         self._pause = FIRST_CHECK_SECONDS
         self._ticket: Ticket | None = None
         self._at_close = _Ending(self)
-        self.is_connected = self.is_closed = self._is_over = False
+        self.is_connected = self.is_closed = self._is_over = self._is_lost = self._has_more = False
 
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
@@ -61,7 +72,7 @@ class Stream:
             try:
                 yield from self._start()
             except BaseException:
-                self._stop()
+                self.stop()
                 raise
             self.is_connected = True
 
@@ -77,18 +88,28 @@ class Stream:
                     yield from Sleep(LAST_CHECK_SECONDS)
         if self._events and not self.is_closed:
             return self._events.popleft()
-        self._stop()
+        self.stop()
         return None
+
+    def take(self) -> Operation[list[JobEvent]]:
+        """Return all events that were read, at least one; none after `close`."""
+        first = yield from self.next()
+        if first is None:
+            return []
+        some = [first, *self._events]
+        self._events.clear()
+        return some
 
     def close(self) -> Operation[None]:
         """End: a consumer that waits in another thread or task gets no more events."""
         was_registered, self._renewed_at = self._renewed_at is not None, None
-        self._stop()
+        self.stop()
         if was_registered:
             with contextlib.suppress(StoreUnavailable):  # its row expires by itself
                 yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [self._reader.waits_for])
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """End the iteration, and stay registered: `close` follows."""
         self.is_closed = True
         self.queue.at_close.discard(self._at_close)
         ticket = self._ticket
@@ -97,44 +118,61 @@ class Stream:
                 ticket.set_result(None)
 
     def _look_or_wait(self, ticket: Ticket) -> Operation[None]:
-        since = self.queue.clock.timer() - self._looked_at
-        if since < LEAST_PAUSE_SECONDS:
-            yield from Sleep(LEAST_PAUSE_SECONDS - since)
+        remaining = self._looked_at + self._rest(self._look_seconds, self._has_more) - self.queue.clock.timer()
+        if remaining > 0:
+            yield from Sleep(remaining)
+            if self.is_closed:
+                return
         # a consumer that stops waiting in the middle of a look finds its events at the next call
-        more = yield from Uninterrupted(self._look())
-        if self._events or more:
+        yield from Uninterrupted(self._look())
+        if self._events or self._has_more:
             self._pause = FIRST_CHECK_SECONDS
         elif not (self.is_closed or self._is_over):
             yield from WaitFor(ticket, self._pause)
             self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
-    def _look(self) -> Operation[bool]:
+    def _look(self) -> Operation[None]:
+        timer = self.queue.clock.timer
+        began = timer()
         yield from self._renew()
-        queue = self.queue
-        found = yield from Read(self._reader.look(queue.dialect, self._name, queue.now_ms()), snapshot=True)
-        self._looked_at = queue.clock.timer()
-        self._events.extend(found.events)
-        if found.lost:
-            self._renewed_at = None
+        if not self._is_lost:
+            yield from Read(self._found(), snapshot=True)
+        if self._is_lost:
             now_ms = yield from self._start()
             why = "the reader was too slow or could not reach the database, or the table of jobs was emptied"
             self._events.append(missed(now_ms, why))
-        self._is_over = found.gone
-        return found.more
+            self._is_lost = False
+        self._looked_at = timer()
+        self._look_seconds = self._looked_at - began
+
+    def _found(self) -> Plan[None]:
+        """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
+        found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
+        self._events.extend(found.events)
+        self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:
-        yield from self._renew()
         queue = self.queue
+        yield from self._register(REGISTER_WAITER)
         return (yield from Read(self._reader.start(queue.dialect, self._name, queue.now_ms()), snapshot=True))
 
     def _renew(self) -> Operation[None]:
-        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
-        queue, reader, now = self.queue, self._reader, self.queue.clock.timer()
-        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
+        """Renew the registration in time. If that of a reader of all jobs had expired, changes were not recorded."""
+        if self._renewed_at is None or self.queue.clock.monotonic() - self._renewed_at <= ANNOUNCE_AGAIN_SECONDS:
             return
-        if self._renewed_at is None or now - self._renewed_at > ANNOUNCE_AGAIN_SECONDS:
-            yield from Write(queue.dialect.ask, REGISTER_WAITER, queue.now_ms(), self._name, [reader.waits_for])
-            self._renewed_at = now
+        if self._reader.waits_for != ANY_JOB:
+            yield from self._register(REGISTER_WAITER)
+        elif not self._is_lost:
+            self._is_lost = not (yield from self._register(RENEW_WAITER))
+
+    def _register(self, query: Query[T]) -> Operation[list[T]]:
+        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
+        queue, reader, now = self.queue, self._reader, self.queue.clock.monotonic()
+        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
+            return []
+        rows = yield from Write(queue.dialect.ask, query, queue.now_ms(), self._name, [reader.waits_for])
+        self._renewed_at = now
+        return rows
 
 
 class _Ending:
@@ -225,14 +263,20 @@ def stream(
     task: str | None,
     job: Job | int | None,
     kind: str | Collection[str] | None,
+    rest: Rest = _least_rest,
 ) -> Stream:
     """Return a stream that is not connected yet."""
-    wanted = EventFilter(
+    wanted = event_filter(of_queue, task, kind)
+    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted), rest)
+
+
+def event_filter(of_queue: str | None, task: str | None, kind: str | Collection[str] | None) -> EventFilter:
+    """Return the filter, or raise `InvalidOption`."""
+    return EventFilter(
         None if of_queue is None else checks.name("queue", of_queue),
         None if task is None else checks.name("task", task),
         None if kind is None else _kinds(kind),
     )
-    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted))
 
 
 def _kinds(given: object) -> frozenset[str]:

@@ -14,6 +14,9 @@ register_waiter = """
     insert into <waiter> (name, job_id, until)
     select $2::text, given.id, <now> + interval '60 seconds' from unnest($3::text::bigint[]) as given (id)
     on conflict (name, job_id) do update set until = excluded.until"""
+renew_waiter = """
+    update <waiter> set until = <now> + interval '60 seconds'
+    where name = $2::text and job_id = any ($3::text::bigint[]) returning job_id"""
 prune_waiters = """
     delete from <waiter> where (name, job_id) in (
       select name, job_id from <waiter> where until < (select <now>) for update skip locked)

@@ -87,8 +87,9 @@ def _column(name: str, kind: str, rest: str) -> str:
     return f"{name} {_KINDS.get(kind) or _KINDS[kind.removesuffix('?')]} {rest}"
 
 
-# so that a wait costs no write to the disk; after a crash of the server waiters poll until they have renewed it
-_UNLOGGED = ("waiter", "change")
+# So that a wait costs no write to the disk; after a crash of the server waiters poll until they have renewed it. Only a
+# table without a sequence: on a standby that is promoted before its first restartpoint, that sequence cannot be read.
+_UNLOGGED = ("waiter",)
 _BLOB = """
   touched_at moment not null
   digest key primary key

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 from rowcall.base.times import EPOCH
 from rowcall.domain.job import JobEvent
 from rowcall.store.columns import text, time
-from rowcall.store.statement import Change, Ids, Int, Json, Now, Query, Row, Text, row_as
+from rowcall.store.statement import Change, Ids, Int, Json, Now, Query, Row, Text, number_from_row, row_as
 
 _SERVER, _FILE = ("postgres",), ("sqlite",)
 ANY_JOB = 0
@@ -103,6 +103,8 @@ def happened_from_row(row: Row) -> Happened:
 # having seen the waiter
 ENDS = Query("ends", (Ids,), end_from_row)
 REGISTER_WAITER = Query("register_waiter", (Now, Text, Ids))  # for one minute
+# returns the jobs for which the waiter was still registered: without its row, nothing was recorded for it
+RENEW_WAITER = Query("renew_waiter", (Now, Text, Ids), number_from_row)
 _REMOVE_WAITER = "delete from <waiter> where name = <text:1> and job_id <in_ids:2>"
 REMOVE_WAITER = Query("remove_waiter", (Text, Ids), text=_REMOVE_WAITER)
 PRUNE_WAITERS = Query("prune_waiters", (Now,))

@@ -129,9 +129,12 @@ class JobReader:
         lines = yield from timelines(dialect, [self.waits_for])
         found: Counter[tuple[object, ...]] = Counter()
         events = []
+        claims = {line.seq: line.event.at for line in lines if line.event.event == "CLAIMED"}
         for line in lines:
-            # without its place in the timeline: the latest attempt may have become an earlier one
-            key = line.event.event, line.event.at, line.event.detail
+            # without its place in the timeline: the latest attempt may have become an earlier one; and a start by its
+            # claim, because only the end of an attempt says exactly when it started
+            at = claims.get(line.seq) if line.event.event == "STARTED" else line.event.at
+            key = line.event.event, at, line.event.detail
             found[key] += 1
             is_told = line.event.event not in _IN_TIMELINE_ONLY and self._wanted.fits(line.event)
             if found[key] > self._known[key] and is_told:
@@ -204,7 +207,8 @@ class Reader:
 
     def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
         (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
-        if not heads.registered or heads.change - self._read[-1] > KEPT_CHANGES or len(self._gaps) > MOST_GAPS:
+        behind = heads.change - self._read[-1]  # below 0: rows were lost, or the database is an older one
+        if not heads.registered or not 0 <= behind <= KEPT_CHANGES or len(self._gaps) > MOST_GAPS:
             return Look([], lost=True)
         rows = yield from dialect.ask(queries.NEW_ROWS, *self._read, ROWS_AT_ONCE, CHANGES_AT_ONCE)
         counts = Counter(one.source for one in rows)

@@ -8,6 +8,9 @@ ends = """
 register_waiter = """
     insert into <waiter> (name, job_id, until) select $2, given.value, <now> + 60000 from json_each($3) as given
     where true on conflict (name, job_id) do update set until = excluded.until"""
+renew_waiter = """
+    update <waiter> set until = <now> + 60000 where name = $2 and job_id in (select value from json_each($3))
+    returning job_id"""
 prune_waiters = "delete from <waiter> where until < <now> returning job_id"
 # it returns rows, as a statement on a caller's connection has to
 notify_waiters = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -22,11 +23,13 @@ from rowcall import (
     JobNotFound,
     Rowcall,
     Snooze,
+    StoreUnavailable,
 )
 from rowcall.app import queue_of
 from rowcall.operations.retention import clean_up
 from rowcall.store.results import waiting
 from rowcall.store.results.waiting import ROWS_AT_ONCE
+from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
 from rowcall.testing.conformance.store import Store
@@ -135,6 +138,27 @@ class TestEvents:
             jobs.complete(claimed)
             assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
 
+    def test_every_line_of_the_timeline_of_one_job_comes_once(self, jobs: Rowcall, clock: FakeClock) -> None:
+        found: list[JobEvent] = []
+
+        @jobs.task(max_attempts=2, retry=Backoff.constant(0))
+        def watched(ctx: Context) -> None:
+            found.extend(until(events, "STARTED"))
+            clock.jump(5)  # the claim was that long before the start, as it is known at the end
+            if ctx.job.attempt < 3:
+                raise ValueError("no")
+
+        clock.advance(1)  # at 0, a worker would not know when an attempt started
+        job = watched.enqueue()
+        kinds = ["CLAIMED", "STARTED", "FAILED", "RETRY_SCHEDULED", "MANUAL_RETRY", "SUCCEEDED"]
+        with jobs.events(id=job, kind=kinds) as events:
+            jobs.drain()
+            jobs.retry(job)
+            jobs.drain()
+            found += until(events, "SUCCEEDED")
+        in_timeline = Counter(one.event for one in jobs.timeline(job) if one.event in kinds)
+        assert Counter(one.event for one in found) == in_timeline
+
     def test_filters(self, declared: Rowcall) -> None:
         jobs = declared
         job = jobs.enqueue("fine")
@@ -201,18 +225,81 @@ class TestEvents:
         jobs.delete(job)
         assert list(events) == []
 
-    def test_who_does_not_ask_for_long_is_told(self, declared: Rowcall, clock: FakeClock) -> None:
+    @pytest.mark.parametrize("ends", ["before the prune", "after the prune"])
+    def test_who_does_not_ask_for_long_is_told(self, declared: Rowcall, clock: FakeClock, ends: str) -> None:
         jobs = declared
-        events = jobs.events(kind="SUCCEEDED")
-        clock.advance(61)
-        clean(jobs)
-        jobs.enqueue("fine")
-        jobs.drain()
-        assert [(one.event, one.job_id) for one in until(events, "MISSED")] == [("MISSED", None)]
-        job = jobs.enqueue("fine")
-        jobs.drain()
-        assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
-        events.close()
+        with jobs.events(kind="SUCCEEDED") as events:
+            jobs.enqueue("fine")
+            if ends == "before the prune":
+                jobs.drain()
+            clock.advance(73)
+            clean(jobs)
+            jobs.drain()
+            assert [(one.event, one.job_id) for one in until(events, "MISSED")] == [("MISSED", None)]
+            job = jobs.enqueue("fine")
+            jobs.drain()
+            assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
+
+    def test_who_asks_in_time_stays_registered(self, declared: Rowcall, clock: FakeClock) -> None:
+        jobs = declared
+        with jobs.events(kind="SUCCEEDED") as events:
+            for _ in range(3):
+                clock.advance(50)
+                job = jobs.enqueue("fine")
+                jobs.drain()
+                assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
+                clean(jobs)
+
+    def test_lost_changes_are_missed(self, declared: Rowcall, store: Store) -> None:
+        jobs = declared
+        with jobs.events(kind="SUCCEEDED") as events:
+            jobs.enqueue("fine")
+            jobs.drain()
+            until(events, "SUCCEEDED")
+            store.execute("delete from rowcall_change")
+            assert next(events).event == "MISSED"
+
+    def test_an_outage_while_the_reader_starts_again_is_missed(
+        self, declared: Rowcall, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs, database = declared, queue_of(declared).database
+        with jobs.events(kind="SUCCEEDED") as events:
+            store.execute("delete from rowcall_waiter")
+            jobs.enqueue("fine")
+            jobs.drain()
+            read = database.read
+            failed: list[object] = []
+
+            def read_until_the_start(plan: Plan[object], **options: object) -> object:
+                if not failed and store.execute(WAITERS) == [(1,)]:
+                    failed.append(plan)
+                    raise StoreUnavailable("the server has gone")
+                return read(plan, **options)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(database, "read", read_until_the_start)
+            assert next(events).event == "MISSED"
+            assert failed
+
+    def test_an_outage_at_the_end_of_a_look_loses_nothing(
+        self, declared: Rowcall, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs, database = declared, queue_of(declared).database
+        with jobs.events(kind="SUCCEEDED") as events:
+            job = jobs.enqueue("fine")
+            jobs.drain()
+            read = database.read
+            failed: list[object] = []
+
+            def read_and_fail_once(plan: Plan[object], **options: object) -> object:
+                found = read(plan, **options)  # type: ignore[arg-type]
+                if not failed:
+                    failed.append(found)
+                    raise StoreUnavailable("the server has gone")
+                return found
+
+            monkeypatch.setattr(database, "read", read_and_fail_once)
+            assert [(one.event, one.job_id) for one in until(events, "SUCCEEDED")] == [("SUCCEEDED", job.id)]
+            assert failed
 
     def test_a_job_that_is_gone_before_it_was_read_is_missed(self, declared: Rowcall) -> None:
         jobs = declared
