@@ -113,7 +113,7 @@ class Stream:
         queue = self.queue
         found = yield from Read(self._reader.look(queue.dialect, self._name, queue.now_ms()), snapshot=True)
         self._looked_at = queue.clock.timer()
-        self._events.extend(found.events)
+        self._events.extend(queue.opened(found.events))
         if found.lost:
             self._renewed_at = None
             now_ms = yield from self._start()
