@@ -333,7 +333,7 @@ class TestEncryption:
         assert "'plain'" not in str([jobs.get(plain), jobs.get(done)])
         with pytest.raises(CannotDecrypt, match=r"Encryption\(require=True\) refuses it"):
             jobs.result(done)
-        assert (jobs.rekey().rekeyed, jobs.rekey().unreadable) == (0, 3)
+        assert (jobs.rekey().rekeyed, jobs.rekey().unreadable) == (1, 3)  # the follow-up
         jobs.drain()
         assert (jobs.get(plain).status, jobs.get(plain).error_code) == (Status.FAILED, CODE)
         by_hand = open_app().charge.enqueue("plain")
