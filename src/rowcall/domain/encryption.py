@@ -119,7 +119,7 @@ def token_in(value: object) -> str | None:
 
 
 def refused_in(value: object) -> bool:
-    """Return whether a decoded payload or result stands for a plain one that was refused."""
+    """Return whether a decoded payload or result replaces a plain one that was refused."""
     return isinstance(value, dict) and REFUSED_KEY in value
 
 

@@ -55,8 +55,8 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             is_address = address_of(host) is not None
             addresses = [host] if is_address else await lookups.addresses(host, self._clock)
         except TimeoutError:
-            problem = f"the lookup of {host} has not ended after {LOOKUP_SECONDS:g} s"
-            raise PushFailed(DNS_CODE, f"{problem}: the name servers do not answer") from None
+            said = f"the lookup of {host} has not ended after {LOOKUP_SECONDS:g} s: the name servers do not answer"
+            raise PushFailed(DNS_CODE, said) from None
         except (OSError, UnicodeError) as error:
             raise PushFailed(DNS_CODE, f"cannot find the address of {host}: {error}") from error
         for text in addresses:

@@ -1,4 +1,4 @@
-"""Looks names up, in threads of its own.
+"""Looks names up, in separate threads.
 
 The system's resolver cannot be interrupted. A name whose servers do not answer keeps a thread for as long as the
 resolver tries, so each name gets one thread at most, and its lookup is shared by all who ask meanwhile.
