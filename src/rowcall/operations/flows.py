@@ -215,6 +215,7 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
         current=first.id,
         created_at=first.created_at,
         steps=tuple(jobs),
+        last_type=jobs[-1].type,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rowcall import (
+    Backoff,
     CannotDecrypt,
     Context,
     Encryption,
@@ -348,3 +349,20 @@ class TestEncryption:
         assert jobs.complete_chain(chain, result=SECRET).result == SECRET
         assert (jobs.result(job.id), jobs.result(chain)) == (SECRET, SECRET)
         assert [one.result for one in jobs.list_chains().chains] == [SECRET]
+
+    def test_a_handler_sees_the_error_of_the_last_attempt(self, open_app: Open, clock: FakeClock) -> None:
+        jobs = open_app(NEW, require=True).jobs
+        seen: list[tuple[dict[str, object], str | None]] = []
+
+        @jobs.task(max_attempts=2, retry=Backoff.constant(1))
+        def twice(ctx: Context, card: str) -> None:
+            seen.append((ctx.job.payload, ctx.job.error_detail))
+            raise ValueError(f"{card} was refused")
+
+        job = twice.enqueue(SECRET)
+        jobs.drain()
+        clock.advance(10)
+        jobs.drain()
+        assert seen == [({"card": SECRET}, None), ({"card": SECRET}, f"{SECRET} was refused")]
+        assert [attempt.error_detail for attempt in jobs.attempts(job)] == [f"{SECRET} was refused"] * 2
+        assert [group.sample for group in jobs.top_errors()] == [f"{SECRET} was refused"]
