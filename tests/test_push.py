@@ -37,6 +37,12 @@ def test_an_old_request_is_refused() -> None:
     assert rowcall.push.verify(BODY, signed(BODY, age=20), SECRET, tolerance=60).id == 1
 
 
+def test_a_long_timestamp_is_refused() -> None:
+    for timestamp in ("9" * 400, "9" * 4096):
+        with pytest.raises(PushRefused, match="not a number of seconds"):
+            rowcall.push.verify(BODY, {**signed(BODY), "webhook-timestamp": timestamp}, SECRET)
+
+
 def test_wrong_options() -> None:
     with pytest.raises(InvalidOption, match="tolerance must be"):
         rowcall.push.verify(BODY, {}, SECRET, tolerance=0)

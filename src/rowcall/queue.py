@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import secrets
 import threading
 from collections.abc import Callable, Coroutine
 from functools import cached_property, partial
@@ -38,7 +39,9 @@ from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import enqueue, enqueue_alike
+from rowcall.store.queries.counts import ADD_SETTING, SETTING
 from rowcall.store.queries.schedules import DeclaredSchedule
+from rowcall.store.schema import QUEUE_ID
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 T = TypeVar("T")
@@ -190,18 +193,15 @@ class Queue:
     # operations
 
     def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
-        returned = effects.run(iter(operation), self)
-        return returned if self.cipher is None else self.cipher.decrypted(returned)
+        return effects.run(iter(operation), self)
 
     def arun(self, operation: Operation[T] | Effect[Queue, T]) -> Coroutine[Any, Any, T]:
         """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
-        if self.is_open and self.cipher is None:
-            return effects.arun(iter(operation), self)
-        return self._arun_and_decrypt(operation)
+        return effects.arun(iter(operation), self)
 
-    async def _arun_and_decrypt(self, operation: Operation[T] | Effect[Queue, T]) -> T:
-        returned = await effects.arun(iter(operation), self)
-        return returned if self.cipher is None else self.cipher.decrypted(returned)
+    def opened(self, value: T) -> T:
+        """Return what a plan has read, decrypted if there are keys."""
+        return value if self.cipher is None else self.cipher.opened(value)
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""
@@ -250,7 +250,7 @@ class Queue:
                 raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
             if found < newest:
                 self._migrate(patience_seconds)
-            self._schema_ready = True
+            self._tables_are_ready()
 
     async def aensure_schema(self) -> None:
         if not self.is_schema_ready():
@@ -259,8 +259,18 @@ class Queue:
     def migrate(self) -> tuple[int, int]:
         """Make or update the tables; return the version found and the version now."""
         versions = self._migrate(MIGRATION_PATIENCE_SECONDS)
-        self._schema_ready = True
+        self._tables_are_ready()
         return versions
+
+    def _tables_are_ready(self) -> None:
+        if self.cipher is not None:
+            found = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
+            if not found:  # someone has emptied the table
+                new = secrets.token_hex(16)
+                self.database.write(lambda: self.dialect.ask(ADD_SETTING, QUEUE_ID, new))
+                found = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
+            self.cipher.queue_id = found[0]
+        self._schema_ready = True
 
     def is_schema_ready(self) -> bool:
         if self._schema_ready and self.database.was_replaced():

@@ -60,11 +60,13 @@ def test_only_an_object_with_one_token_is_encrypted() -> None:
 def test_what_a_reader_without_the_key_sees() -> None:
     assert masked(f"A:B {TOKEN}; late") == "A:B [encrypted with key 0123abcd]; late"
     assert masked({"__rowcall_encrypted__": TOKEN}) == {"encrypted": "[encrypted with key 0123abcd]"}
-    outcome = {"job": {"id": 1, "arguments": {"__rowcall_encrypted__": TOKEN}, "error_detail": TOKEN}}
-    assert masked(outcome) == {
+    known = {"id": 1, "type": "a", "queue": "b", "event": "failed", "attempt": 1, "max_attempts": 1, "error_code": "A"}
+    outcome = {**known, "arguments": {"__rowcall_encrypted__": TOKEN}, "result": None, "error_detail": TOKEN}
+    assert masked({"job": outcome}) == {
         "job": {
-            "id": 1,
+            **known,
             "arguments": {"encrypted": "[encrypted with key 0123abcd]"},
+            "result": None,
             "error_detail": "[encrypted with key 0123abcd]",
         }
     }

@@ -53,7 +53,7 @@ VALUES: list[Value] = [
 
 
 def shown_fields(kind: type[Value]) -> list[str]:
-    return [name for name in kind.__struct_fields__ if name != "lease"]
+    return [name for name in kind.__struct_fields__ if name not in kind._hidden]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)

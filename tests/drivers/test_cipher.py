@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
 import pytest
 
 from rowcall import CannotDecrypt, Encryption, InvalidOption
-from rowcall.domain.job import Attempt, Event
+from rowcall.domain.encryption import Kind
+from rowcall.domain.job import Attempt, Event, JobEvent
 from rowcall.drivers.cipher import Cipher
 from rowcall.testing import FakeClock
 
 OLD, NEW = b"o" * 32, b"n" * 32
+PLACE = "charge", Kind.ERROR
+
+
+def cipher_of(*keys: bytes, queue_id: str = "q1") -> Cipher:
+    cipher = Cipher(Encryption(keys=keys))
+    cipher.queue_id = queue_id
+    return cipher
 
 
 def test_a_text_is_different_each_time_and_read_with_any_key_of_the_list() -> None:
-    old, both = Cipher(Encryption(keys=[OLD])), Cipher(Encryption(keys=[NEW, OLD]))
-    tokens = {old.encrypt("sécret") for _ in range(3)}
+    old, both = cipher_of(OLD), cipher_of(NEW, OLD)
+    tokens = {old.encrypt("sécret", *PLACE) for _ in range(3)}
     assert len(tokens) == 3
-    assert {both.decrypt(token) for token in tokens} == {"sécret"}
+    assert {both.decrypt(token, *PLACE) for token in tokens} == {"sécret"}
     with pytest.raises(CannotDecrypt, match=f"the key {both.first} is not among the keys of this process") as caught:
-        old.decrypt(both.encrypt("x"))
+        old.decrypt(both.encrypt("x", *PLACE), *PLACE)
     assert (caught.value.key_id, caught.value.error_code) == (both.first, "INVALID_INPUT:CANNOT_DECRYPT")
 
 
 def test_a_changed_text_is_refused() -> None:
-    cipher = Cipher(Encryption(keys=[NEW]))
-    token = cipher.encrypt("text")
+    cipher = cipher_of(NEW)
+    token = cipher.encrypt("text", *PLACE)
     body = token.rindex(":") + 1  # not its last letter: some bits of it are not used
     for damaged in (
         token[:-2],
@@ -34,19 +43,36 @@ def test_a_changed_text_is_refused() -> None:
         token[:body] + "A",
     ):
         with pytest.raises(CannotDecrypt):
-            cipher.decrypt(damaged)
+            cipher.decrypt(damaged, *PLACE)
 
 
-def test_the_texts_of_values_are_decrypted_wherever_they_are() -> None:
-    cipher, now = Cipher(Encryption(keys=[NEW])), FakeClock().now()
-    token, foreign = cipher.encrypt("no card"), Cipher(Encryption(keys=[OLD])).encrypt("x")
-    attempt = Attempt(job_id=1, attempt=1, status="failed", claimed_at=now, error_detail=token)
-    event = Event(at=now, event="FAILED", detail=f"A:B: {token}; {foreign}")
-    assert [one.error_detail for one in cipher.decrypted([attempt])] == ["no card"]
-    for value in (cipher.decrypted((event, 3)), cipher.decrypted({"one": event})):
-        assert f"A:B: no card; {foreign}" in str(value)
-    plain = Event(at=now, event="STARTED", detail="attempt 1")
-    assert cipher.decrypted(plain) is plain
+def test_a_text_is_bound_to_its_queue_its_task_and_its_kind() -> None:
+    token = cipher_of(NEW).encrypt("text", *PLACE)
+    assert cipher_of(NEW).decrypt(token, *PLACE) == "text"
+    for task, kind, queue_id in (
+        ("refund", Kind.ERROR, "q1"),
+        ("charge", Kind.TRACEBACK, "q1"),
+        ("charge", Kind.ERROR, "q2"),
+    ):
+        with pytest.raises(CannotDecrypt, match="for another queue, task or kind of value"):
+            cipher_of(NEW, queue_id=queue_id).decrypt(token, task, kind)
+
+
+def test_only_the_columns_that_hold_encrypted_texts_are_decrypted() -> None:
+    cipher, now = cipher_of(NEW), FakeClock().now()
+    token, foreign = cipher.encrypt("no card", *PLACE), cipher_of(OLD).encrypt("x", *PLACE)
+    failed = Attempt(job_id=1, attempt=1, status="failed", claimed_at=now, type="charge")
+    attempt = msgspec.structs.replace(failed, error_detail=f"{token}; late")
+    assert [one.error_detail for one in cipher.opened([attempt])] == ["no card; late"]
+    line = Event(at=now, event="FAILED", detail=f"{foreign}: {token}", type="charge", secret=token, secret_kind="error")
+    (opened, _) = cipher.opened((line, 3))
+    assert opened.detail == f"{foreign}: no card"
+    for plain in (
+        Event(at=now, event="CANCELLED", detail=token, type="charge"),
+        msgspec.structs.replace(failed, worker=token, error_detail=f"x {token}"),
+        JobEvent(at=now, event="CANCELLED", detail=f"{token}", type="charge"),
+    ):
+        assert cipher.opened(plain) is plain
 
 
 def test_without_the_library_the_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

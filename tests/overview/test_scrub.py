@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from rowcall import Job, Status
+import msgspec
+
+from rowcall import Job, Schedule, Status
 from rowcall.declare.failures import Failures
 from rowcall.domain.payload import RAW_KEY
+from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.overview.scrub import scrubbed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -35,6 +38,29 @@ def test_texts_values_tags_and_keys_are_scrubbed_and_names_are_not() -> None:
     assert shown.payload == {"password": "***", "list": ["a ***", 2]}
     assert (shown.error_detail, shown.key, shown.tags) == ("no ***", "***", ("***", "red"))
     assert (shown.queue, shown.id, shown.error_code) == ("hunter2", 1, "A:B")
+
+
+def test_targets_and_the_names_of_steps_are_scrubbed_and_names_of_schedules_are_not() -> None:
+    failures = Failures(hide)
+    job = msgspec.structs.replace(JOB, target="https://app.example/?token=hunter2")
+    assert scrubbed(failures, job).target == "https://app.example/?token=***"
+    step = RecordedStep(
+        position=1,
+        kind=StepKind.STEP,
+        name="charge hunter2",
+        status=StepStatus.WAITING,
+        attempt=1,
+        failures=1,
+        started_at=NOON,
+        due_at=None,
+        finished_at=None,
+        error_code="A:B",
+        error_detail="no hunter2",
+        result="hunter2",
+    )
+    shown = scrubbed(failures, step)
+    assert (shown.name, shown.error_detail, shown.result) == ("charge ***", "no ***", "***")
+    assert scrubbed(failures, Schedule(name="hunter2", task="a", arguments={})).name == "hunter2"
 
 
 def test_without_a_scrubber_it_is_the_same_value() -> None:

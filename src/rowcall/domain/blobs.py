@@ -15,8 +15,8 @@ from rowcall.domain.errors import BlobDamaged, BlobMissing
 
 MARK = "__rowcall_"
 """The names that begin so are not those of arguments."""
-BLOB_KEY, ENCRYPTED_KEY = f"{MARK}blob__", f"{MARK}encrypted__"
-RESERVED = (BLOB_KEY, ENCRYPTED_KEY)
+BLOB_KEY, ENCRYPTED_KEY, REFUSED_KEY = f"{MARK}blob__", f"{MARK}encrypted__", f"{MARK}refused__"
+RESERVED = (BLOB_KEY, ENCRYPTED_KEY, REFUSED_KEY)
 TOO_LARGE_CODE = "INVALID_OUTPUT:TOO_LARGE"
 
 _SCHEME = "sha256:"

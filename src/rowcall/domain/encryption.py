@@ -7,9 +7,10 @@ import binascii
 import hashlib
 import re
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import TypeVar, cast
 
-from rowcall.domain.blobs import ENCRYPTED_KEY, reference_of
+from rowcall.domain.blobs import ENCRYPTED_KEY, REFUSED_KEY, reference_of
 from rowcall.domain.errors import InvalidOption
 
 V = TypeVar("V")
@@ -19,20 +20,38 @@ KEY_BYTES = 32
 TOKEN_PREFIX = "encrypted:v1:"
 _TOKEN = rf"{TOKEN_PREFIX}(?P<key>[0-9a-f]{{8}}):(?P<data>[A-Za-z0-9_-]+)"
 TOKEN = re.compile(_TOKEN)
-"""An encrypted text, perhaps inside a longer one: a database adds to some errors."""
 _OBJECT = re.compile(rf'\s*\{{\s*"{ENCRYPTED_KEY}"\s*:\s*"(?P<token>{_TOKEN})"\s*\}}\s*')
+
+
+class Kind(StrEnum):
+    """What an encrypted text is. It is decrypted only as that, and only for the task that it was encrypted for."""
+
+    ARGUMENTS = "arguments"
+    RESULT = "result"
+    ERROR = "error"
+    TRACEBACK = "traceback"
+    PROGRESS = "progress"
+    STEP = "step"
+    """The result of a step, or the value of a signal, which becomes the result of the step that waits for it."""
+    STEP_ERROR = "step error"
+
+
+_PARTS = {"arguments": Kind.ARGUMENTS, "result": Kind.RESULT, "error_detail": Kind.ERROR}
+_OF_OUTCOMES = {"id", "type", "queue", "event", "attempt", "max_attempts", "error_code", *_PARTS}
+"""The fields of an outcome that can be encrypted, and all of its fields."""
 
 
 class Encryption:
     """The keys of `Rowcall(encrypt=Encryption(keys=[…]))`. The first one encrypts, all of them decrypt.
 
-    A key is 32 bytes, or these bytes in base64, such as `secrets.token_urlsafe(32)` returns.
+    A key is 32 bytes, or these bytes in base64, such as `secrets.token_urlsafe(32)` returns. With `require=True`,
+    arguments, results, steps and signals that are not encrypted are refused.
 
     >>> Encryption(keys=["k" * 43])
     Encryption(keys: 21362b6d)
     """
 
-    def __init__(self, keys: Iterable[str | bytes]) -> None:
+    def __init__(self, keys: Iterable[str | bytes], *, require: bool = False) -> None:
         if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
             raise InvalidOption("keys", "must be a list of keys")
         given = [_key_bytes(number, key) for number, key in enumerate(keys)]
@@ -42,9 +61,12 @@ class Encryption:
             raise InvalidOption("keys", "must differ, got one of them twice")
         self.by_id = {key_id(key): key for key in given}
         """The keys by the names that rows have of them, in order."""
+        if not isinstance(require, bool):
+            raise InvalidOption("require", f"must be true or false, got {require!r}")
+        self.require = require
 
     def __repr__(self) -> str:
-        return f"Encryption(keys: {', '.join(self.by_id)})"
+        return f"Encryption(keys: {', '.join(self.by_id)}{', require=True' if self.require else ''})"
 
 
 def key_id(key: bytes) -> str:
@@ -96,15 +118,23 @@ def token_in(value: object) -> str | None:
     return token if isinstance(token, str) and TOKEN.fullmatch(token) else None
 
 
-def each_encrypted(value: object, change: Callable[[object], object]) -> object:
-    """Return a decoded payload with what is encrypted in it changed: all of it, or parts of the outcome of a job."""
-    if token_in(value) is not None:
-        return change(value)
+def refused_in(value: object) -> bool:
+    """Return whether a decoded payload or result replaces a plain one that was refused."""
+    return isinstance(value, dict) and REFUSED_KEY in value
+
+
+def outcome_in(value: object) -> dict[str, object] | None:
+    """Return the outcome in the payload of a follow-up, as a database writes it, or None."""
     outcome = value.get("job") if isinstance(value, dict) and len(value) == 1 else None
-    if not isinstance(outcome, dict):
-        return value
-    parts = {name: change(outcome[name]) for name in ("arguments", "result", "error_detail") if name in outcome}
-    return {"job": {**outcome, **parts}} if any(part is not outcome[name] for name, part in parts.items()) else value
+    return outcome if isinstance(outcome, dict) and outcome.keys() == _OF_OUTCOMES else None
+
+
+def with_parts(
+    payload: dict[str, object], outcome: dict[str, object], change: Callable[[object, Kind], object]
+) -> dict[str, object]:
+    """Return the payload of a follow-up with what can be encrypted of the outcome in it changed."""
+    parts = {name: change(outcome[name], kind) for name, kind in _PARTS.items()}
+    return {"job": {**outcome, **parts}} if any(part is not outcome[name] for name, part in parts.items()) else payload
 
 
 def _masked(found: re.Match[str]) -> str:
@@ -113,10 +143,12 @@ def _masked(found: re.Match[str]) -> str:
 
 def masked(value: V) -> V:
     """Return a text, payload or result as a reader without the key sees it."""
-    return cast("V", each_encrypted(value, _masked_part) if isinstance(value, dict) else _masked_part(value))
+    if isinstance(value, dict) and (outcome := outcome_in(value)) is not None:
+        return cast("V", with_parts(value, outcome, _masked_part))
+    return cast("V", _masked_part(value))
 
 
-def _masked_part(value: object) -> object:
+def _masked_part(value: object, kind: Kind | None = None) -> object:
     if isinstance(value, str):
         return TOKEN.sub(_masked, value) if TOKEN_PREFIX in value else value
     token = token_in(value)

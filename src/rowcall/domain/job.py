@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
 import msgspec
 
@@ -94,6 +94,9 @@ class Attempt(Value, frozen=True, kw_only=True):
     error_detail: str | None = None
     traceback: str | None = None
     next_run_at: datetime | None = None
+    type: str = ""
+
+    _hidden = ("type",)  # the job has it; what is encrypted is bound to it
 
 
 class Event(Value, frozen=True, kw_only=True):
@@ -103,6 +106,12 @@ class Event(Value, frozen=True, kw_only=True):
     event: str
     actor: str | None = None
     detail: str | None = None
+    type: str | None = None
+    secret: str | None = None
+    secret_kind: str = ""
+
+    _hidden: ClassVar[tuple[str, ...]] = ("type", "secret", "secret_kind")
+    # the end of the detail, if it is encrypted, and what it is bound to
 
 
 class JobEvent(Event, frozen=True, kw_only=True):
@@ -114,6 +123,8 @@ class JobEvent(Event, frozen=True, kw_only=True):
     job_id: int | None = None
     type: str | None = None
     queue: str | None = None
+
+    _hidden = ("secret", "secret_kind")
 
 
 class JobOutcome(Value, frozen=True, kw_only=True):
@@ -205,6 +216,9 @@ class Chain(Value, frozen=True, kw_only=True):
     error_detail: str | None = None
     duplicate: bool = False
     steps: tuple[Job, ...] = ()
+    last_type: str = ""
+
+    _hidden = ("last_type",)  # the task whose result and error these are; what is encrypted is bound to it
 
 
 class ChainPage(Value, frozen=True, kw_only=True):
@@ -496,6 +510,9 @@ class ErrorGroup(Value, frozen=True, kw_only=True):
     first_at: datetime | None
     last_at: datetime | None
     sample: str | None
+    sample_type: str = ""
+
+    _hidden = ("sample_type",)  # what is encrypted is bound to it
 
 
 class Failing(Value, frozen=True, kw_only=True):
@@ -514,6 +531,9 @@ class Failing(Value, frozen=True, kw_only=True):
     more_waiting: bool = False
     types: dict[str, int]
     sample: str | None
+    sample_type: str = ""
+
+    _hidden = ("sample_type",)  # what is encrypted is bound to it
 
 
 class Kept(Value, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ class PushedJob(Value, frozen=True, kw_only=True):
 _pushed = msgspec.json.Decoder(PushedJob)
 
 
-def pushed_from(body: bytes) -> PushedJob:
+def pushed_from(body: bytes | bytearray) -> PushedJob:
     """Return the job in a body whose signature was verified."""
     try:
         return _pushed.decode(body)

@@ -7,16 +7,22 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from rowcall.domain.errors import InvalidOption, PushRefused
 
 SECRET_PREFIX = "whsec_"
 LEAST_KEY_BYTES, MOST_KEY_BYTES = 24, 64
 LONGEST_HEADER = 4096
+LONGEST_TIMESTAMP = 12
+SIGNATURE_LENGTH = 44
+"""Of 32 bytes in base64."""
 DEFAULT_TOLERANCE_SECONDS = 300.0
 ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER = "webhook-id", "webhook-timestamp", "webhook-signature"
 
+_MESSAGE_ID = re.compile(r"[!-\-/-~]{1,256}")
 _CALLBACK = b"rowcall callback "
 
 
@@ -46,24 +52,40 @@ def sign(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -
 
 
 def verify_message(
-    secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: float, tolerance_seconds: float
+    secrets: Sequence[str], headers: Mapping[str, str], body: bytes | bytearray, now: float, tolerance_seconds: float
 ) -> str:
     """Return the id of a message that one of the secrets has signed within the tolerance, or raise `PushRefused`."""
+    signed, given = checked_headers(headers, now, tolerance_seconds)
+    wanted = [base64.b64encode(_mac(secret, signed.prefix, body)) for secret in secrets]
+    if not _any_equal(given, wanted):
+        raise PushRefused("none of the signatures was made with one of the secrets")
+    return signed.message_id
+
+
+class SignedPart(NamedTuple):
+    """What a message's headers say that is signed together with its body."""
+
+    message_id: str
+    prefix: bytes
+
+
+def checked_headers(headers: Mapping[str, str], now: float, tolerance_seconds: float) -> tuple[SignedPart, list[bytes]]:
+    """Return what is signed and the signatures, or raise `PushRefused`. A body is read only if these are in order."""
     found = {name.lower(): value for name, value in headers.items()}
     for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER):
         if not 0 < len(found.get(name, "")) <= LONGEST_HEADER:
             raise PushRefused(f"the header {name} is missing or too long")
     message_id, timestamp, signatures = found[ID_HEADER], found[TIMESTAMP_HEADER], found[SIGNATURE_HEADER]
-    if not (timestamp.isascii() and timestamp.isdigit()):
+    if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= LONGEST_TIMESTAMP):
         raise PushRefused(f"the header {TIMESTAMP_HEADER} is not a number of seconds")
     if abs(now - int(timestamp)) > tolerance_seconds:
         raise PushRefused(f"the header {TIMESTAMP_HEADER} differs by more than {tolerance_seconds:g} s from this clock")
-    signed = f"{message_id}.{timestamp}.".encode() + body
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise PushRefused(f"the header {ID_HEADER} is not an id: printable ASCII characters without a dot")
     given = [one.removeprefix("v1,").encode() for one in signatures.split(" ") if one.startswith("v1,")]
-    wanted = [base64.b64encode(_mac(secret, signed)) for secret in secrets]
-    if not _any_equal(given, wanted):
-        raise PushRefused("none of the signatures was made with one of the secrets")
-    return message_id
+    if not any(len(one) == SIGNATURE_LENGTH for one in given):
+        raise PushRefused(f"none of the signatures in the header {SIGNATURE_HEADER} has the form v1,…")
+    return SignedPart(message_id, f"{message_id}.{timestamp}.".encode()), given
 
 
 def callback_token(secrets: Sequence[str], job_id: int, lease: int) -> str:
@@ -87,8 +109,11 @@ def _callback_mac(secret: str, job_id: int, lease: int) -> str:
     return base64.urlsafe_b64encode(mac).decode().rstrip("=")
 
 
-def _mac(secret: str, text: bytes) -> bytes:
-    return hmac.digest(base64.b64decode(secret.removeprefix(SECRET_PREFIX)), text, hashlib.sha256)
+def _mac(secret: str, *parts: bytes | bytearray) -> bytes:
+    mac = hmac.new(base64.b64decode(secret.removeprefix(SECRET_PREFIX)), digestmod=hashlib.sha256)
+    for part in parts:  # one after the other: a copy of both would double the memory of a large body
+        mac.update(part)
+    return mac.digest()
 
 
 def _any_equal(given: Sequence[bytes], wanted: Sequence[bytes]) -> bool:

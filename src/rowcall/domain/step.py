@@ -52,6 +52,9 @@ class RecordedStep(Value, frozen=True, kw_only=True):
     error_code: str | None
     error_detail: str | None
     result: object
+    type: str = ""
+
+    _hidden = ("type",)  # the job has it; what is encrypted is bound to it
 
 
 class StepRow(msgspec.Struct, frozen=True):

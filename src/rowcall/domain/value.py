@@ -32,6 +32,9 @@ class Value(msgspec.Struct, frozen=True):
     _hidden: typing.ClassVar[tuple[str, ...]] = ()
     """Fields that are shown nowhere."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.keys())})"
+
     def to_dict(self) -> dict[str, object]:
         """Return all fields as values that JSON can hold; times are ISO 8601 texts."""
         return {name: self[name] for name in self.keys()}

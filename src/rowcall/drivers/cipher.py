@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 from typing import TypeVar, cast
 
 import msgspec
 
-from rowcall.domain.encryption import TOKEN, TOKEN_PREFIX, Encryption, each_encrypted, object_of, token_in
+from rowcall.domain.blobs import REFUSED_KEY, reference_in
+from rowcall.domain.encryption import (
+    TOKEN,
+    TOKEN_PREFIX,
+    Encryption,
+    Kind,
+    object_of,
+    outcome_in,
+    token_in,
+    token_of,
+    with_parts,
+)
 from rowcall.domain.errors import CannotDecrypt, InvalidOption
+from rowcall.domain.job import Attempt, Chain, ErrorGroup, Event, Failing, Job
 from rowcall.domain.outcome import Transition
+from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
 
 V = TypeVar("V")
 Text = TypeVar("Text", str, str | None)
 
 NONCE_BYTES = 12
-CONTEXT = b"rowcall v1"
-_TEXTS = {"error_detail", "traceback", "progress_message", "detail", "sample", "sentence"}
-_VALUES = {"payload", "arguments", "result"}
+FORMAT = "rowcall v1"
+_PLAIN = "the value is not encrypted, and Encryption(require=True) refuses it"
 
 
 class Cipher:
-    """Its tokens are texts, so that they fit every column."""
+    """Its tokens are texts, so that they fit every column. Each is bound to a queue, a task and a kind of value."""
 
     def __init__(self, encryption: Encryption) -> None:
         try:
@@ -36,14 +47,18 @@ class Cipher:
         self._keys = {name: AESGCM(key) for name, key in encryption.by_id.items()}
         self.first = next(iter(self._keys))
         """The name of the key that encrypts."""
+        self.requires = encryption.require
+        """Whether plain values are refused."""
+        self.queue_id: str | None = None
+        """The id of the queue, once its tables were read."""
 
-    def encrypt(self, text: str) -> str:
+    def encrypt(self, text: str, task: str, kind: Kind) -> str:
         """Return the token of a text."""
         nonce = os.urandom(NONCE_BYTES)
-        data = nonce + self._keys[self.first].encrypt(nonce, text.encode(), CONTEXT)
+        data = nonce + self._keys[self.first].encrypt(nonce, text.encode(), self._bound_to(task, kind))
         return f"{TOKEN_PREFIX}{self.first}:{base64.urlsafe_b64encode(data).decode().rstrip('=')}"
 
-    def decrypt(self, token: str) -> str:
+    def decrypt(self, token: str, task: str, kind: Kind) -> str:
         """Return the text of a token, or raise `CannotDecrypt`."""
         found = TOKEN.fullmatch(token)
         name = found["key"] if found is not None else ""
@@ -52,80 +67,126 @@ class Cipher:
             raise CannotDecrypt(name, f"the key {name} is not among the keys of this process: {', '.join(self._keys)}")
         try:
             data = base64.urlsafe_b64decode(found["data"] + "=" * (-len(found["data"]) % 4))
-            return key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], CONTEXT).decode()
+            return key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_to(task, kind)).decode()
         except (self._invalid, ValueError):
-            raise CannotDecrypt(name, f"the text was changed, or encrypted with another key than {name}") from None
+            where = f"for another queue, task or kind of value than {kind} of {task!r}"
+            problem = f"the text was changed, or encrypted {where}, or with another key than {name}"
+            raise CannotDecrypt(name, problem) from None
 
-    def encrypted_json(self, text: str) -> str:
+    def _bound_to(self, task: str, kind: Kind) -> bytes:
+        assert self.queue_id is not None, "the tables must be checked before anything is encrypted"
+        return msgspec.json.encode([FORMAT, self.queue_id, task, kind])
+
+    def encrypted_json(self, text: str, task: str, kind: Kind) -> str:
         """Return what a row has in place of a payload or result."""
-        return object_of(self.encrypt(text))
+        return object_of(self.encrypt(text, task, kind))
 
-    def encrypted_text(self, text: Text) -> Text:
-        return text if text is None else self.encrypt(text)
+    def encrypted_text(self, text: Text, task: str, kind: Kind) -> Text:
+        return text if text is None else self.encrypt(text, task, kind)
 
-    def encrypted(self, transition: Transition) -> Transition:
+    def encrypted(self, transition: Transition, task: str) -> Transition:
         """Return a transition whose error is encrypted; its result already is."""
         if transition.error_detail is None and transition.traceback is None:
             return transition
-        detail, traceback = self.encrypted_text(transition.error_detail), self.encrypted_text(transition.traceback)
+        detail = self.encrypted_text(transition.error_detail, task, Kind.ERROR)
+        traceback = self.encrypted_text(transition.traceback, task, Kind.TRACEBACK)
         return msgspec.structs.replace(transition, error_detail=detail, traceback=traceback)
+
+    def decrypted_json(self, text: str, task: str, kind: Kind) -> str:
+        """Return the JSON of what a row has in place of it. `CannotDecrypt` without the key, or if plain is refused."""
+        token = token_of(text)
+        if token is not None:
+            return self.decrypt(token, task, kind)
+        if self.requires:
+            raise CannotDecrypt("", _PLAIN)
+        return text
 
     # reading
 
-    def decrypted(self, value: V) -> V:
-        """Return what an operation returns, with its texts, arguments and results decrypted.
+    def opened(self, value: V) -> V:
+        """Return what a plan has read, with what is encrypted in it decrypted: values of classes with such columns.
 
-        What cannot be decrypted stays as it is: who looks at a job must see the rest of it.
+        What cannot be decrypted stays as it is: who looks at a job must see the rest of it. A plain value that is
+        refused is replaced by a note.
         """
-        return cast("V", self._decrypted(value))
+        return cast("V", self._opened(value))
 
-    def _decrypted(self, value: object) -> object:
+    def _opened(self, value: object) -> object:
         if isinstance(value, Value):
-            return self._decrypted_value(value)
+            changes = {name: new for name, new in self._columns(value).items() if new is not getattr(value, name)}
+            return msgspec.structs.replace(value, **changes) if changes else value
         if isinstance(value, list):
-            return [self._decrypted(part) for part in value]
+            return [self._opened(part) for part in value]
         if isinstance(value, tuple) and type(value) is tuple:
-            return tuple(self._decrypted(part) for part in value)
-        if isinstance(value, dict):
-            return {name: self._decrypted(part) for name, part in value.items()}
+            return tuple(self._opened(part) for part in value)
         return value
 
-    def _decrypted_value(self, value: Value) -> Value:
-        changes: dict[str, object] = {}
-        for name in value.__struct_fields__:
-            field = getattr(value, name)
-            if field is None:
-                continue
-            if name in _TEXTS:
-                new: object = self.decrypted_text(field)
-            elif name in _VALUES:
-                new = each_encrypted(field, self._decrypted_json)
-            else:
-                new = self._decrypted(field) if isinstance(field, Value | list | tuple) else field
-            if new is not field:
-                changes[name] = new
-        return msgspec.structs.replace(value, **changes) if changes else value
+    def _columns(self, value: Value) -> dict[str, object]:
+        """Return the columns of a value that can be encrypted, decrypted."""
+        match value:
+            case Job():
+                return {
+                    "payload": self.opened_payload(value.payload, value.type),
+                    "result": self.opened_json(value.result, value.type, Kind.RESULT),
+                    "error_detail": self.opened_text(value.error_detail, value.type, Kind.ERROR),
+                    "progress_message": self.opened_text(value.progress_message, value.type, Kind.PROGRESS),
+                }
+            case Attempt():
+                return {
+                    "error_detail": self.opened_text(value.error_detail, value.type, Kind.ERROR),
+                    "traceback": self.opened_text(value.traceback, value.type, Kind.TRACEBACK),
+                }
+            case Event(secret=str() as secret, detail=str() as detail, type=str() as task):
+                shown = self.opened_text(secret, task, Kind(value.secret_kind))
+                return {"detail": detail.removesuffix(secret) + shown, "secret": None}
+            case RecordedStep():
+                return {
+                    "result": self.opened_json(value.result, value.type, Kind.STEP),
+                    "error_detail": self.opened_text(value.error_detail, value.type, Kind.STEP_ERROR),
+                }
+            case Chain():
+                return {
+                    "result": self.opened_json(value.result, value.last_type, Kind.RESULT),
+                    "error_detail": self.opened_text(value.error_detail, value.last_type, Kind.ERROR),
+                    "steps": self._opened(value.steps),
+                }
+            case ErrorGroup() | Failing():
+                return {"sample": self.opened_text(value.sample, value.sample_type, Kind.ERROR)}
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return {name: self._opened(field) for name, field in fields.items() if isinstance(field, Value | list | tuple)}
 
-    def decrypted_text(self, text: V) -> V:
-        """Return a text with each token in it decrypted."""
-        if not isinstance(text, str) or TOKEN_PREFIX not in text:
+    def opened_text(self, text: Text, task: str, kind: Kind) -> Text:
+        """Return the text of a column, decrypted. A database adds to some errors: what follows a token is plain."""
+        found = None if text is None else TOKEN.match(text)
+        if text is None or found is None:
             return text
-        return TOKEN.sub(self._decrypted_match, text)  # type: ignore[return-value]
-
-    def _decrypted_match(self, found: re.Match[str]) -> str:
         try:
-            return self.decrypt(found[0])
+            return self.decrypt(found[0], task, kind) + text[found.end() :]
         except CannotDecrypt:
-            return found[0]
+            return text
 
-    def _decrypted_json(self, value: object) -> object:
-        if isinstance(value, str):
-            return self.decrypted_text(value)
+    def opened_json(self, value: object, task: str, kind: Kind) -> object:
+        """Return the decoded value of a column, decrypted."""
         token = token_in(value)
         if token is None:
-            return value
+            is_plain = value is not None and reference_in(value) is None
+            return {REFUSED_KEY: "not encrypted"} if self.requires and is_plain else value
         try:
-            decrypted: object = msgspec.json.decode(self.decrypt(token))
+            decrypted: object = msgspec.json.decode(self.decrypt(token, task, kind))
         except CannotDecrypt:
             return value
         return decrypted
+
+    def opened_payload(self, payload: dict[str, object], task: str) -> dict[str, object]:
+        """Return arguments, decrypted. The outcome in a follow-up has parts of the job that it follows."""
+        outcome = outcome_in(payload)
+        if outcome is None:
+            return cast("dict[str, object]", self.opened_json(payload, task, Kind.ARGUMENTS))
+        followed = str(outcome["type"])
+
+        def open_part(part: object, kind: Kind) -> object:
+            if kind is Kind.ERROR:
+                return self.opened_text(part, followed, kind) if isinstance(part, str) else part
+            return self.opened_json(part, followed, kind)
+
+        return with_parts(payload, outcome, open_part)

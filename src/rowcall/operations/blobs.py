@@ -9,6 +9,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from rowcall.domain.blobs import reference_of
+from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Job
 from rowcall.drivers.blobs import refers
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
@@ -26,12 +27,12 @@ GRACE_SECONDS = 86_400.0
 GROUP_SIZE = 100
 
 
-def store(queue: Queue, task: str, text: Text) -> Operation[Text]:
-    """Return what the row is to hold: the text, or a reference to a blob that is written now."""
+def store(queue: Queue, task: str, text: Text, kind: Kind, bound_to: str | None = None) -> Operation[Text]:
+    """Return what the row is to hold: the text, or a reference to a blob that is written now. See `Blobs.stored`."""
     if text is None or len(text) <= queue.blobs.inline_length:
         return text
     yield from EnsureSchema()
-    stored: Text = yield from Blocking(partial(queue.blobs.stored, task, text))
+    stored: Text = yield from Blocking(partial(queue.blobs.stored, task, text, kind, bound_to))
     return stored
 
 

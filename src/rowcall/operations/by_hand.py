@@ -15,16 +15,17 @@ from rowcall.base.times import time_of, time_or_none
 from rowcall.declare.limits import with_derived
 from rowcall.declare.retry_policy import policy_of
 from rowcall.domain import checks
-from rowcall.domain.encryption import is_hidden
+from rowcall.domain.encryption import Kind, is_hidden
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, LeaseLost, RowcallError, seconds_of
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_limit, fitting_result
-from rowcall.operations.effects import Blocking, Sleep, Uninterrupted, Write, joined, write
+from rowcall.operations.effects import Blocking, EnsureSchema, Sleep, Uninterrupted, Write, joined, write
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
+from rowcall.operations.inspect import type_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.claims.round import Claim, Demand, claim_by_hand, made
 from rowcall.store.control import actions
@@ -65,7 +66,7 @@ def _claim_all(queue: Queue, jobs: list[Job], demand: Demand) -> Operation[None]
     while True:
         try:
             claim, claimed = yield from Write(_claim_some, queue, demand, demand.slots - len(jobs))
-            if any(is_hidden(ready.payload) for ready in claim.started):
+            if queue.blobs.requires or any(is_hidden(ready.payload) for ready in claim.started):
                 claimed = yield from Blocking(_with_payloads, queue, claim, claimed)
             jobs.extend(claimed)
         except Exception:
@@ -92,7 +93,8 @@ def complete(
     name = _owned(job).type if isinstance(job, Job) else "complete"
     given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
-    stored = yield from blobs.store(queue, name, given)
+    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    stored = yield from blobs.store(queue, name, given, Kind.RESULT, task)
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
         step = None if step is None else step.after(job.id, job.chain_id, job.chain_index)
@@ -110,7 +112,7 @@ def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]
         yield from write(queue, connection, standing_of, [RelatedJob(job=job, payload=call.payload)])
     if queue.tracing is not None:
         job = msgspec.structs.replace(job, trace_context=queue.tracing.carried())
-    return Then(job, (yield from blobs.store(queue, job.type, call.payload)))
+    return Then(job, (yield from blobs.store(queue, job.type, call.payload, Kind.ARGUMENTS)))
 
 
 def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
@@ -175,11 +177,13 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
     by_id = {ready.id: ready for ready in claim.started}
     for job in claimed:
         ready = by_id[job.id]
-        if not is_hidden(ready.payload):
+        if not (queue.blobs.requires or is_hidden(ready.payload)):
             jobs.append(job)
             continue
+        known = queue.tasks.get(ready.type)
+        takes_outcome = known is not None and known.takes_outcome
         try:
-            ready.payload = queue.blobs.fetched(ready.payload)
+            ready.payload = queue.blobs.payload(ready.payload, ready.type, takes_outcome=takes_outcome)
         except BlobUnreadable as error:
             with contextlib.suppress(LeaseLost):
                 queue.run(_settle(queue, job, queue.failures.raised(error)))
@@ -203,7 +207,8 @@ def _settle(
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     transition = queue.outcomes.followed(transition, job.type, job.queue)
     if queue.cipher is not None:
-        transition = queue.cipher.encrypted(transition)
+        yield from EnsureSchema()
+        transition = queue.cipher.encrypted(transition, job.type)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

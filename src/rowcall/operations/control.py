@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -21,8 +22,7 @@ from rowcall.declare.option_table import (
 )
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
-from rowcall.domain.blobs import reference_of
-from rowcall.domain.encryption import TOKEN, TOKEN_PREFIX, object_of
+from rowcall.domain.encryption import TOKEN, Kind, is_hidden, object_of, outcome_in, with_parts
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
 from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
 from rowcall.domain.lifecycle import Move, sources
@@ -156,14 +156,12 @@ def edit(
     payload = limits = shared = None
     if arguments is not None:
         found = yield from get_row(queue, job, connection)
-        written = msgspec.json.encode(found.payload).decode()
-        if TOKEN_PREFIX in written or reference_of(written) is not None:
-            yield from Blocking(_refuse_without_key, queue, written)
+        yield from Blocking(_refuse_without_key, queue, found)
         call = plain_call(queue, found.type, arguments, Options())
         _refuse_other_key(found, call)
         columns = derived(call.job, payload_from_row(call.payload))
         payload, limits, shared = call.payload, columns.limits, columns[1:] if call.job.shared_by else None
-        payload = yield from blobs.store(queue, found.type, payload)
+        payload = yield from blobs.store(queue, found.type, payload, Kind.ARGUMENTS)
         names.insert(0, "payload")
     edited = actions.Edited(
         names=tuple(names),
@@ -178,17 +176,26 @@ def edit(
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
 
 
-def _refuse_without_key(queue: Queue, written: str) -> None:
+def _refuse_without_key(queue: Queue, found: Job) -> None:
     """Raise `CannotDecrypt` if arguments, or parts of them, are encrypted with a key that this process lacks.
 
     New ones would be stored readable, or with a key that the workers of the job may not have.
     """
-    try:
-        written = queue.blobs.fetched_raw(written)
-    except BlobUnreadable:
-        return  # they are lost: new ones are the cure
-    for token in TOKEN.finditer(written):
-        queue.blobs.decrypted(object_of(token[0]))
+    outcome = outcome_in(found.payload)
+    task = found.type if outcome is None else str(outcome["type"])
+
+    def check(part: object, kind: Kind) -> object:
+        token = TOKEN.match(part) if isinstance(part, str) else None
+        written = msgspec.json.encode(part).decode() if token is None else object_of(token[0])
+        if is_hidden(written):
+            with contextlib.suppress(BlobUnreadable):  # they are lost: new ones are the cure
+                queue.blobs.fetched(written, task, kind)
+        return part
+
+    if outcome is None:
+        check(found.payload, Kind.ARGUMENTS)
+    else:
+        with_parts(found.payload, outcome, check)
 
 
 def _refuse_other_key(found: Job, call: Bound) -> None:

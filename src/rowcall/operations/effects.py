@@ -42,11 +42,11 @@ class Read(Effect[Queue, T]):
 
     def run(self, queue: Queue) -> T:
         queue.ensure_schema()
-        return queue.database.read(self._plan, snapshot=self._snapshot, seconds=self.seconds)
+        return queue.opened(queue.database.read(self._plan, snapshot=self._snapshot, seconds=self.seconds))
 
     async def arun(self, queue: Queue) -> T:
         await queue.aensure_schema()
-        return await queue.database.aread(self._plan, snapshot=self._snapshot, seconds=self.seconds)
+        return queue.opened(await queue.database.aread(self._plan, snapshot=self._snapshot, seconds=self.seconds))
 
 
 def reading_within(operation: Operation[T], seconds: float) -> Operation[T]:
@@ -78,12 +78,12 @@ class Write(Effect[Queue, T]):
     def run(self, queue: Queue) -> T:
         queue.check_outside_block()
         queue.ensure_schema()
-        return queue.database.write(self._make_plan)
+        return queue.opened(queue.database.write(self._make_plan))
 
     async def arun(self, queue: Queue) -> T:
         queue.check_outside_block()
         await queue.aensure_schema()
-        return await queue.database.awrite(self._make_plan)
+        return queue.opened(await queue.database.awrite(self._make_plan))
 
 
 class Blocking(Effect[Queue, T]):
@@ -152,10 +152,10 @@ class OnCallerConnection(Effect[Queue, T]):
         self._plan = plan
 
     def run(self, queue: Queue) -> T:
-        return self._target.run(self._plan)
+        return queue.opened(self._target.run(self._plan))
 
     async def arun(self, queue: Queue) -> T:
-        return await self._target.arun(self._plan)
+        return queue.opened(await self._target.arun(self._plan))
 
 
 def joined(queue: Queue, connection: object) -> Operation[object]:

@@ -18,6 +18,7 @@ from rowcall.declare.option_checks import key_problem
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, check_push, checked, new_job
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.checks import name_problem
+from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
@@ -219,7 +220,7 @@ def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Ope
 def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operation[Inserted]:
     """Write a job that may need a blob. If it does, it takes two statements, and so its own commit."""
     target, dialect = (None, queue.dialect) if connection is None else (yield from open_target(queue, connection))
-    payload = yield from blobs.store(queue, member.job.type, member.payload)
+    payload = yield from blobs.store(queue, member.job.type, member.payload, Kind.ARGUMENTS)
     stored = msgspec.structs.replace(member, payload=payload)
     if target is not None:
         plan = blobs.on_caller_connection(dialect, [payload], plans.enqueue_referring(dialect, stored))
@@ -332,7 +333,7 @@ def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[Relat
     """Return the jobs with references in place of large payloads."""
     stored = []
     for item in related:
-        payload = yield from blobs.store(queue, item.job.type, item.payload)
+        payload = yield from blobs.store(queue, item.job.type, item.payload, Kind.ARGUMENTS)
         stored.append(item if payload is item.payload else msgspec.structs.replace(item, payload=payload))
     return stored
 

@@ -148,7 +148,7 @@ class Stream:
     def _found(self) -> Plan[None]:
         """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
         found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
-        self._events.extend(found.events)
+        self._events.extend(self.queue.opened(found.events))
         self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from rowcall.declare.option_checks import awaited_of, one_or_more
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
-from rowcall.domain.errors import ChainNotFound, DuplicateJob, InvalidOption, RowcallError
-from rowcall.domain.job import FINISHED, Chain, ChainPage, Job
+from rowcall.domain.encryption import Kind
+from rowcall.domain.errors import ChainNotFound, DuplicateJob, InvalidOption, RowcallError, WrongState
+from rowcall.domain.job import FINISHED, Chain, ChainPage, Job, Status
 from rowcall.domain.payload import result_to_json
 from rowcall.drivers.blobs import refers
 from rowcall.operations import blobs
@@ -215,6 +215,7 @@ def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, conne
         current=first.id,
         created_at=first.created_at,
         steps=tuple(jobs),
+        last_type=jobs[-1].type,
     )
 
 
@@ -251,9 +252,19 @@ def complete_chain(
 ) -> Operation[Chain]:
     chain_id, who = checked_chain_id(chain), checked_actor(actor)
     connection = yield from joined(queue, connection)
-    given = yield from blobs.store(queue, "complete_chain", result_to_json("complete_chain", result))
+    text = result_to_json("complete_chain", result)
+    last_type = None
+    if queue.cipher is not None:
+        last_type = (yield from read(queue, connection, chains.get, chain_id)).last_type
+    given = yield from blobs.store(queue, "complete_chain", text, Kind.RESULT, last_type)
+
+    def check(task: str) -> None:
+        fitting_result(queue, task, result)
+        if last_type not in (None, task):  # the result could not be decrypted
+            problem = f"its chain has continued with {task!r} meanwhile; complete it again"
+            raise WrongState(chain_id, Status.RUNNING, "complete the chain of", [], problem)
+
     make_plan = blobs.safe_on(connection, chains.complete, given)
-    check = partial(fitting_result, queue, result=result)
     return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms(), check))
 
 

@@ -40,6 +40,11 @@ def get_rows(queue: Queue, ids: Iterable[int]) -> Operation[list[Job]]:
     return [found[job_id] for job_id in sorted(found)]
 
 
+def type_of(queue: Queue, job: Job | int, connection: object = None) -> Operation[str]:
+    """Return the task that the job's values are encrypted for."""
+    return job.type if isinstance(job, Job) else (yield from get_row(queue, job, connection)).type
+
+
 def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:
     """Return the id of the trace that the job is part of, as 32 hexadecimal digits, or None."""
     context = yield from Read(inspect.trace_context(queue.dialect, checked_id(job)))

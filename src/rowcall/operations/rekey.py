@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from rowcall.domain.blobs import MARK
-from rowcall.domain.encryption import TOKEN, token_of
+from rowcall.domain.encryption import TOKEN, Kind, token_of
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, TooLarge
 from rowcall.domain.job import Rekeyed
 from rowcall.drivers.cipher import Cipher
@@ -62,7 +62,7 @@ def rekey(queue: Queue) -> Operation[Rekeyed]:
     for row in (yield from Read(schedules(queue.dialect))):
         counts["checked"] += 1
         try:
-            payload = again.in_row(row.payload)
+            payload = again.in_row(row.payload, row.task)
         except _CANNOT:
             counts["unreadable"] += 1
             continue
@@ -115,48 +115,65 @@ class _Again:
         """Jobs that may have referred to blobs which they do not need any more."""
 
     def job(self, row: Texts) -> Texts:
-        texts = self._text(row.error_detail), self._text(row.traceback), self._text(row.progress_message)
-        return Texts(row.id, self._stored(row.id, row.payload), self._stored_or_none(row.id, row.result), *texts)
-
-    def attempt(self, row: History) -> History:
-        return History(row.id, self._text(row.error_detail), self._text(row.traceback))
-
-    def step(self, row: StepTexts) -> StepTexts:
-        return StepTexts(
-            row.job_id, row.position, self._stored_or_none(row.job_id, row.result), self._text(row.error_detail)
+        task = row.type
+        return Texts(
+            row.id,
+            self._stored(row.id, row.payload, task, Kind.ARGUMENTS),
+            self._stored_or_none(row.id, row.result, task, Kind.RESULT),
+            self._text(row.error_detail, task, Kind.ERROR),
+            self._text(row.traceback, task, Kind.TRACEBACK),
+            self._text(row.progress_message, task, Kind.PROGRESS),
+            task,
         )
 
+    def attempt(self, row: History) -> History:
+        detail = self._text(row.error_detail, row.type, Kind.ERROR)
+        return History(row.id, detail, self._text(row.traceback, row.type, Kind.TRACEBACK), row.type)
+
+    def step(self, row: StepTexts) -> StepTexts:
+        result = self._stored_or_none(row.job_id, row.result, row.type, Kind.STEP)
+        detail = self._text(row.error_detail, row.type, Kind.STEP_ERROR)
+        return StepTexts(row.job_id, row.position, result, detail, row.type)
+
     def signal(self, row: SignalText) -> SignalText:
-        return SignalText(row.id, row.job_id, self._stored_or_none(row.job_id, row.value))
+        value = self._stored_or_none(row.job_id, row.value, row.type, Kind.STEP)
+        return SignalText(row.id, row.job_id, value, row.type)
 
-    def in_row(self, text: str) -> str:
+    def in_row(self, text: str, task: str) -> str:
         """Return a payload that is never in a blob store."""
-        return text if self._is_current(text) else self._cipher.encrypted_json(self._blobs.decrypted(text))
+        if self._is_current(text):
+            return text
+        return self._cipher.encrypted_json(self._blobs.decrypted(text, task, Kind.ARGUMENTS), task, Kind.ARGUMENTS)
 
-    def _stored_or_none(self, job_id: int, text: str | None) -> str | None:
-        return None if text is None else self._stored(job_id, text)
+    def _stored_or_none(self, job_id: int, text: str | None, task: str, kind: Kind) -> str | None:
+        return None if text is None else self._stored(job_id, text, task, kind)
 
-    def _stored(self, job_id: int, text: str) -> str:
+    def _stored(self, job_id: int, text: str, task: str, kind: Kind) -> str:
         if self._is_current(text) or self._is_current(self._blobs.fetched_raw(text)):
             return text
-        plain = self._blobs.fetched(text)
+        if kind is Kind.ARGUMENTS:  # perhaps of a follow-up: with parts of another job, encrypted or in blobs
+            plain = self._blobs.payload(text, task, takes_outcome=True)
+        else:
+            plain = self._blobs.fetched(text, task, kind)
         if MARK in text:
             self.jobs_with_blobs.add(job_id)
-        if MARK in plain:  # the outcome of another job, whose arguments may be encrypted or in a blob
-            plain = self._blobs.outcome(plain)
-        return self._blobs.stored("rekey", plain)
+        return self._blobs.stored(task, plain, kind)
 
     def _is_current(self, text: str) -> bool:
         token = token_of(text)
         return token is not None and self._is_first(token)
 
-    def _text(self, text: str | None) -> str | None:
+    def _text(self, text: str | None, task: str, kind: Kind) -> str | None:
         if text is None or self._is_first(text):
             return text
-        plain = self._cipher.decrypted_text(text)
-        if TOKEN.search(plain):
-            raise CannotDecrypt("", "a text of the row")
-        return self._cipher.encrypt(plain)
+        token = TOKEN.match(text)
+        if token is not None:
+            plain = self._cipher.decrypt(token[0], task, kind) + text[token.end() :]
+        elif self._cipher.requires:  # Rowcall writes some of these texts itself: to encrypt others would approve them
+            return text
+        else:
+            plain = text
+        return self._cipher.encrypt(plain, task, kind)
 
     def _is_first(self, text: str) -> bool:
         found = TOKEN.fullmatch(text)

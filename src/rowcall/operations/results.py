@@ -14,9 +14,12 @@ from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from functools import partial
 
+import msgspec
+
 from rowcall.base.clock import Clock
 from rowcall.base.effects import Effect
 from rowcall.context import logger
+from rowcall.domain.encryption import Kind, refused_in, token_in
 from rowcall.domain.errors import JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
 from rowcall.domain.job import FINISHED, Chain, Job, Status
 from rowcall.domain.payload import result_as
@@ -55,6 +58,8 @@ def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | No
                 deadline.is_over = True
     found = yield from blobs.resolve(queue, found)
     value = _result_of(found)
+    if token_in(value) is not None or refused_in(value):
+        queue.blobs.decrypted(msgspec.json.encode(value).decode(), found.type, Kind.RESULT)  # raises
     declared = None if isinstance(job, Chain) else queue.tasks.get(found.type)
     return value if declared is None else result_as(declared.returns, value)
 

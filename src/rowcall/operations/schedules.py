@@ -14,13 +14,14 @@ from rowcall.base.times import time_or_none
 from rowcall.context import logger
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
+from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import CannotDecrypt, InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.schedule import Timing, has_cron
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
-from rowcall.operations.effects import Read, Write
+from rowcall.operations.effects import EnsureSchema, Read, Write
 from rowcall.operations.enqueue import plain_call, through_middleware, with_key
 from rowcall.queue import Operation, Queue
 from rowcall.store.jobs import inspect
@@ -34,6 +35,7 @@ def publish_schedules(queue: Queue) -> None:
     """Write the schedules that are declared here, as far as they are not written yet."""
     if queue.declared_schedules:
         entries = list(queue.declared_schedules.values())
+        queue.ensure_schema()
         changes = partial(_encrypted, queue), partial(_decrypted, queue)
         queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
@@ -41,6 +43,7 @@ def publish_schedules(queue: Queue) -> None:
 
 
 def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
+    yield from EnsureSchema()
     return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
 
 
@@ -48,13 +51,16 @@ def _encrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it is written: its jobs get its payload as it is."""
     if queue.cipher is None:
         return entry
-    return msgspec.structs.replace(entry, payload=queue.cipher.encrypted_json(entry.payload))
+    return msgspec.structs.replace(
+        entry, payload=queue.cipher.encrypted_json(entry.payload, entry.task, Kind.ARGUMENTS)
+    )
 
 
 def _decrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it was declared; one that cannot be decrypted as it is written."""
     with contextlib.suppress(CannotDecrypt):
-        return msgspec.structs.replace(entry, payload=queue.blobs.decrypted(entry.payload))
+        payload = queue.blobs.decrypted(entry.payload, entry.task, Kind.ARGUMENTS)
+        return msgspec.structs.replace(entry, payload=payload)
     return entry
 
 
@@ -144,7 +150,7 @@ def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
     declaration = None
     if row.declared:
         declaration = "current" if row.name in queue.declared_schedules else "gone" if queue.tasks else "unknown"
-    return _described(
+    described = _described(
         row,
         paused=row.paused,
         paused_by=row.actor if row.paused else None,
@@ -154,6 +160,9 @@ def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
         problem=row.problem,
         declaration=declaration,
     )
+    if queue.cipher is None:
+        return described
+    return msgspec.structs.replace(described, arguments=queue.cipher.opened_payload(described.arguments, row.task))
 
 
 def _described(entry: DeclaredSchedule, **known: Any) -> Schedule:

@@ -6,13 +6,14 @@ import msgspec
 
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_in
+from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json
 from rowcall.domain.step import RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id
 from rowcall.operations.effects import Blocking, Read, joined, write
-from rowcall.operations.inspect import ALL
+from rowcall.operations.inspect import ALL, type_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.steps import recorded
 
@@ -24,7 +25,8 @@ def signal(
     checks.name("name", name)
     connection = yield from joined(queue, connection)
     text = result_to_json(f"signal {name!r}", value, "the value is")
-    text = yield from blobs.store(queue, f"signal {name!r}", text)
+    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    text = yield from blobs.store(queue, f"signal {name!r}", text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
     yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
 
@@ -43,4 +45,5 @@ def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
 
 
 def _with_results(queue: Queue, job_id: int, found: list[RecordedStep]) -> list[RecordedStep]:
-    return [msgspec.structs.replace(step, result=queue.blobs.shown_value(job_id, step.result)) for step in found]
+    results = [queue.blobs.shown_value(job_id, step.result, step.type, Kind.STEP) for step in found]
+    return [msgspec.structs.replace(step, result=result) for step, result in zip(found, results, strict=True)]

@@ -9,10 +9,14 @@ import msgspec
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 from rowcall.domain.encryption import masked
 from rowcall.domain.payload import RAW_KEY
+from rowcall.domain.step import RecordedStep
 
 V = TypeVar("V", bound=msgspec.Struct)
 
-_TEXTS = {"error_detail", "key", "progress_message", "sample", "traceback", "detail", "problem", "sentence", "limit"}
+_TEXTS = {
+    *("error_detail", "key", "progress_message", "sample", "traceback"),
+    *("detail", "problem", "sentence", "limit", "target"),
+}
 _VALUES = {"payload", "arguments", "result"}
 _OBJECTS = {"payload", "arguments"}
 
@@ -27,7 +31,7 @@ def scrubbed(failures: Failures, value: V) -> V:
         found = getattr(value, name)
         if found is None:
             continue
-        if name in _TEXTS:
+        if name in _TEXTS or (name == "name" and isinstance(value, RecordedStep)):
             changes[name] = failures.scrub(found)
         elif name in _VALUES:
             shown = _scrubbed_json(failures, found)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from rowcall.base.times import time_of
+from rowcall.domain.encryption import TOKEN_PREFIX, Kind
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import payload_from_row, tags_from_row, value_from_row
 from rowcall.store.statement import Row
@@ -19,6 +20,7 @@ _COLUMNS = (
     " chain_id, chain_index, expires_at, timeout, retry, target, lease"
 )
 _JSON = ("payload", "result", "tags")
+_OF_STEPS = ("STEP_FINISHED", "STEP_FAILED", "WAITING", "SIGNAL_RECEIVED", "WAIT_TIMED_OUT")
 
 
 def job_columns(time: Callable[[str], str], json: Callable[[str], str]) -> str:
@@ -94,3 +96,12 @@ def struct_from_row(
     return lambda row: struct(
         **{name: makers[name](value) if name in makers else value for name, value in zip(names, row, strict=True)}
     )
+
+
+def secret_of(event: object, secret: object) -> dict[str, str]:
+    """Return the fields of a line of a timeline that ends with an encrypted text."""
+    found = text(secret)
+    if found is None or not found.startswith(TOKEN_PREFIX):
+        return {}
+    kind = Kind.PROGRESS if event == "PROGRESS" else Kind.STEP_ERROR if event in _OF_STEPS else Kind.ERROR
+    return {"secret": found, "secret_kind": kind}

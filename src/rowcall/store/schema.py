@@ -52,6 +52,9 @@ def is_released(migrations: Iterable[Migration], recorded: Iterable[tuple[object
     return all(known.get(one.version) == one.fingerprint for one in migrations if one.version <= version)
 
 
+QUEUE_ID = "queue_id"
+"""The setting that identifies the queue. What is encrypted is bound to it, and it moves with the tables."""
+NAME_QUEUE = f"insert into <setting> (name, value) values ('{QUEUE_ID}', {{}})"
 TABLES = {
     "migration": """
   version int? primary key
@@ -504,18 +507,19 @@ _ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_
 _TIMELINE = f"""
 create view <prefix>timeline as
 select id as job_id, created_at as at, cast(0 as bigint) as seq, 0 as rank, 'ENQUEUED' as event, null as actor,
-       null as detail
+       null as detail, cast(null as text) as secret
 from <job>
 union all
-select job_id, claimed_at, seq, 1, 'CLAIMED', worker, 'attempt ' || attempt from <prefix>attempts
+select job_id, claimed_at, seq, 1, 'CLAIMED', worker, 'attempt ' || attempt, null from <prefix>attempts
 union all
-select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt
+select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt, null
 from <prefix>attempts where started_at is not null
 union all
-select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null from <job> where heartbeat_at is not null
+select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
+from <job> where heartbeat_at is not null
 union all
 select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
-       <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, '')
+       <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
 from <job> where progress is not null and heartbeat_at is not null
 union all
 select job_id, finished_at, seq, 4,
@@ -523,13 +527,14 @@ select job_id, finished_at, seq, 4,
                    when <snoozed> then 'SNOOZED' when <cancelled> then 'CANCELLED' else 'FAILED' end,
        case when status = <lost> then null else worker end,
        case when status = <snoozed> then 'until ' || replace(<shown:next_run_at>, '{_FOREVER}', 'it is signalled')
-            else error_code || coalesce(': ' || error_detail, '') end
+            else error_code || coalesce(': ' || error_detail, '') end,
+       case when status <> <snoozed> then error_detail end
 from <prefix>attempts where finished_at is not null and status <> <running>
 union all
-select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null, 'for ' || <shown:next_run_at>
+select job_id, finished_at, seq, 5, 'RETRY_SCHEDULED', null, 'for ' || <shown:next_run_at>, null
 from <prefix>attempts where status = <failed> and next_run_at is not null
 union all
-select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code
+select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code, null
 from <job> where status = <failed> and error_code = '{LOST_CODE}' and claimed_at is not null
 union all
 select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
@@ -537,33 +542,35 @@ select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
             when kind = 'wait' then case when status = 'finished' then 'SIGNAL_RECEIVED' else 'WAITING' end
             when status = 'finished' then 'STEP_FINISHED' else 'STEP_FAILED' end,
        null, case when kind = 'sleep' then 'until ' || <shown:due_at>
-                  else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end
+                  else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end,
+       case when kind <> 'sleep' then error_detail end
 from <step>
 union all
-select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail
+select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
 from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'
 union all
-select job_id, at, 8000000000000000000 + <least:id, 1000000000000000000>, 6, event, actor, detail from <event>
+select job_id, at, 8000000000000000000 + <least:id, 1000000000000000000>, 6, event, actor, detail, null from <event>
 union all
 select id, created_at, 0, 1, 'BLOCKED', null,
-       'blockers: ' || (select count(*) from <edge> as edge where edge.job_id = job.id)
+       'blockers: ' || (select count(*) from <edge> as edge where edge.job_id = job.id), null
 from <job> as job where exists (select 1 from <edge> as edge where edge.job_id = job.id)
 union all
-select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null
+select id, (select max(resolved_at) from <edge> as edge where edge.job_id = job.id), 0, 2, 'UNBLOCKED', null, null, null
 from <job> as job where status <> <blocked> and exists (select 1 from <edge> as edge where edge.job_id = job.id)
   and not exists (select 1 from <edge> as edge where edge.job_id = job.id
                   and (edge.state in ('open', <failed>) or edge.resolved_at > job.finished_at))
 union all
 select id, finished_at, 9000000000000000000, 5, case status when <failed> then 'FAILED' else 'CANCELLED' end, null,
-       error_code || coalesce(': ' || error_detail, '')
+       error_code || coalesce(': ' || error_detail, ''), error_detail
 from <job> where finished_at is not null and claimed_at is null and error_code in {_ENDED_BY_OTHERS}
 union all
 select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null,
-       case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7)
+       case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null
 from <job> where status = <pending> and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || <shown:held_until>
+       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || <shown:held_until>,
+       null
 from <job> as job where status = <pending> and held = 'mismatch'
 """
 

@@ -8,13 +8,15 @@ from asyncio import Task as AsyncTask
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from rowcall.base.clock import Clock
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.retry_policy import policy_of
 from rowcall.declare.tracing import Processing, Tracing
 from rowcall.domain.blobs import MARK, TOO_LARGE_CODE
-from rowcall.domain.encryption import is_hidden
+from rowcall.domain.encryption import Kind, is_hidden
 from rowcall.domain.errors import (
     CannotDecrypt,
     Control,
@@ -183,7 +185,11 @@ class Attempt:
         return {**fields, "worker": self.claim.identity.name, **traced}
 
     def claimed_job(self) -> Job:
-        return job_of(self.ready, self.claim.identity.name, self.claim.claimed_at_ms)
+        job, completion = job_of(self.ready, self.claim.identity.name, self.claim.claimed_at_ms), self.claim.completion
+        if completion is None or job.error_detail is None:
+            return job
+        detail = completion.blobs.opened_text(job.error_detail, job.type, Kind.ERROR)
+        return msgspec.structs.replace(job, error_detail=detail)
 
     def claimed_jobs(self) -> list[Job]:
         return [self.claimed_job()]
@@ -194,14 +200,16 @@ class Attempt:
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if self.task.preloads or (MARK in self.ready.payload and self.refers):
+        if self.task.preloads or self.refers:
             return None
         return self.arguments()
 
     @property
     def refers(self) -> bool:
-        """Whether its payload, or an outcome in it, may be in a blob store or encrypted."""
-        return self.task.takes_outcome or is_hidden(self.ready.payload)
+        """Whether its payload, or an outcome in it, may be in a blob store or encrypted, or must be."""
+        if MARK in self.ready.payload:
+            return self.task.takes_outcome or is_hidden(self.ready.payload)
+        return self.claim.completion is not None and self.claim.completion.blobs.requires
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
@@ -222,8 +230,8 @@ class Attempt:
     def fetch(self) -> None:
         """Read a large payload, and what the context of an async handler must have before it starts."""
         assert self.claim.completion is not None
-        fetched = self.claim.completion.blobs.fetched(self.ready.payload)
-        self.ready.payload = self.claim.completion.blobs.outcome(fetched) if self.task.takes_outcome else fetched
+        fetch, takes_outcome = self.claim.completion.blobs.payload, self.task.takes_outcome
+        self.ready.payload = fetch(self.ready.payload, self.ready.type, takes_outcome=takes_outcome)
         for name in self.task.preloads:
             getattr(self.context, name)
 
@@ -328,7 +336,7 @@ class Attempt:
         """Store the large result. Called in a thread that may block."""
         assert self.claim.completion is not None
         try:
-            return Succeeded(self.claim.completion.blobs.stored(self.ready.type, self.large_result))
+            return Succeeded(self.claim.completion.blobs.stored(self.ready.type, self.large_result, Kind.RESULT))
         except TooLarge as error:
             detail = f"the result is too large: {error.problem}"
             return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))

@@ -13,6 +13,7 @@ from rowcall.base.text import duration, one_line
 from rowcall.base.times import time_of
 from rowcall.context import logger
 from rowcall.declare.outcomes import Outcomes, outcome_of
+from rowcall.domain.encryption import Kind, token_of
 from rowcall.domain.job import StackFrame, Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, SUCCESS, Transition
@@ -201,10 +202,9 @@ class AttemptLog:
             if attempt.completed and (transition is None or attempt.ended_completed):
                 transition = msgspec.structs.replace(SUCCESS, result=attempt.completed_result)
             if transition is not None and (attempt.started_at or transition.move is not Move.RELEASE):
-                if completion is not None and transition.result is not None:
-                    transition = msgspec.structs.replace(
-                        transition, result=completion.blobs.decrypted(transition.result)
-                    )
+                if completion is not None and transition.result is not None and token_of(transition.result):
+                    result = completion.blobs.decrypted(transition.result, ready.type, Kind.RESULT)
+                    transition = msgspec.structs.replace(transition, result=result)
                 outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
 
     def _logs_everything(self) -> bool:

@@ -164,5 +164,5 @@ def _problem(error: BaseException) -> BaseException | None:
 
 class _ImmediateProgress(ProgressWriter):
     def note(self, ready: Ready, share: float, message: str | None) -> None:
-        self._reports[ready.id] = (ready.lease, share, message)
+        self._reports[ready.id] = (ready, share, message)
         self._write()

@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.context import NO_LIFESPAN
 from rowcall.declare.limits import with_derived
+from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
@@ -57,7 +58,7 @@ class Completion:
         target, dialect = yield from open_target(self.queue, connection)
         if then is not None and not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("completing a job that continues with another takes")
-        stored = yield from blobs.store(self.queue, ready.type, result)
+        stored = yield from blobs.store(self.queue, ready.type, result, Kind.RESULT)
         plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then)
         yield from OnCallerConnection(target, _reporting(plan, completed))
 
@@ -67,18 +68,21 @@ class Completion:
         job = with_derived(step_job(bound), bound.payload)
         if self.queue.tracing is not None:
             job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
-        then = Then(job, self.blobs.stored(job.type, bound.payload))
+        then = Then(job, self.blobs.stored(job.type, bound.payload, Kind.ARGUMENTS))
         return then.after(ready.id, ready.chain_id, ready.chain_index)
 
     def blockers(self, ready: Ready) -> list[object]:
         found = self.queue.run(Read(self.queue.dialect.ask(BLOCKER_RESULTS, ready.id)))
-        return [self.blobs.value(one.result) if one.status == Status.SUCCEEDED else None for one in found]
+        return [
+            self.blobs.value(one.result, one.type, Kind.RESULT) if one.status == Status.SUCCEEDED else None
+            for one in found
+        ]
 
     def previous(self, ready: Ready) -> object:
         if ready.chain_id is None or not ready.chain_index:
             return None
         found = self.queue.run(Read(self.queue.dialect.ask(PREVIOUS_RESULT, ready.chain_id, ready.chain_index)))
-        return self.blobs.value(found[0] if found else None)
+        return self.blobs.value(*found[0], Kind.RESULT) if found else None
 
     def _plan(
         self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int, then: Then | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from rowcall.domain.encryption import Kind
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.marks import mark_progress
@@ -19,14 +20,14 @@ class ProgressWriter:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._reports: dict[int, tuple[int, float, str | None]] = {}
+        self._reports: dict[int, tuple[Ready, float, str | None]] = {}
         self._reported = threading.Event()
         self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
     def note(self, ready: Ready, share: float, message: str | None) -> None:
         """Note a report, from any thread, without waiting."""
         with self._lock:
-            self._reports[ready.id] = (ready.lease, share, message)
+            self._reports[ready.id] = (ready, share, message)
             self.thread.start()
         self._reported.set()
 
@@ -42,5 +43,8 @@ class ProgressWriter:
             reports, self._reports = self._reports, {}
         if reports:
             queue, encrypted = self._queue, self._queue.blobs.encrypted_text
-            rows = [(job_id, lease, share, encrypted(text)) for job_id, (lease, share, text) in sorted(reports.items())]
+            rows = [
+                (job_id, ready.lease, share, encrypted(text, ready.type, Kind.PROGRESS))
+                for job_id, (ready, share, text) in sorted(reports.items())
+            ]
             queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))

@@ -10,6 +10,7 @@ import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration
+from rowcall.domain.encryption import Kind
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.drivers.group_commit import GroupCommit
 from rowcall.durable import StepFacts
@@ -33,17 +34,24 @@ class StepWriter:
         return queue.database.share(lambda writes: recorded.record(queue.dialect, writes, queue.now_ms()))
 
     def read(self, job_id: int) -> list[StepRow]:
-        return self.queue.run(Read(recorded.read(self.queue.dialect, job_id, self.queue.now_ms())))
+        rows = self.queue.run(Read(recorded.read(self.queue.dialect, job_id, self.queue.now_ms())))
+        for row in rows:
+            self.queue.blobs.check(row.result)
+        return rows
 
     def write(self, task: str, write: StepWrite) -> StepWritten:
         self.queue.check_outside_block()
-        return self._group.submit(self._stored(task, write))
+        return self._checked(self._group.submit(self._stored(task, write)))
 
     async def awrite(self, task: str, write: StepWrite) -> StepWritten:
         self.queue.check_outside_block()
         if self._is_large(write):
             write = await asyncio.get_running_loop().run_in_executor(None, self._stored, task, write)
-        return await self._group.asubmit(write)
+        return self._checked(await self._group.asubmit(write))
+
+    def _checked(self, written: StepWritten) -> StepWritten:
+        self.queue.blobs.check(written.result)
+        return written
 
     def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
         """Write a step in the caller's transaction.
@@ -56,11 +64,12 @@ class StepWriter:
         target, dialect = yield from open_target(self.queue, connection)
         if not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("a step takes")
-        result = yield from blobs.store(self.queue, task, write.result)
-        detail = self.queue.blobs.encrypted_text(write.error_detail)
+        result = yield from blobs.store(self.queue, task, write.result, Kind.STEP)
+        detail = self.queue.blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
         write = msgspec.structs.replace(write, result=result, error_detail=detail)
         plan = recorded.record_one(dialect, write, self.queue.now_ms())
-        return (yield from OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan)))
+        on_target = OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan))
+        return self._checked((yield from on_target))
 
     def _is_large(self, write: StepWrite) -> bool:
         """Return whether its result must be stored elsewhere, or something of it encrypted."""
@@ -71,7 +80,8 @@ class StepWriter:
         if not self._is_large(write):
             return write
         blobs = self.queue.blobs
-        result, detail = blobs.stored(task, write.result), blobs.encrypted_text(write.error_detail)
+        result = blobs.stored(task, write.result, Kind.STEP)
+        detail = blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
         return msgspec.structs.replace(write, result=result, error_detail=detail)
 
 
@@ -105,4 +115,4 @@ class AttemptSteps:
         return await self._writer.queue.arun(self._writer.write_on(connection, self._task, write))
 
     def fetched(self, text: str) -> str:
-        return self._writer.queue.blobs.fetched(text)
+        return self._writer.queue.blobs.fetched(text, self._task, Kind.STEP)

@@ -52,7 +52,7 @@ def blobs_left(jobs: Rowcall, database: PlainDatabase, stored: set[str]) -> Prob
             if reference is not None:
                 needed.add((reference.digest, int(job_id)))
                 try:
-                    queue_of(jobs).blobs.fetched(text)
+                    queue_of(jobs).blobs.fetched_raw(text)
                 except BlobUnreadable as error:
                     yield f"a blob of job {job_id} cannot be read: {error}"
     noted = {

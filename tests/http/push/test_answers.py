@@ -42,17 +42,27 @@ def test_only_a_json_body_is_a_result() -> None:
 
 @pytest.mark.parametrize(
     ("body", "code"),
-    [(None, "PUSH:ANSWER_TOO_LARGE"), (b"{", "PUSH:ANSWER_NOT_JSON"), (b"[" * 100_000, "PUSH:ANSWER_NOT_JSON")],
+    [
+        (b" " * 100_001, "PUSH:ANSWER_TOO_LARGE"),
+        (b"{", "PUSH:ANSWER_NOT_JSON"),
+        (b"[" * 100_000, "PUSH:ANSWER_NOT_JSON"),
+    ],
 )
-def test_a_wrong_result_fails_for_good(body: bytes | None, code: str) -> None:
+def test_a_wrong_result_fails_for_good(body: bytes, code: str) -> None:
     with pytest.raises(PushFailed) as failed:
-        answer(200).result(body, 100)
+        answer(200).result(body, 100_000)
     assert (failed.value.code, failed.value.final) == (code, True)
 
 
 def test_the_target_may_say_which_error_it_was() -> None:
     assert answer(422, rowcall_error_code="PAYMENT:DECLINED").failure(b"no", NOW).code == "PAYMENT:DECLINED"
     assert answer(422, rowcall_error_code="not a code!").failure(b"no", NOW).code == "PUSH:HTTP_422"
+
+
+def test_of_a_long_error_the_first_4_kib_are_kept_without_half_a_character() -> None:
+    detail = answer(422).failure(b"no " + "é".encode() * 2047, NOW).detail
+    assert detail == "the target answered with 422: no " + "é" * 2046 + "…"
+    assert answer(422).failure(b"no \xc3", NOW).detail == "the target answered with 422: no \ufffd"
 
 
 def test_a_redirect_says_where_it_leads() -> None:

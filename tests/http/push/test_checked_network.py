@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, PushFailed, PushOptions, Rowcall, TaskDefaults
-from rowcall.http.push import checked_network
+from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.http.push import lookups
 from rowcall.http.push.checked_network import CheckedNetwork, default_ssl_context
 from tests.http.push.target import CERTIFICATE, SECRET, TargetServer, options, serving
 
@@ -22,14 +23,14 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Dns:
     """Let names lead to given addresses, one list for each lookup; returns the names that were looked up."""
     asked: list[str] = []
 
-    def put(*lookups: list[str]) -> list[str]:
-        remaining = list(lookups)
+    def put(*answers: list[str]) -> list[str]:
+        remaining = list(answers)
 
-        async def look_up(host: str, port: int) -> list[str]:
+        def look_up(host: str) -> list[str]:
             asked.append(host)
             return remaining.pop(0)
 
-        monkeypatch.setattr(checked_network, "look_up", look_up)
+        monkeypatch.setattr(lookups, "look_up", look_up)
         return asked
 
     return put
@@ -37,7 +38,7 @@ def dns(monkeypatch: pytest.MonkeyPatch) -> Dns:
 
 def connect(push: PushOptions, host: str, port: int) -> None:
     async def run() -> None:
-        stream = await CheckedNetwork(push.refusal).connect_tcp(host, port)
+        stream = await CheckedNetwork(push.refusal, SYSTEM_CLOCK).connect_tcp(host, port)
         await stream.aclose()
 
     asyncio.run(run())

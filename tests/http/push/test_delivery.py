@@ -68,6 +68,11 @@ def test_a_refusal_fails_for_good(jobs: Rowcall, target: TargetServer, status: i
     assert job.error_detail == f"the target answered with {status}: no such user"
 
 
+def test_of_a_long_error_the_start_is_kept(jobs: Rowcall, target: TargetServer) -> None:
+    job = failed(jobs, target, Reply(422, b"no such user: " + b"x" * 100_000))
+    assert (job.error_detail or "").startswith("the target answered with 422: no such user: xxx")
+
+
 @pytest.mark.parametrize("status", [302, 408, 425, 429, 500, 503])
 def test_other_answers_are_retried(jobs: Rowcall, target: TargetServer, status: int) -> None:
     job = failed(jobs, target, Reply(status))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -133,7 +134,8 @@ def test_arguments_that_do_not_fit_fail_for_good_and_unknown_tasks_are_retried(a
 
 def test_a_body_is_bounded(tmp_path: Path) -> None:
     with Rowcall(tmp_path / "app.db", push=PUSH, payload_limit=1024, blob_threshold=1024) as jobs, app_of(jobs) as app:
-        assert app.client.send("POST", "/", b"x" * 70_000).status_code == 413
+        headers = sign([SECRET], "job-1-5", int(SystemClock.wall()), b"")
+        assert app.client.send("POST", "/", b"x" * 70_000, **headers).status_code == 413
 
 
 def test_an_app_without_the_database_looks_nothing_up(tmp_path: Path) -> None:
@@ -185,3 +187,71 @@ def test_answers_are_forgotten_after_a_while(app: App) -> None:
         return len(answers)
 
     assert asyncio.run(each()) == 2
+
+
+class Sending:
+    """A request that reaches the app as `client` says, and what was read of it."""
+
+    def __init__(self, app: AsgiApp, headers: dict[str, str], chunks: list[bytes] | None = None) -> None:
+        self.reads, self.statuses = 0, list[int]()
+        self.released = asyncio.Event()
+        self._app, self._headers, self._chunks = app, headers, chunks
+
+    async def _receive(self) -> dict[str, object]:
+        self.reads += 1
+        if self._chunks is None:
+            await self.released.wait()
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.statuses.append(message["status"])
+
+    async def run(self) -> int:
+        headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "query_string": b""}
+        await self._app(scope, self._receive, self._send)
+        return self.statuses[0]
+
+
+def forged(**changes: str) -> dict[str, str]:
+    headers = sign([OTHER_SECRET], "job-1-5", int(SystemClock.wall()), b"{}")
+    return {**headers, "content-length": "2", **{name.replace("_", "-"): text for name, text in changes.items()}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"webhook_id": ""}, 401),
+        ({"webhook_id": "a b"}, 401),
+        ({"webhook_timestamp": "1000"}, 401),
+        ({"webhook_timestamp": "9" * 400}, 401),
+        ({"webhook_signature": "v1,short"}, 401),
+        ({"content_length": str(10**9)}, 413),
+        ({"content_length": "9" * 5000}, 413),
+    ],
+)
+def test_the_headers_are_checked_before_the_body_is_read(app: App, changes: dict[str, str], status: int) -> None:
+    sending = Sending(app.jobs.push_endpoint(), forged(**changes))
+    assert asyncio.run(sending.run()) == status
+    assert sending.reads == 0
+
+
+def test_large_bodies_that_anyone_may_have_sent_take_turns_and_small_ones_do_not_wait(app: App) -> None:
+    endpoint = app.jobs.push_endpoint()
+    largest = str(queue_of(app.jobs).options.payload_limit)
+
+    async def run() -> None:
+        first, second, unknown = (
+            Sending(endpoint, forged(content_length=largest)),
+            Sending(endpoint, forged(content_length=largest)),
+            Sending(endpoint, forged(content_length="")),
+        )
+        running = [asyncio.create_task(one.run()) for one in (first, second, unknown)]
+        assert await Sending(endpoint, forged(), [b"{}"]).run() == 401
+        assert (first.reads, second.reads, unknown.reads) == (1, 0, 0)
+        for one, task in zip((first, second, unknown), running, strict=True):
+            one.released.set()
+            assert await task == 401
+
+    asyncio.run(run())

@@ -188,7 +188,7 @@ def test_a_part_of_what_waits_is_counted_in_its_index(explainer: Explainer, mode
 CASES = {
     "newest id": (DIALECT.ask(NEWEST_ID), ["rowcall_job_pkey()"], False),
     "arrivals": (DIALECT.ask(ARRIVALS, FINISHED, 1, 2), [BY_ID], False),
-    "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed(error_code)"] * 3, False),
+    "error spans": (DIALECT.ask(ERROR_SPANS, ["A:B", ""]), ["rowcall_job_failed(error_code)"] * 4, False),
     "waiting groups": (
         DIALECT.ask(WAITING_GROUPS),
         ["rowcall_job_error()", "rowcall_job_error(status, error_code, type)"],
@@ -230,7 +230,7 @@ def test_of_an_error_code_only_the_ends_are_read(explainer: Explainer, mode: Mod
     plan = plan_of(explainer, statement, mode)
     for access in accesses(plan, TABLE):
         assert "given.code" in access.condition
-    assert sum(node["Node Type"] == "Limit" for node in nodes_of(plan)) == 3
+    assert sum(node["Node Type"] == "Limit" for node in nodes_of(plan)) == 4
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rowcall.cli.present.tables import block, has_unicode
+from rowcall.domain.value import Value
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -53,9 +54,20 @@ def is_narrow() -> bool:
 
 def print_json(value: object) -> None:
     """Print one object on one line."""
-    encoded = msgspec.json.encode(value).decode()
+    encoded = msgspec.json.encode(_without_hidden(value)).decode()
     escaped = encoded if has_unicode() else json.dumps(json.loads(encoded), separators=(",", ":"))
     write(f"{escaped}\n")
+
+
+def _without_hidden(value: object) -> object:
+    """Return what is printed, without the fields of values that are shown nowhere."""
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {name: _without_hidden(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_without_hidden(part) for part in value]
+    return value
 
 
 def write(printed: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -36,9 +37,9 @@ class Answer(msgspec.Struct, frozen=True):
         media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return self.is_success and _JSON_TYPE.fullmatch(media_type) is not None
 
-    def result(self, body: bytes | None, largest: int) -> object:
-        """Return the result. `body` is None if it is larger than that."""
-        if body is None:
+    def result(self, body: bytes, largest: int) -> object:
+        """Return the result."""
+        if len(body) > largest:
             raise PushFailed(TOO_LARGE_CODE, f"the answer has more than {largest:,} bytes", final=True)
         if not body.strip():
             return None
@@ -52,7 +53,7 @@ class Answer(msgspec.Struct, frozen=True):
         """Return what is recorded of an answer that is not a success. `now` is in seconds since 1970."""
         given = self.headers.get(CODE_HEADER)
         code = given if given is not None and code_problem(given) is None else f"PUSH:HTTP_{self.status}"
-        said = body.decode(errors="replace").strip()
+        said = _start_of(body)
         if 300 <= self.status < 400:
             said = f"redirects are not followed; it leads to {self.headers.get('location', 'nowhere')[:200]}"
         final = 400 <= self.status < 500 and self.status not in RETRIED
@@ -69,3 +70,11 @@ class Answer(msgspec.Struct, frozen=True):
         except ValueError:
             return None
         return max(0.0, (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now)
+
+
+def _start_of(body: bytes) -> str:
+    """Return the text of a body, of a longer one its first bytes as far as they are whole characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    if len(body) <= LONGEST_DETAIL_BYTES:
+        return decoder.decode(body, final=True).strip()
+    return f"{decoder.decode(body[:LONGEST_DETAIL_BYTES]).strip()}…"

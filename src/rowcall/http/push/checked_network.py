@@ -6,8 +6,6 @@ of them: a second lookup could return another address. The URL keeps its name, f
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import ssl
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -15,7 +13,9 @@ from functools import cache
 import httpcore
 
 from rowcall.base.addresses import Address, address_of
+from rowcall.base.clock import Clock
 from rowcall.domain.errors import PushFailed
+from rowcall.http.push.lookups import LOOKUP_SECONDS, lookups
 
 ADDRESS_REFUSED_CODE = "PUSH:ADDRESS_REFUSED"
 DNS_CODE = "PUSH:DNS"
@@ -27,8 +27,9 @@ Refusal = Callable[[Address], str | None]
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Opens connections to allowed addresses, and raises `PushFailed` for others."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: Refusal, clock: Clock) -> None:
         self._refusal = refusal
+        self._clock = clock
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -40,7 +41,7 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         failure: Exception | None = None
-        for address in await self._addresses(host, port):
+        for address in await self._addresses(host.strip("[]")):
             try:
                 return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
@@ -48,10 +49,14 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         assert failure is not None
         raise failure
 
-    async def _addresses(self, host: str, port: int) -> list[str]:
+    async def _addresses(self, host: str) -> list[str]:
         """Look the name up. One refused address refuses the name: it is not one of the internet alone."""
         try:
-            addresses = await look_up(host.strip("[]"), port)
+            is_address = address_of(host) is not None
+            addresses = [host] if is_address else await lookups.addresses(host, self._clock)
+        except TimeoutError:
+            said = f"the lookup of {host} has not ended after {LOOKUP_SECONDS:g} s: the name servers do not answer"
+            raise PushFailed(DNS_CODE, said) from None
         except (OSError, UnicodeError) as error:
             raise PushFailed(DNS_CODE, f"cannot find the address of {host}: {error}") from error
         for text in addresses:
@@ -60,11 +65,6 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             if problem is not None:
                 raise PushFailed(ADDRESS_REFUSED_CODE, f"{host} leads to a refused address: {problem}", final=True)
         return addresses
-
-
-async def look_up(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 @cache

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable
 import httpcore
 import msgspec
 
+from rowcall.base.clock import Clock
 from rowcall.context import Context
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import PushFailed
@@ -37,7 +38,7 @@ async def deliver(
     body = body_of(ctx.job, arguments, push)
     headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
     try:
-        return await queue.clock.within(_post(push, found, headers, body, queue.clock.wall()), own)
+        return await queue.clock.within(_post(push, found, headers, body, queue.clock), own)
     except LeftOpen:
         await _leave_open(queue, ctx.job, found.host, push)
         raise
@@ -77,7 +78,7 @@ def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
     return msgspec.json.encode(pushed)
 
 
-async def _post(push: PushOptions, target: Target, headers: dict[str, str], body: bytes, now: float) -> object:
+async def _post(push: PushOptions, target: Target, headers: dict[str, str], body: bytes, clock: Clock) -> object:
     url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
     sent = {
         "host": target.authority,
@@ -90,7 +91,7 @@ async def _post(push: PushOptions, target: Target, headers: dict[str, str], body
         **headers,
     }
     context = push.ssl_context or default_ssl_context()
-    network = CheckedNetwork(push.refusal)
+    network = CheckedNetwork(push.refusal, clock)
     async with (
         httpcore.AsyncHTTPConnection(url.origin, ssl_context=context, network_backend=network) as connection,
         connection.stream("POST", url, headers=list(sent.items()), content=body) as response,
@@ -103,16 +104,16 @@ async def _post(push: PushOptions, target: Target, headers: dict[str, str], body
                 return None
             return answer.result(await _read(response.aiter_stream(), push.largest_answer), push.largest_answer)
         said = await _read(response.aiter_stream(), LONGEST_DETAIL_BYTES)
-        raise answer.failure(said or b"", now)
+        raise answer.failure(said, clock.wall())
 
 
-async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes | None:
-    """Return what there is to read, or None if it is more than that."""
+async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes:
+    """Return what there is to read; of more than `most` bytes, one byte more than that."""
     found = bytearray()
     async for chunk in chunks:
         found += chunk
         if len(found) > most:
-            return None
+            return bytes(found[: most + 1])
     return bytes(found)
 
 

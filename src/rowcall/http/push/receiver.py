@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Status
 from rowcall.domain.push import PushedJob, PushOptions, pushed_from
-from rowcall.domain.push_signatures import attempt_of_token, verify_message
+from rowcall.domain.push_signatures import attempt_of_token, checked_headers, verify_message
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
 from rowcall.http.push.running import json_answer, refusal, run_in_place
@@ -25,6 +25,8 @@ from rowcall.queue import Queue
 BODY_SECONDS = 30.0
 MOST_REMEMBERED = 10_000
 MORE_THAN_PAYLOAD = 64 * 1024
+SMALL_BODY = 64 * 1024
+LONGEST_LENGTH = 18
 UNKNOWN_TASK_CODE, BATCH_CODE, OVER_CODE = "PUSH:UNKNOWN_TASK", "PUSH:BATCH_TASK", "PUSH:ATTEMPT_OVER"
 
 
@@ -35,6 +37,7 @@ class Receiver:
         self._queue = queue
         self._look_up = look_up
         self._answers = Answers(queue)
+        self._room = Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,19 +55,24 @@ class Receiver:
         push, clock = self._queue.options.push, self._queue.clock
         if push is None:
             raise Problem(503, "Service unavailable", "this app has no secret: Rowcall(push=PushOptions(secrets=[…]))")
-        body = await clock.within(self._body(request), BODY_SECONDS)
         tolerance = float(push.tolerance)  # type: ignore[arg-type]
-        message_id = verify_message(push.secrets, request.headers, body, clock.wall(), tolerance)
-        pushed = pushed_from(body)
+        checked_headers(request.headers, clock.wall(), tolerance)  # before anything is read: the body may be large
+        pushed, message_id = await clock.within(self._signed(request, push, tolerance), BODY_SECONDS)
         return await self._answers.once(message_id, 2 * tolerance, lambda: self._run(pushed, push))
 
-    async def _body(self, request: Request) -> bytes:
-        body, most = bytearray(), self._queue.options.payload_limit + MORE_THAN_PAYLOAD
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > most:
-                raise Problem(413, "Content too large", f"at most {most:,} bytes of body")
-        return bytes(body)
+    async def _signed(self, request: Request, push: PushOptions, tolerance: float) -> tuple[PushedJob, str]:
+        """Read the body, and return the job in it and the id of the message. Until then its sender is anyone."""
+        most = self._queue.options.payload_limit + MORE_THAN_PAYLOAD
+        size = _length_of(request, most)
+        async with self._room.of(size, most):
+            body = bytearray()
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > size:
+                    raise Problem(413, "Content too large", f"at most {size:,} bytes of body")
+            wall = self._queue.clock.wall()
+            message_id = verify_message(push.secrets, request.headers, body, wall, tolerance)
+            return pushed_from(body), message_id
 
     async def _run(self, pushed: PushedJob, push: PushOptions) -> Response:
         if self._look_up and (answer := await self._known(pushed, push)) is not None:
@@ -85,6 +93,42 @@ class Receiver:
         if job.status is Status.RUNNING and job.lease == lease:
             return None
         return refusal(409, OVER_CODE, f"this attempt of job {job_id} is over: the job is {job.status}")
+
+
+def _length_of(request: Request, most: int) -> int:
+    """Return how long the body is, or how long it may be if its client does not say."""
+    given = request.headers.get("content-length", "")
+    if not (given.isascii() and given.isdigit()):
+        return most
+    if len(given) > LONGEST_LENGTH or int(given) > most:
+        raise Problem(413, "Content too large", f"at most {most:,} bytes of body")
+    return int(given)
+
+
+class Room:
+    """The memory of bodies that are being read, and whose signatures are not checked yet.
+
+    Small bodies are read at once. Larger ones take turns: all of them together are at most as large as one may be.
+    """
+
+    def __init__(self) -> None:
+        self._used = 0
+        self._freed = asyncio.Event()
+
+    @asynccontextmanager
+    async def of(self, size: int, most: int) -> AsyncIterator[None]:
+        if size <= SMALL_BODY:
+            yield
+            return
+        while self._used + size > most:
+            self._freed.clear()
+            await self._freed.wait()
+        self._used += size
+        try:
+            yield
+        finally:
+            self._used -= size
+            self._freed.set()
 
 
 class Answers:

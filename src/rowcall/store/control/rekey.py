@@ -15,7 +15,7 @@ def rewrite_jobs(dialect: Dialect, changes: Sequence[tuple[Texts, Texts]]) -> Pl
     """Write jobs, given before and after; return how many were as they are given."""
     written = 0
     for before, after in changes:
-        if (yield from dialect.ask(queries.REKEY_JOB, *after, *before[1:])):
+        if (yield from dialect.ask(queries.REKEY_JOB, *after[:-1], *before[1:-1])):
             written += 1
             yield from refer_to(dialect, [after.payload, after.result], [after.id] * 2)
     return written
@@ -23,14 +23,14 @@ def rewrite_jobs(dialect: Dialect, changes: Sequence[tuple[Texts, Texts]]) -> Pl
 
 def rewrite_attempts(dialect: Dialect, changes: Sequence[tuple[History, History]]) -> Plan[int]:
     for _, after in changes:
-        yield from dialect.ask(queries.REKEY_ATTEMPT, *after)
+        yield from dialect.ask(queries.REKEY_ATTEMPT, *after[:-1])
     return len(changes)
 
 
 def rewrite_steps(dialect: Dialect, changes: Sequence[tuple[StepTexts, StepTexts]]) -> Plan[int]:
     written = 0
     for before, after in changes:
-        if (yield from dialect.ask(queries.REKEY_STEP, *after, *before[2:])):
+        if (yield from dialect.ask(queries.REKEY_STEP, *after[:-1], *before[2:-1])):
             written += 1
             yield from refer_to(dialect, [after.result], [after.job_id])
     return written

@@ -335,6 +335,7 @@ def top_errors(dialect: Dialect, limit: int, fits: Callable[[str, str], bool]) -
             first_at=time_or_none(ends[code].first_ms),
             last_at=time_or_none(ends[code].last_ms),
             sample=ends[code].sample,
+            sample_type=ends[code].type,
         )
         for code in codes
     ]
@@ -371,6 +372,10 @@ def failing(
     codes = sorted(attempts, key=lambda code: (-attempts[code].total(), -waiting[code], code))[:limit]
     details = dict((yield from dialect.ask(queries.DETAILS, [newest[code] for code in codes if code in newest])))
     ends = yield from _error_spans(dialect, codes)
+    samples = {code: (ends[code].sample, ends[code].type) for code in codes}
+    for code in codes:
+        if (waiting_sample := details.get(newest.get(code, 0))) is not None and waiting_sample[0]:
+            samples[code] = waiting_sample
     return [
         Failing(
             error_code=code,
@@ -379,7 +384,8 @@ def failing(
             waiting=waiting[code],
             more_waiting=code in uncounted,
             types=dict(attempts[code].most_common()),
-            sample=details.get(newest.get(code, 0)) or ends[code].sample,
+            sample=samples[code][0],
+            sample_type=samples[code][1],
         )
         for code in codes
     ]

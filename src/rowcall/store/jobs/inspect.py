@@ -131,8 +131,9 @@ def dependents(dialect: Dialect, job_id: int, limit: int, *, of_chain: bool) -> 
 
 def timeline(dialect: Dialect, job_id: int, limit: int) -> Plan[list[Event]]:
     """Return the last events, in their order."""
-    yield from get(dialect, job_id)
-    return (yield from dialect.ask(TIMELINE, job_id, limit))[::-1]
+    job = yield from get(dialect, job_id)
+    found = (yield from dialect.ask(TIMELINE, job_id, limit))[::-1]
+    return [msgspec.structs.replace(event, type=job.type) if event.secret else event for event in found]
 
 
 def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:

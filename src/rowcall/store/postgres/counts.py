@@ -45,7 +45,8 @@ running = f"""
 error_spans = f"""
     select given.code, (select <ms_or_null:finished_at> from {_FAILED} limit 1),
            (select <ms_or_null:finished_at> from {_FAILED} desc limit 1),
-           (select error_detail from {_FAILED} desc, id desc limit 1)
+           (select error_detail from {_FAILED} desc, id desc limit 1),
+           (select type::text from {_FAILED} desc, id desc limit 1)
     from jsonb_array_elements_text($1::text::jsonb) as given (code)"""
 
 remove_tallies = """

@@ -50,7 +50,7 @@ late_rows = """
     order by 1, 2 limit $2::int"""
 timelines_of = """
     select job.id, job.queue::text, job.type::text, coalesce(attempt.lease, job.lease), job.status in <finished>,
-      <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail
+      <ms_or_null:line.at>, line.seq, line.rank, line.event, line.actor, line.detail, line.secret
     from unnest($1::text::bigint[]) as given (id) join <job> as job on job.id = given.id
       cross join lateral (select * from <prefix>timeline where job_id = given.id offset 0) as line
       left join <attempt> as attempt on attempt.id = line.seq

@@ -17,6 +17,7 @@ from rowcall.store.schema import (
     IS_CLAIMED,
     IS_NO_CLAIM,
     LEAVE_CLAIM,
+    NAME_QUEUE,
     NEXT_COLUMNS,
     READY_COLUMNS,
     READY_KEY,
@@ -410,6 +411,7 @@ MIGRATIONS = (
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
             *(_ENDED_FUNCTION, _ENDED_TRIGGER, _UNREAD_FUNCTION, _UNREAD_TRIGGER, _CLAIMED, *VIEWS),
+            NAME_QUEUE.format("gen_random_uuid()::text"),
         ),
     ),
 )

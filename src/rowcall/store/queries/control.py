@@ -45,6 +45,7 @@ class Texts(NamedTuple):
     error_detail: str | None
     traceback: str | None
     progress_message: str | None
+    type: str
 
 
 class History(NamedTuple):
@@ -53,6 +54,7 @@ class History(NamedTuple):
     id: int
     error_detail: str | None
     traceback: str | None
+    type: str
 
 
 def texts_from_row(kind: Callable[..., T]) -> Callable[[Row], T]:
@@ -67,6 +69,7 @@ class StepTexts(NamedTuple):
     position: int
     result: str | None
     error_detail: str | None
+    type: str
 
 
 class SignalText(NamedTuple):
@@ -75,6 +78,7 @@ class SignalText(NamedTuple):
     id: int
     job_id: int
     value: str | None
+    type: str
 
 
 class CancelRequest(NamedTuple):
@@ -258,7 +262,7 @@ RESTART_IDS = Query("restart_ids")
 
 # encrypt again: each row in turn, and only as it was read
 _TEXTS_OF_JOBS = """
-    select id, <text_of:payload>, <text_of:result>, error_detail, traceback, progress_message from <job>
+    select id, <text_of:payload>, <text_of:result>, error_detail, traceback, progress_message, <text_of:type> from <job>
     where id > <bigint:1> order by id limit <int:2>"""
 TEXTS_OF_JOBS = Query("texts_of_jobs", (Int, Int), texts_from_row(Texts), text=_TEXTS_OF_JOBS)
 _REKEY_JOB = """
@@ -269,15 +273,18 @@ _REKEY_JOB = """
     returning id"""
 REKEY_JOB = Query("rekey_job", (Int, *[Text] * 10), number_from_row, text=_REKEY_JOB)
 _TEXTS_OF_ATTEMPTS = """
-    select id, error_detail, traceback from <attempt> where id > <bigint:1> order by id limit <int:2>"""
+    select attempt.id, attempt.error_detail, attempt.traceback, <text_of:job.type>
+    from <attempt> as attempt join <job> as job on job.id = attempt.job_id
+    where attempt.id > <bigint:1> order by attempt.id limit <int:2>"""
 TEXTS_OF_ATTEMPTS = Query("texts_of_attempts", (Int, Int), texts_from_row(History), text=_TEXTS_OF_ATTEMPTS)
 _REKEY_ATTEMPT = "update <attempt> set error_detail = <text:2>, traceback = <text:3> where id = <bigint:1>"
 REKEY_ATTEMPT = Query("rekey_attempt", (Int, Text, Text), text=_REKEY_ATTEMPT)
 _REKEY_SCHEDULE = "update <schedule> set payload = <json:2> where name = <text:1> and payload = <json:3>"
 REKEY_SCHEDULE = Query("rekey_schedule", (Text, Text, Text), text=_REKEY_SCHEDULE)
 _TEXTS_OF_STEPS = """
-    select job_id, position, <text_of:result>, error_detail from <step>
-    where (job_id, position) > (<bigint:1>, <int:2>) order by job_id, position limit <int:3>"""
+    select step.job_id, step.position, <text_of:step.result>, step.error_detail, <text_of:job.type>
+    from <step> as step join <job> as job on job.id = step.job_id
+    where (step.job_id, step.position) > (<bigint:1>, <int:2>) order by step.job_id, step.position limit <int:3>"""
 TEXTS_OF_STEPS = Query("texts_of_steps", (Int, Int, Int), row_as(StepTexts), text=_TEXTS_OF_STEPS)
 _REKEY_STEP = """
     update <step> set result = <json:3>, error_detail = <text:4> where job_id = <bigint:1> and position = <int:2>
@@ -285,7 +292,9 @@ _REKEY_STEP = """
     returning job_id"""
 REKEY_STEP = Query("rekey_step", (Int, Int, *[Text] * 4), number_from_row, text=_REKEY_STEP)
 _TEXTS_OF_SIGNALS = """
-    select id, job_id, <text_of:value> from <signal> where id > <bigint:1> order by id limit <int:2>"""
+    select signal.id, signal.job_id, <text_of:signal.value>, <text_of:job.type>
+    from <signal> as signal join <job> as job on job.id = signal.job_id
+    where signal.id > <bigint:1> order by signal.id limit <int:2>"""
 TEXTS_OF_SIGNALS = Query("texts_of_signals", (Int, Int), row_as(SignalText), text=_TEXTS_OF_SIGNALS)
 REKEY_SIGNAL = Query("rekey_signal", (Int, Text), text="update <signal> set value = <json:2> where id = <bigint:1>")
 # references of jobs to blobs that neither the job nor its steps and signals name any more

@@ -203,12 +203,13 @@ class Prunable(NamedTuple):
 
 
 class ErrorSpan(NamedTuple):
-    """The times of the first and the last failed job with one error code, and the error text of the last."""
+    """The times of the first and the last failed job with one error code; the error text and the task of the last."""
 
     error_code: str
     first_ms: int | None
     last_ms: int | None
     sample: str | None
+    type: str
 
 
 class WaitingGroup(NamedTuple):
@@ -285,9 +286,14 @@ def prunable_from_row(row: Row) -> Prunable:
     return Prunable(cast("int", jobs), milliseconds(oldest_ms))
 
 
+def detail_from_row(row: Row) -> tuple[int, tuple[str | None, str]]:
+    job_id, detail, task = row
+    return cast("int", job_id), (text(detail), text(task) or "")
+
+
 def error_span_from_row(row: Row) -> ErrorSpan:
-    code, first_ms, last_ms, sample = row
-    return ErrorSpan(str(code), milliseconds(first_ms), milliseconds(last_ms), text(sample))
+    code, first_ms, last_ms, sample, task = row
+    return ErrorSpan(str(code), milliseconds(first_ms), milliseconds(last_ms), text(sample), text(task) or "")
 
 
 def running_from_row(row: Row) -> Running:
@@ -450,8 +456,8 @@ DURATIONS = Query("durations", (Ms, Ms), durations_from_row, text=_DURATIONS)
 # groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
 WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))
 WAITING_ERRORS = Query("waiting_errors", (Text, Text, Text, Int), pair_from_row)
-_DETAILS = "select id, error_detail from <job> where id <in_ids:1>"
-DETAILS = Query("details", (Ids,), lambda row: (cast("int", row[0]), text(row[1])), text=_DETAILS)
+_DETAILS = "select id, error_detail, <text_of:type> from <job> where id <in_ids:1>"
+DETAILS = Query("details", (Ids,), detail_from_row, text=_DETAILS)
 ERROR_SPANS = Query("error_spans", (Json,), error_span_from_row)
 LAST_SEEN = "coalesce(job.heartbeat_at, job.started_at, job.claimed_at, job.created_at)"
 RUNNING = Query("running", (Int,), running_from_row)  # the longest without a heartbeat first
@@ -515,6 +521,8 @@ SETTINGS = Query("settings", (), setting_from_row, text="select name, value from
 _PUT_SETTING = """
     insert into <setting> (name, value) values (<text:1>, <text:2>)
     on conflict (name) do update set value = excluded.value"""
+_ADD_SETTING = "insert into <setting> (name, value) values (<text:1>, <text:2>) on conflict (name) do nothing"
+ADD_SETTING = Query("add_setting", (Text, Text), text=_ADD_SETTING)
 PUT_SETTING = Query("put_setting", (Text, Text), text=_PUT_SETTING)
 _ANSWER_SETTING = "update <setting> set value = <text:2> where name = <text:1> and value = ''"
 ANSWER_SETTING = Query("answer_setting", (Text, Text), text=_ANSWER_SETTING)  # nothing, if no one waits any more

@@ -141,6 +141,7 @@ class BlockerResult(NamedTuple):
     blocker_id: int
     of_chain: int
     state: str
+    type: str
 
 
 class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,16 +185,18 @@ def ended_from_row(row: Row) -> tuple[int, tuple[str, str | None]]:
 
 
 def blocker_result_from_row(row: Row) -> BlockerResult:
-    position, status, result, blocker_id, of_chain, state = cast("tuple[int, str | None, object, int, int, str]", row)
-    return BlockerResult(position, status, text(result), blocker_id, of_chain, state)
+    position, status, result, blocker_id, of_chain, state, task = cast(
+        "tuple[int, str | None, object, int, int, str, object]", row
+    )
+    return BlockerResult(position, status, text(result), blocker_id, of_chain, state, text(task) or "")
 
 
-def result_from_row(row: Row) -> str | None:
-    return text(row[0])
+def result_from_row(row: Row) -> tuple[str | None, str]:
+    return text(row[0]), cast("str", row[1])
 
 
 def chain_from_row(row: Row) -> Chain:
-    chain_id, task, queue, status, length, current, created_at, finished_at, result, error_code, error_detail = row
+    chain_id, task, queue, status, length, current, created_at, finished_at, result, code, detail, last_type = row
     ended = Status(cast("str", status)) in FINISHED
     return Chain(
         id=cast("int", chain_id),
@@ -205,8 +208,9 @@ def chain_from_row(row: Row) -> Chain:
         created_at=time_of(cast("int", created_at)),
         finished_at=time_or_none(milliseconds(finished_at)) if ended else None,
         result=value_from_row(text(result)) if ended else None,
-        error_code=text(error_code) if ended else None,
-        error_detail=text(error_detail) if ended else None,
+        error_code=text(code) if ended else None,
+        error_detail=text(detail) if ended else None,
+        last_type=text(last_type) or "",
     )
 
 
@@ -232,7 +236,8 @@ _CHAIN = f"""
              <ms_or_null:head.created_at> as created_at,
              {LAST_STEP.format("<ms_or_null:step.finished_at>")} as finished_at,
              {LAST_STEP.format("<text_of:step.result>")} as result, {LAST_STEP.format("step.error_code")} as error_code,
-             {LAST_STEP.format("step.error_detail")} as error_detail
+             {LAST_STEP.format("step.error_detail")} as error_detail,
+             {LAST_STEP.format("<text_of:step.type>")} as last_type
       from <job> as head
       where head.chain_index = 0 and head.chain_id = head.id and {{}} order by head.id desc
     ) as chain"""
@@ -279,7 +284,9 @@ _BLOCKER_RESULTS = f"""
            case when edge.of_chain <> 0 and head.chain_index = 0 then {_CHAIN_STATUS} else {_STATUS} end,
            case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.result>")}
                 else <text_of:head.result> end,
-           edge.blocker_id, edge.of_chain, edge.state
+           edge.blocker_id, edge.of_chain, edge.state,
+           case when edge.of_chain <> 0 and head.chain_index = 0 then {LAST_STEP.format("<text_of:step.type>")}
+                else <text_of:head.type> end
     from <edge> as edge left join <job> as head on head.id = edge.blocker_id
     where edge.job_id = <bigint:1> order by edge.position"""
 BLOCKER_RESULTS = Query("blocker_results", (Int,), blocker_result_from_row, text=_BLOCKER_RESULTS)
@@ -332,7 +339,8 @@ CHAIN_STEPS = Query("chain_steps", (Int,), job_from_row, text=_CHAIN_STEPS)
 TAKEN_STEPS = Query("taken_steps", (Json,), pair_from_row)
 # a subquery: PostgreSQL would read the whole index of first steps if it saw that they may be meant
 _PREVIOUS_RESULT = """
-    select <text_of:result> from <job> where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)"""
+    select <text_of:result>, <text_of:type> from <job>
+    where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)"""
 PREVIOUS_RESULT = Query("previous_result", (Int, Int), result_from_row, text=_PREVIOUS_RESULT)
 _COMPLETE_BY_HAND = """
     update <job> set status = <to:complete>, lease = <next:lease>, lease_until = null, held = null,

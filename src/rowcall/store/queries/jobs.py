@@ -24,7 +24,7 @@ from rowcall.base.times import EPOCH
 from rowcall.domain.job import Attempt, Event
 from rowcall.domain.outcome import EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.store.columns import job_from_row, struct_from_row, text, time
+from rowcall.store.columns import job_from_row, secret_of, struct_from_row, text, time
 from rowcall.store.new_job import Inserted
 from rowcall.store.queries.flows import Touched
 from rowcall.store.schema import IS_CLAIMED, READY_COLUMNS, READY_ROW, WRITE_CLAIM
@@ -272,8 +272,14 @@ attempt_from_row = struct_from_row(Attempt, Attempt.__struct_fields__, _attempt)
 
 
 def event_from_row(row: Row) -> Event:
-    at, event, actor, detail = row
-    return Event(at=time(at) or EPOCH, event=text(event) or "", actor=text(actor), detail=text(detail))
+    at, event, actor, detail, secret = row
+    return Event(
+        at=time(at) or EPOCH,
+        event=text(event) or "",
+        actor=text(actor),
+        detail=text(detail),
+        **secret_of(event, secret),
+    )
 
 
 def inserted_from_row(row: Row) -> Inserted:
@@ -522,11 +528,12 @@ _FIRST_FROM = "select id, <ms:created_at> from <job> where id >= <bigint:1> orde
 FIRST_FROM = Query("first_from", (Int,), lambda row: cast("tuple[int, int]", row), text=_FIRST_FROM)
 _ATTEMPTS = """
     select job_id, attempt, status, <ms_or_null:claimed_at>, <ms_or_null:started_at>, <ms_or_null:finished_at>,
-           worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>
+           worker, error_code, error_detail, traceback, <ms_or_null:next_run_at>,
+           (select <text_of:type> from <job> where id = <bigint:1>)
     from <prefix>attempts where job_id = <bigint:1> order by seq desc limit <bigint:2>"""
 ATTEMPTS = Query("attempts", (Int, Int), attempt_from_row, text=_ATTEMPTS)  # the last first, up to a number
 _TIMELINE = """
-    select <ms_or_null:at>, event, actor, detail
+    select <ms_or_null:at>, event, actor, detail, secret
     from <prefix>timeline where job_id = <bigint:1> order by at desc, seq desc, rank desc limit <bigint:2>"""
 TIMELINE = Query("timeline", (Int, Int), event_from_row, text=_TIMELINE)  # likewise
 # the first scheduled jobs that are due: a worker makes them ready with its next claim, so a busy one leaves them

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from rowcall.base.times import EPOCH
 from rowcall.domain.job import JobEvent
-from rowcall.store.columns import text, time
+from rowcall.store.columns import secret_of, text, time
 from rowcall.store.statement import Change, Ids, Int, Json, Now, Query, Row, Text, number_from_row, row_as
 
 _SERVER, _FILE = ("postgres",), ("sqlite",)
@@ -86,7 +86,7 @@ def end_from_row(row: Row) -> tuple[int, bool]:
 
 
 def happened_from_row(row: Row) -> Happened:
-    job_id, queue, task, lease, is_finished, at, seq, rank, event, actor, detail = row
+    job_id, queue, task, lease, is_finished, at, seq, rank, event, actor, detail, secret = row
     one = JobEvent(
         at=time(at) or EPOCH,
         event=text(event) or "",
@@ -95,6 +95,7 @@ def happened_from_row(row: Row) -> Happened:
         job_id=cast("int", job_id),
         type=text(task),
         queue=text(queue),
+        **secret_of(event, secret),
     )
     return Happened(one, cast("int", lease), bool(is_finished), int(cast("int", seq)), cast("int", rank))
 

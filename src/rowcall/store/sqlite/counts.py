@@ -46,7 +46,8 @@ running = f"""
     order by {LAST_SEEN}, job.id limit <int:1>"""
 error_spans = f"""
     select given.value, (select min(finished_at) from {_FAILED}), (select max(finished_at) from {_FAILED}),
-           (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1)
+           (select error_detail from {_FAILED} order by finished_at desc, id desc limit 1),
+           (select type from {_FAILED} order by finished_at desc, id desc limit 1)
     from json_each($1) as given"""
 
 remove_tallies = """

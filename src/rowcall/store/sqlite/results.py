@@ -29,6 +29,6 @@ event_heads = """
 # one at a time: for a list of ids, SQLite reads the whole view
 timeline_of_one = """
     select job.id, job.queue, job.type, coalesce(attempt.lease, job.lease), job.status in <finished>, line.at, line.seq,
-      line.rank, line.event, line.actor, line.detail
+      line.rank, line.event, line.actor, line.detail, line.secret
     from <prefix>timeline as line cross join <job> as job left join <attempt> as attempt on attempt.id = line.seq
     where line.job_id = $1 and job.id = $1 order by line.at, line.seq, line.rank"""

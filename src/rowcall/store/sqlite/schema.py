@@ -14,6 +14,7 @@ from rowcall.store.schema import (
     IS_CLAIMED,
     IS_NO_CLAIM,
     LEAVE_CLAIM,
+    NAME_QUEUE,
     NEXT_COLUMNS,
     READY_COLUMNS,
     READY_KEY,
@@ -298,7 +299,7 @@ MIGRATIONS = (
             *(_refuse_insert(table) for table in ("event", "change")),
             *(_refuse_update(table) for table in ("job", "event", "change")),
             *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER, _ENDED_TRIGGER),
-            *(_UNREAD_TRIGGER, _CLAIMED, *VIEWS),
+            *(_UNREAD_TRIGGER, _CLAIMED, *VIEWS, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
         ),
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from rowcall.domain.errors import LeaseLost, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
@@ -25,8 +27,9 @@ def read(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[StepRow
 
 def show(dialect: Dialect, job_id: int, limit: int, now_ms: int | None) -> Plan[list[RecordedStep]]:
     """Return the last steps, in their order."""
-    yield from get(dialect, job_id)
-    return (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id, limit))[::-1]
+    job = yield from get(dialect, job_id)
+    found = (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id, limit))[::-1]
+    return [msgspec.structs.replace(step, type=job.type) for step in found]
 
 
 def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) -> Plan[list[Answer]]:

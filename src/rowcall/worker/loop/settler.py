@@ -309,7 +309,7 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
     assert attempt.transition is not None
     transition, completion = attempt.transition, attempt.claim.completion
     if completion is not None and completion.blobs.cipher is not None:
-        transition = completion.blobs.cipher.encrypted(transition)
+        transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
     return Ended(attempt.ready.id, attempt.ready.lease, transition, started_ms, finished_ms, attempt.then)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from rowcall import (
+    Backoff,
     CannotDecrypt,
     Context,
     Encryption,
@@ -22,6 +24,7 @@ from rowcall import (
     Status,
 )
 from rowcall.app import queue_of
+from rowcall.domain.encryption import Kind
 from rowcall.operations.blobs import collect_blobs
 from rowcall.task import ContextTask
 from rowcall.testing.clock import FakeClock
@@ -64,8 +67,8 @@ class TestEncryption:
     def open_app(self, store: Store, clock: FakeClock) -> Iterator[Open]:
         with ExitStack() as opened:
 
-            def open_one(*keys: str) -> App:
-                encrypt = Encryption(keys=keys) if keys else None
+            def open_one(*keys: str, require: bool = False) -> App:
+                encrypt = Encryption(keys=keys, require=require) if keys else None
                 return declare(opened.enter_context(Rowcall(store.url, clock=clock, encrypt=encrypt)))
 
             yield open_one
@@ -218,10 +221,10 @@ class TestEncryption:
         blobs, edited = queue_of(both).blobs, list[Job]()
         stored = blobs.stored
 
-        def edit_first(task: str, text: str) -> str:
+        def edit_first(task: str, text: str, kind: Kind) -> str:
             if not edited:
                 edited.append(old.jobs.edit(job, {"card": "another"}))
-            return stored(task, text)
+            return stored(task, text, kind)
 
         blobs.stored = edit_first  # type: ignore[assignment, method-assign]
         assert both.rekey().rekeyed == 1
@@ -243,6 +246,123 @@ class TestEncryption:
         damaged = text[:-6] + ("A" if text[-6] != "A" else "B") + text[-5:]
         store.execute(f"update rowcall_job set payload = '{damaged}' where id = {job.id}")
         with pytest.raises(CannotDecrypt, match="the text was changed"):
-            queue_of(jobs).blobs.decrypted(damaged)
+            queue_of(jobs).blobs.decrypted(damaged, "charge", Kind.ARGUMENTS)
         jobs.drain()
         assert (jobs.get(job).status, jobs.get(job).error_code) == (Status.FAILED, CODE)
+
+    def column(self, store: Store, job: Job, name: str) -> str:
+        ((value,),) = store.execute(f"select {name} from rowcall_job where id = {job.id}")
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def put(self, store: Store, job: Job, name: str, text: str) -> None:
+        store.execute(f"update rowcall_job set {name} = '{text}' where id = {job.id}")
+
+    def test_a_value_is_not_read_in_the_place_of_another(self, open_app: Open, store: Store) -> None:
+        jobs, charge, _ = open_app(NEW)
+
+        @jobs.task(max_attempts=1)
+        def refund(card: str) -> str:
+            return card
+
+        done, other, waiting = charge.enqueue(SECRET), refund.enqueue("another"), refund.enqueue("third")
+        jobs.drain()
+        jobs.retry(waiting)
+        result, arguments = self.column(store, done, "result"), self.column(store, done, "payload")
+        self.put(store, done, "payload", result)  # another column
+        self.put(store, other, "result", result)  # another task
+        self.put(store, waiting, "payload", arguments)
+        assert list(jobs.get(done).payload) == ["__rowcall_encrypted__"]
+        assert SECRET not in str(jobs.get(other))
+        with pytest.raises(CannotDecrypt, match="for another queue, task or kind of value than result of 'refund'"):
+            jobs.result(other)
+        jobs.drain()
+        assert (jobs.get(waiting).status, jobs.get(waiting).error_code) == (Status.FAILED, CODE)
+
+    def test_a_value_of_another_queue_is_not_read_and_the_id_of_a_queue_moves_with_it(
+        self, open_app: Open, store: Store
+    ) -> None:
+        job = open_app(NEW).charge.enqueue(SECRET)
+        ((mine,),) = store.execute("select value from rowcall_setting where name = 'queue_id'")
+        store.execute("update rowcall_setting set value = 'another' where name = 'queue_id'")
+        assert SECRET not in str(open_app(NEW).jobs.get(job))
+        store.execute("delete from rowcall_setting where name = 'queue_id'")
+        assert SECRET not in str(open_app(NEW).jobs.get(job))
+        store.execute(f"update rowcall_setting set value = '{mine}' where name = 'queue_id'")
+        assert open_app(NEW).jobs.get(job).payload == {"card": SECRET}
+
+    def test_an_encrypted_text_that_someone_writes_into_another_text_is_not_decrypted(
+        self, open_app: Open, store: Store
+    ) -> None:
+        jobs, charge, seen = open_app(NEW)
+        jobs.get(failed := charge.enqueue(f"{SECRET} fails"))
+        jobs.drain()
+        token = self.column(store, failed, "error_detail")
+        cancelled = charge.enqueue("another")
+        jobs.cancel(cancelled, reason=token)
+        self.put(store, cancelled, "error_detail", f"see {token}")
+        assert SECRET not in str([jobs.get(cancelled), jobs.timeline(cancelled), jobs.attempts(cancelled)])
+        assert token in str(jobs.timeline(cancelled))
+        outcome = msgspec.to_builtins(msgspec.structs.replace(seen[0], error_detail=token))
+        again = jobs.enqueue("refused", {"job": {**outcome, "id": 99}})
+        jobs.drain()
+        assert (seen[-1].id, seen[-1].error_detail) == (99, token)
+        assert jobs.get(again).payload["job"] == {**outcome, "id": 99}
+
+    def test_plain_values_are_refused_where_encryption_is_required(self, open_app: Open, store: Store) -> None:
+        jobs, charge, seen = open_app(NEW, require=True)
+
+        @jobs.task(max_attempts=1)
+        def stepwise(ctx: Context, card: str) -> str:
+            return ctx.step("first", lambda: card) + str(ctx.wait_for("paid"))
+
+        done, failed = charge.enqueue(SECRET), charge.enqueue(f"{SECRET} fails")
+        chain = jobs.start_chain([charge.bind(SECRET), charge.bind("second")])
+        stepped, tricked = stepwise.enqueue(SECRET), stepwise.enqueue(SECRET)
+        jobs.drain()
+        jobs.signal(stepped, "paid", 5)
+        jobs.signal(tricked, "paid", 5)
+        store.execute(f"update rowcall_step set result = '\"plain\"' where job_id = {tricked.id} and kind = 'step'")
+        jobs.drain()
+        assert (jobs.result(done), jobs.result(stepped)) == (f"charged {SECRET}", f"{SECRET}5")
+        assert jobs.result(chain) == "charged second"
+        assert [one.arguments for one in seen] == [{"card": f"{SECRET} fails"}]
+        assert jobs.get(failed).error_detail == f"{SECRET} fails was refused"
+        assert (jobs.get(tricked).status, jobs.get(tricked).error_code) == (Status.FAILED, CODE)
+
+        plain = open_app().charge.enqueue("plain")
+        self.put(store, done, "result", '"plain"')
+        assert "'plain'" not in str([jobs.get(plain), jobs.get(done)])
+        with pytest.raises(CannotDecrypt, match=r"Encryption\(require=True\) refuses it"):
+            jobs.result(done)
+        assert (jobs.rekey().rekeyed, jobs.rekey().unreadable) == (1, 3)  # the follow-up
+        jobs.drain()
+        assert (jobs.get(plain).status, jobs.get(plain).error_code) == (Status.FAILED, CODE)
+        by_hand = open_app().charge.enqueue("plain")
+        assert [job for job in jobs.claim("hand") if job.type == "charge"] == []
+        assert jobs.get(by_hand).error_code == CODE
+
+    def test_values_that_are_completed_by_hand_are_bound_to_their_task(self, open_app: Open) -> None:
+        jobs, charge, _ = open_app(NEW)
+        later = charge.using(delay=3600)
+        job, chain = later.enqueue(SECRET), jobs.start_chain([later.bind(SECRET), charge.bind(SECRET)])
+        jobs.complete(job.id, result=SECRET)
+        assert jobs.complete_chain(chain, result=SECRET).result == SECRET
+        assert (jobs.result(job.id), jobs.result(chain)) == (SECRET, SECRET)
+        assert [one.result for one in jobs.list_chains().chains] == [SECRET]
+
+    def test_a_handler_sees_the_error_of_the_last_attempt(self, open_app: Open, clock: FakeClock) -> None:
+        jobs = open_app(NEW, require=True).jobs
+        seen: list[tuple[dict[str, object], str | None]] = []
+
+        @jobs.task(max_attempts=2, retry=Backoff.constant(1))
+        def twice(ctx: Context, card: str) -> None:
+            seen.append((ctx.job.payload, ctx.job.error_detail))
+            raise ValueError(f"{card} was refused")
+
+        job = twice.enqueue(SECRET)
+        jobs.drain()
+        clock.advance(10)
+        jobs.drain()
+        assert seen == [({"card": SECRET}, None), ({"card": SECRET}, f"{SECRET} was refused")]
+        assert [attempt.error_detail for attempt in jobs.attempts(job)] == [f"{SECRET} was refused"] * 2
+        assert [group.sample for group in jobs.top_errors()] == [f"{SECRET} was refused"]
