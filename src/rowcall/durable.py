@@ -118,6 +118,8 @@ class Steps:
         self._open: dict[Pending[Any], Place] = {}
         """Of an async handler: the steps that were called and have not ended."""
         self._recorded: dict[int, StepRow] | None = None
+        self._last = 0
+        """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
         # the first claim of a job: no attempt has recorded anything before
         if facts.lease == 1:
@@ -199,6 +201,11 @@ class Steps:
             return self._changed(problem)
         return None
 
+    @property
+    def replays(self) -> bool:
+        """Return whether the handler repeats what an earlier attempt did: recorded steps are still to come."""
+        return self._recorded is None or self._position < self._last
+
     def _error(self, code: str, problem: str) -> StepError:
         return StepError(self.facts.job_id, code, problem)
 
@@ -270,6 +277,7 @@ class Steps:
         if self._recorded is None:
             rows = yield from Read()
             self._recorded = {row.position: row for row in rows}
+            self._last = rows[-1].position if rows else 0
             self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
         found = self._recorded.get(place.position)
         if found is not None and (found.kind, found.name) != (place.kind, place.name):

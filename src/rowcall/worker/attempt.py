@@ -52,6 +52,7 @@ from rowcall.durable import Steps
 from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import Then
 from rowcall.worker.completion import Completion
@@ -104,6 +105,8 @@ class Attempt:
     kept_error: BaseException | None = None
     """What its handler raised, where a drain is to raise it."""
     transition: Transition | None = None
+    reported: ProgressMark | None = None
+    """The last progress that its handler reported."""
     left_open = False
     """Whether its target is to call back."""
     large_result: str | None = None
@@ -234,9 +237,14 @@ class Attempt:
         return args, kwargs
 
     def report(self, share: float, message: str | None) -> None:
+        steps = self._steps
+        self.note_report(share, message, replays=self.ready.lease != 1 if steps is None else steps.replays)
+
+    def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
         # the handler of a completed one may lock its row
         if not (self.settled or self.completed) and self.claim.completion is not None:
-            self.claim.completion.progress.note(self.ready, share, message)
+            self.reported = ProgressMark(*self.fence, share, message, replays=replays)
+            self.claim.completion.progress.note(self.reported)
 
     def complete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None
@@ -245,7 +253,9 @@ class Attempt:
         self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             completion.queue.run(
-                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+                completion.complete(
+                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                )
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
@@ -255,7 +265,9 @@ class Attempt:
         self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
-                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+                completion.complete(
+                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                )
             )
 
     @contextlib.contextmanager

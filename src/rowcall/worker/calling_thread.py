@@ -18,6 +18,7 @@ from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.claim import Claim, Demand, claim_by_hand
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.jobs.queries import Ready
 from rowcall.store.jobs.settle import settle_one
 from rowcall.store.statement import Plan
@@ -27,6 +28,7 @@ from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop.attempt_log import summary_of
+from rowcall.worker.loop.settler import ended_of
 from rowcall.worker.registrar import Identity
 from rowcall.worker.upkeep.progress import ProgressWriter
 
@@ -144,10 +146,12 @@ class CallingThreadWorker:
 
     def _settle(self, attempt: Attempt) -> None:
         assert attempt.transition is not None
-        job, transition, queue = attempt.claimed_job(), attempt.transition, self._queue
-        move = transition.move
+        job, move, queue = attempt.claimed_job(), attempt.transition.move, self._queue
+        ended = ended_of(attempt, queue.clock.monotonic())
         try:
-            queue.run(Write(settle_one, queue.dialect, job, transition, queue.now_ms(), attempt.then))
+            queue.run(
+                Write(settle_one, queue.dialect, job, ended.transition, queue.now_ms(), ended.then, ended.progress)
+            )
         except LeaseLost:  # its handler has completed it, or someone has cancelled it
             move = Move.SUCCEED if attempt.ended_completed else Move.CANCEL
         self._counts[move] += 1
@@ -163,6 +167,6 @@ def _problem(error: BaseException) -> BaseException | None:
 
 
 class _ImmediateProgress(ProgressWriter):
-    def note(self, ready: Ready, share: float, message: str | None) -> None:
-        self._reports[ready.id] = (ready.lease, share, message)
+    def note(self, mark: ProgressMark) -> None:
+        self._reports[mark.job_id] = mark
         self._write()

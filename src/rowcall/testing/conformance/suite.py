@@ -75,6 +75,7 @@ from rowcall.testing.conformance.cases.outcomes import TestOutcomes, TestOutcome
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
+from rowcall.testing.conformance.cases.progress import TestProgress  # noqa: E402
 from rowcall.testing.conformance.cases.pushing import TestPushing  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.results import TestResults  # noqa: E402
@@ -178,6 +179,7 @@ __all__ = [
     "TestPlainSql",
     "TestPriority",
     "TestProcesses",
+    "TestProgress",
     "TestPushing",
     "TestQuestions",
     "TestRateLimits",

@@ -6,8 +6,7 @@ import threading
 
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.marks import mark_progress
-from rowcall.store.jobs.queries import Ready
+from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.worker.service import Background
 
 PAUSE_SECONDS = 0.5
@@ -19,14 +18,14 @@ class ProgressWriter:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._reports: dict[int, tuple[int, float, str | None]] = {}
+        self._reports: dict[int, ProgressMark] = {}
         self._reported = threading.Event()
         self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
-    def note(self, ready: Ready, share: float, message: str | None) -> None:
+    def note(self, mark: ProgressMark) -> None:
         """Note a report, from any thread, without waiting."""
         with self._lock:
-            self._reports[ready.id] = (ready.lease, share, message)
+            self._reports[mark.job_id] = mark
             self.thread.start()
         self._reported.set()
 
@@ -42,5 +41,5 @@ class ProgressWriter:
             reports, self._reports = self._reports, {}
         if reports:
             queue, encrypted = self._queue, self._queue.blobs.encrypted_text
-            rows = [(job_id, lease, share, encrypted(text)) for job_id, (lease, share, text) in sorted(reports.items())]
-            queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))
+            marks = [mark._replace(message=encrypted(mark.message)) for mark in reports.values()]
+            queue.run(Write(mark_progress, queue.dialect, marks, queue.now_ms()))
