@@ -238,11 +238,11 @@ class Steps:
         """Return what is written if the step is to be tried again, by itself."""
         if retry is None or failures >= self.facts.max_attempts or isinstance(error, LeaseLost | StepError):
             return None
-        if isinstance(retry, Backoff) and retry.gives_up_on(error):
+        delay = delay_of(retry, failures, error, self.facts.clock.chance())
+        if delay is None:
             return None
-        delay_ms = round(delay_of(retry, failures, error, self.facts.clock.chance()) * 1000)
         code, detail = self.facts.described(error)
-        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=delay_ms)
+        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=round(delay * 1000))
 
     def _sleep(self, place: Place, delay_ms: int) -> Flow[None]:
         found = yield from self._recorded_at(place)

@@ -382,6 +382,34 @@ class TestStepFence:
 
 
 class TestSleeps:
+    @pytest.mark.parametrize("how", ["reschedule", "edit"])
+    def test_another_time_wakes_a_sleeper(self, jobs: Rowcall, clock: FakeClock, how: str) -> None:
+        calls: list[str] = []
+
+        def fail() -> None:
+            calls.append("fail")
+            raise ValueError("broken")
+
+        @jobs.task
+        def nap(ctx: Context) -> str:
+            ctx.sleep(3600)
+            return "awake"
+
+        @jobs.task
+        def stumble(ctx: Context) -> None:
+            ctx.step("fails", fail, retry=Backoff.constant(3600))
+
+        sleeper, stumbling = nap.enqueue(), stumble.enqueue()
+        jobs.drain()
+        change = jobs.reschedule if how == "reschedule" else jobs.edit
+        change(sleeper.id, delay=10)
+        change(stumbling.id, delay=0)
+        jobs.drain()
+        assert (jobs.get(sleeper.id).status, calls) == ("scheduled", ["fail", "fail"])
+        clock.advance(10)
+        jobs.drain()
+        assert jobs.get(sleeper.id).result == "awake"
+
     def test_a_sleep_ends_the_attempt_without_counting_it(self, jobs: Rowcall, clock: FakeClock) -> None:
         calls: list[str] = []
 
@@ -401,14 +429,10 @@ class TestSleeps:
         found = jobs.get(job)
         assert (found.status, found.attempt, found.run_at) == ("scheduled", 0, jobs.steps(job)[2].due_at)
         assert "sleep" in jobs.why(job).sentence
-        clock.advance(1800)
-        jobs.reschedule(job, delay=0)
-        jobs.drain()  # too early: it sleeps on
-        assert jobs.get(job).run_at == found.run_at
-        clock.advance(1800)
+        clock.advance(3600)
         jobs.drain()
         assert (jobs.get(job).result, jobs.get(job).attempt) == ("awake", 1)
-        assert calls == ["asleep"] * 3
+        assert calls == ["asleep"] * 2
         assert [(one.status, one.finished_at == one.due_at) for one in jobs.steps(job)[2:]] == [("finished", True)]
         events = [(event.event, event.detail) for event in jobs.timeline(job) if event.event == "SLEEPING"]
         assert len(events) == 2
