@@ -37,13 +37,14 @@ from rowcall.domain.errors import (
     seconds_of,
 )
 from rowcall.domain.outcome import delay_of
-from rowcall.domain.payload import checked_result, hints_of, result_as, result_decoder, value_from_row
+from rowcall.domain.payload import checked_result, hints_of, result_as, result_decoder, value_as, value_from_row
 from rowcall.domain.step import (
     CHANGED_CODE,
     DUPLICATE_CODE,
     NO_SIGNAL_CODE,
     NOT_ALLOWED_CODE,
     NOT_AWAITED_CODE,
+    WRONG_SIGNAL_CODE,
     StepKind,
     StepRow,
     StepStatus,
@@ -152,10 +153,10 @@ class Steps:
         place = self._enter(StepKind.SLEEP, "")
         return self._start(place, self._sleep(place, delay_ms))
 
-    def wait_for(self, name: str, timeout: float | timedelta | None) -> object:
+    def wait_for(self, name: str, kind: type[object] | None, timeout: float | timedelta | None) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
         place = self._enter(StepKind.WAIT, name)
-        return self._start(place, self._wait_for(place, timeout_ms))
+        return self._start(place, self._wait_for(place, kind, timeout_ms))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.facts.is_async:
@@ -255,7 +256,7 @@ class Steps:
             self._suspend(written.due_at_ms)
         self._suspend(found.due_at_ms)
 
-    def _wait_for(self, place: Place, timeout_ms: int | None) -> Flow[object]:
+    def _wait_for(self, place: Place, kind: type[object] | None, timeout_ms: int | None) -> Flow[object]:
         found = yield from self._recorded_at(place)
         if found is not None and found.is_over:
             status, text = found.status, found.result
@@ -270,7 +271,16 @@ class Steps:
                 self._suspend(written.due_at_ms, waits=True)
         if status == StepStatus.TIMED_OUT:
             raise SignalTimeout(self.facts.job_id, NO_SIGNAL_CODE, f"no signal {place.name!r} came in time")
-        return value_from_row((yield from Fetch(text)))
+        value = value_from_row((yield from Fetch(text)))
+        return value if kind is None else self._as(kind, value, place)
+
+    def _as(self, kind: type[object], value: object, place: Place) -> object:
+        try:
+            return value_as(kind, value)
+        except ValueError as error:
+            wrong = InvalidArguments(self.facts.task, f"signal {place.name!r} is not a {kind!r}: {error}")
+            wrong.error_code = WRONG_SIGNAL_CODE
+            raise wrong from error
 
     def _recorded_at(self, place: Place) -> Flow[StepRow | None]:
         """Return what earlier attempts have recorded about a step, or raise `StepsChanged`."""

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
+from rowcall.domain.errors import in_row
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
 from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
@@ -116,7 +117,10 @@ async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
     given = [body] if body.jobs is None else body.jobs
     if not 1 <= len(given) <= MOST_ENQUEUED:
         raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(given):,}")
-    calls = [_bound(call, number, new) for number, new in enumerate(given)]
+    calls: list[Bound] = []
+    for new in given:
+        with in_row(given, len(calls)):
+            calls.append(_bound(call, len(calls), new))
     jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
     if call.idempotency_key is not None:
         _check_same(call, calls, jobs)

@@ -517,6 +517,30 @@ class TestSignals:
         with pytest.raises(WrongState, match="has already succeeded"):
             jobs.signal(job, "go")
 
+    def test_a_signal_is_a_value_of_the_type_that_is_waited_for(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def patient(ctx: Context) -> str:
+            try:
+                customer = await ctx.wait_for("customer", Customer)
+            except InvalidArguments:
+                customer = await ctx.wait_for("customer", Customer)
+            return customer.name
+
+        @jobs.task
+        def strict(ctx: Context) -> str:
+            customer: Customer = ctx.wait_for("customer", Customer)
+            return customer.name
+
+        made = [patient.enqueue(), strict.enqueue(), strict.enqueue()]
+        for job, value in zip(
+            [made[0], *made], [{"id": "x"}, {"id": 1, "name": "ann"}, {"id": 2, "name": "bo"}, 7], strict=True
+        ):
+            jobs.signal(job, "customer", value)
+        jobs.drain()
+        assert [jobs.get(job).result for job in made] == ["ann", "bo", None]
+        failed = jobs.get(made[2])
+        assert (failed.status, failed.attempt, failed.error_code) == ("failed", 1, "INVALID_INPUT:SIGNAL")
+
     def test_a_wait_times_out_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task(retry=Backoff.constant(1))
         async def handler(ctx: Context) -> str:
