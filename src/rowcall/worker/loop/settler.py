@@ -13,6 +13,7 @@ from rowcall.domain.errors import DataRefused, RowcallError
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Lost, Transition
 from rowcall.drivers.database import Connection
+from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.counts.queries import Tally
 from rowcall.store.counts.tallies import Tallies
@@ -237,7 +238,9 @@ class Settler:
             self._settle(self._unsettled)
         except RowcallError as error:
             logger.warning(
-                "could not release %d jobs, other workers will recover them: %s", len(self._unsettled), error
+                "could not release %s, other workers will recover them: %s",
+                counted(len(self._unsettled), "job"),
+                error,
             )
 
     def _settle(self, attempts: Sequence[Attempt]) -> set[int]:

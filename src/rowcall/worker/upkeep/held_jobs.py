@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rowcall.context import logger
 from rowcall.operations.effects import Read, Write
+from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.fairness.order import make_ready
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
@@ -47,7 +48,7 @@ class HeldJobs:
         counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
         freed = queue.run(Write(make_ready, queue.dialect, counts))
         if freed:
-            logger.debug("freed %d jobs that were held although no limit holds them", freed)
+            logger.debug("freed %s: held, although no limit holds them", counted(freed, "job"))
         return freed
 
     def _more_each_time(self, held: str, count: int) -> int:
