@@ -10,6 +10,7 @@ from rowcall.operations.effects import Write
 from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
+from rowcall.testing.waiting import eventually
 
 
 def progress(jobs: Rowcall, job_id: int) -> tuple[float | None, str | None]:
@@ -24,7 +25,9 @@ class TestProgress:
     def test_the_last_report_before_an_end_is_written(self, jobs: Rowcall, end: Exception) -> None:
         @jobs.task
         def copy(ctx: Context) -> None:
-            for part in range(4):
+            ctx.progress(0, "part 0")
+            eventually(lambda: progress(jobs, ctx.job.id) == (0, "part 0"))  # the next ones wait for a while
+            for part in range(1, 4):
                 ctx.progress(part * 0.2, f"part {part}")
             raise end
 
