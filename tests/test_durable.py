@@ -124,8 +124,13 @@ def test_a_retry_function_chooses_the_delay(jobs: Rowcall) -> None:
     def gives_up(ctx: Context) -> None:
         ctx.step("fails", fail, "no", retry=Backoff.constant(60, give_up_on=ValueError))
 
-    job, other = handler.enqueue(), gives_up.enqueue()
+    @jobs.task(max_attempts=2)
+    def gives_up_too(ctx: Context) -> None:
+        ctx.step("fails", fail, "no", retry=lambda failures, error: None)
+
+    job, other, third = handler.enqueue(), gives_up.enqueue(), gives_up_too.enqueue()
     jobs.drain()
+    assert jobs.attempts(third)[0].error_code == "INTERNAL:ValueError"  # the step is not tried again
     assert given == [(1, "no")]
     assert jobs.why(job).sentence.startswith("step 'fails' failed with")
     assert jobs.get(other).status == "failed"

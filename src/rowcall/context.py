@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
@@ -277,13 +277,24 @@ class Context(Generic[Resources]):
         return self._attempt.steps.sleep(delay)  # type: ignore[return-value]
 
     # Any: it is the value in a sync handler, and awaited in an async one
-    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any:
-        """Wait for `jobs.signal(job, name, value)`, and return the value: `await ctx.wait_for("confirmed")`.
+    @overload
+    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any: ...
+    @overload
+    def wait_for(self, name: str, kind: type[T], *, timeout: float | timedelta | None = None) -> SignalValue[T]: ...
+
+    def wait_for(
+        self, name: str, kind: type[object] | None = None, *, timeout: float | timedelta | None = None
+    ) -> object:
+        """Wait for `jobs.signal(job, name, value)`, and return the value.
+
+            answer = await ctx.wait_for("confirmed", Answer)      # in an async handler
+            answer: Answer = ctx.wait_for("confirmed", Answer)    # in a sync handler
 
         A signal that was sent before is returned at once. Otherwise the attempt ends as with `sleep`, until the signal
-        comes. After `timeout`, raises `SignalTimeout`, a `TimeoutError`.
+        comes. After `timeout`, raises `SignalTimeout`, a `TimeoutError`. Raises `InvalidArguments` if the value is not
+        one of that type; a handler that catches it can wait again.
         """
-        return self._attempt.steps.wait_for(name, timeout)
+        return self._attempt.steps.wait_for(name, kind, timeout)
 
     @overload
     def gather(  # type: ignore[overload-overlap]
@@ -312,6 +323,14 @@ class Context(Generic[Resources]):
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Return a logger that adds the job's fields to each record."""
         return JobLogger(logger, self._attempt.log_fields)
+
+
+if TYPE_CHECKING:
+
+    class SignalValue(Any, Generic[T]):  # type: ignore[misc]
+        """What `ctx.wait_for` returns: the value itself in a sync handler, an awaitable of it in an async one."""
+
+        def __await__(self) -> Generator[Any, Any, T]: ...
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):

@@ -37,13 +37,14 @@ from rowcall.domain.errors import (
     seconds_of,
 )
 from rowcall.domain.outcome import delay_of
-from rowcall.domain.payload import checked_result, hints_of, result_as, result_decoder, value_from_row
+from rowcall.domain.payload import checked_result, hints_of, result_as, result_decoder, value_as, value_from_row
 from rowcall.domain.step import (
     CHANGED_CODE,
     DUPLICATE_CODE,
     NO_SIGNAL_CODE,
     NOT_ALLOWED_CODE,
     NOT_AWAITED_CODE,
+    WRONG_SIGNAL_CODE,
     StepKind,
     StepRow,
     StepStatus,
@@ -118,6 +119,8 @@ class Steps:
         self._open: dict[Pending[Any], Place] = {}
         """Of an async handler: the steps that were called and have not ended."""
         self._recorded: dict[int, StepRow] | None = None
+        self._last = 0
+        """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
         # the first claim of a job: no attempt has recorded anything before
         if facts.lease == 1:
@@ -150,10 +153,10 @@ class Steps:
         place = self._enter(StepKind.SLEEP, "")
         return self._start(place, self._sleep(place, delay_ms))
 
-    def wait_for(self, name: str, timeout: float | timedelta | None) -> object:
+    def wait_for(self, name: str, kind: type[object] | None, timeout: float | timedelta | None) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
         place = self._enter(StepKind.WAIT, name)
-        return self._start(place, self._wait_for(place, timeout_ms))
+        return self._start(place, self._wait_for(place, kind, timeout_ms))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.facts.is_async:
@@ -199,6 +202,11 @@ class Steps:
             return self._changed(problem)
         return None
 
+    @property
+    def replays(self) -> bool:
+        """Return whether the handler repeats what an earlier attempt did: recorded steps are still to come."""
+        return self._recorded is None or self._position < self._last
+
     def _error(self, code: str, problem: str) -> StepError:
         return StepError(self.facts.job_id, code, problem)
 
@@ -231,11 +239,11 @@ class Steps:
         """Return what is written if the step is to be tried again, by itself."""
         if retry is None or failures >= self.facts.max_attempts or isinstance(error, LeaseLost | StepError):
             return None
-        if isinstance(retry, Backoff) and retry.gives_up_on(error):
+        delay = delay_of(retry, failures, error, self.facts.clock.chance())
+        if delay is None:
             return None
-        delay_ms = round(delay_of(retry, failures, error, self.facts.clock.chance()) * 1000)
         code, detail = self.facts.described(error)
-        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=delay_ms)
+        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=round(delay * 1000))
 
     def _sleep(self, place: Place, delay_ms: int) -> Flow[None]:
         found = yield from self._recorded_at(place)
@@ -248,7 +256,7 @@ class Steps:
             self._suspend(written.due_at_ms)
         self._suspend(found.due_at_ms)
 
-    def _wait_for(self, place: Place, timeout_ms: int | None) -> Flow[object]:
+    def _wait_for(self, place: Place, kind: type[object] | None, timeout_ms: int | None) -> Flow[object]:
         found = yield from self._recorded_at(place)
         if found is not None and found.is_over:
             status, text = found.status, found.result
@@ -263,13 +271,23 @@ class Steps:
                 self._suspend(written.due_at_ms, waits=True)
         if status == StepStatus.TIMED_OUT:
             raise SignalTimeout(self.facts.job_id, NO_SIGNAL_CODE, f"no signal {place.name!r} came in time")
-        return value_from_row((yield from Fetch(text)))
+        value = value_from_row((yield from Fetch(text)))
+        return value if kind is None else self._as(kind, value, place)
+
+    def _as(self, kind: type[object], value: object, place: Place) -> object:
+        try:
+            return value_as(kind, value)
+        except ValueError as error:
+            wrong = InvalidArguments(self.facts.task, f"signal {place.name!r} is not a {kind!r}: {error}")
+            wrong.error_code = WRONG_SIGNAL_CODE
+            raise wrong from error
 
     def _recorded_at(self, place: Place) -> Flow[StepRow | None]:
         """Return what earlier attempts have recorded about a step, or raise `StepsChanged`."""
         if self._recorded is None:
             rows = yield from Read()
             self._recorded = {row.position: row for row in rows}
+            self._last = rows[-1].position if rows else 0
             self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
         found = self._recorded.get(place.position)
         if found is not None and (found.kind, found.name) != (place.kind, place.name):

@@ -110,6 +110,8 @@ class Queue:
         self.enqueue_middleware: tuple[EnqueueMiddleware, ...] = ()
         self.aliases: dict[str, str] = {}
         """The names of tasks by their aliases."""
+        self.undeclared: set[str] = set()
+        """Names that were enqueued, and are not those of declared tasks."""
         self.declared_schedules: dict[str, DeclaredSchedule] = {}
         self.last_declarations: list[Callable[[], None]] = []
         """Called once, before a worker starts or a command shows what is declared: they may declare more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
@@ -21,7 +21,7 @@ from rowcall.declare.option_table import (
     checked,
     new_job,
 )
-from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption
+from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption, in_row
 from rowcall.domain.job import Job, Status
 from rowcall.drivers.transaction_block import CallerBlock
 from rowcall.operations.enqueue import (
@@ -133,29 +133,31 @@ class Enqueuer(Generic[P, R]):
 
     def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
         plain = [row for row in rows if not isinstance(row, Bound)]
-        payloads = self._payloads(plain)
-        if self._queue.enqueue_middleware:
-            made = list(map(self._changed, payloads))
-            if len(plain) == len(rows):
-                return enqueue_calls(self._queue, made, self._connection)
-        elif len(plain) == len(rows):
-            return enqueue_many(self._queue, self._job(), payloads, self._connection)
-        else:
-            made = [Bound(self._job, payload) for payload in payloads]
-        others = iter(made)
-        calls = [row if isinstance(row, Bound) else next(others) for row in rows]
-        for call in calls:
-            if call.job.type != self._declared.name:
-                raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {call!r}")
-        return enqueue_each(self._queue, calls, self._connection)
+        if len(plain) == len(rows) and not self._queue.enqueue_middleware:
+            return enqueue_many(self._queue, self._job(), self._payloads(plain), self._connection)
+        calls: list[Bound] = []
+        for row in rows:
+            with in_row(rows, len(calls)):
+                calls.append(self._call_of(row))
+        write = enqueue_calls if len(plain) == len(rows) else enqueue_each
+        return write(self._queue, calls, self._connection)
 
-    def _payloads(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
+    def _call_of(self, row: Mapping[str, object] | Bound) -> Bound:
+        if not isinstance(row, Bound):
+            (payload,) = self._payloads([row])
+            return self._changed(payload) if self._queue.enqueue_middleware else Bound(self._job, payload)
+        if row.job.type != self._declared.name:
+            raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {row!r}")
+        return row
+
+    def _payloads(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
         to_json = self._declared.arguments.to_json
         payloads: list[str] = []
         try:
             payloads.extend(to_json((), row) for row in mappings(self._declared.name, rows))
         except InvalidArguments as error:
-            raise InvalidArguments(error.task, f"row {len(payloads)}: {error.problem}") from error
+            error.row = len(payloads) if len(rows) > 1 else None
+            raise
         return payloads
 
 

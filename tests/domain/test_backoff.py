@@ -103,10 +103,20 @@ def test_every_way_takes_give_up_on() -> None:
         assert make(1, give_up_on=ValueError).gives_up_on(ValueError())
 
 
-@pytest.mark.parametrize("give_up_on", [5, "", None, (int,), [ValueError, 5], ValueError("no")])
-def test_only_exceptions_can_be_given_up_on(give_up_on: object) -> None:
-    with pytest.raises(InvalidOption, match=r"^give_up_on must be exception classes or their names"):
-        Backoff.linear(30, give_up_on=give_up_on)
+def test_only_on_gives_up_on_all_others() -> None:
+    makers: list[Callable[..., Backoff]] = [Backoff.constant, Backoff.linear, Backoff.exponential]
+    for make in makers:
+        backoff = make(1, only_on=(ConnectionError, "KeyError"), give_up_on=ConnectionResetError)
+        errors = [ConnectionRefusedError(), KeyError(), ConnectionResetError(), OSError(), KeyboardInterrupt()]
+        assert [backoff.gives_up_on(error) for error in errors] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("option", ["give_up_on", "only_on"])
+@pytest.mark.parametrize("given", [5, "", None, (int,), [ValueError, 5], ValueError("no")])
+def test_only_exceptions_can_be_given_up_on(option: str, given: object) -> None:
+    make: Callable[..., Backoff] = Backoff.linear
+    with pytest.raises(InvalidOption, match=rf"^{option} must be exception classes or their names"):
+        make(30, **{option: given})
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "5", None, timedelta(seconds=-1)])
@@ -133,6 +143,7 @@ def test_a_wrong_cap_is_refused() -> None:
             cap=st.none() | st.floats(0, 1e9),
             jitter=st.booleans(),
             give_up_on=st.sampled_from([(), (ValueError,), ("a.b.C", KeyError)]),
+            only_on=st.sampled_from([(), (OSError,)]),
         ),
     )
 )

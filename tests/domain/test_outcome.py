@@ -157,6 +157,20 @@ def test_what_is_not_worth_retrying_fails_at_once() -> None:
     assert decide(SECOND_OF_FIVE, Raised(KeyError(), "c", "d"), policy).move is Move.RETRY
 
 
+def test_a_policy_that_retries_only_some_errors_gives_up_on_whatever_else_ends_an_attempt() -> None:
+    policy = Backoff.linear(30, only_on=(ConnectionError, TimeoutError))
+    assert decide(SECOND_OF_FIVE, RAISED, policy) == FAILED
+    assert decide(SECOND_OF_FIVE, Reported("c", "d"), policy).move is Move.FAIL
+    assert decide(SECOND_OF_FIVE, TimedOut(5), policy).move is Move.RETRY
+    assert decide(SECOND_OF_FIVE, Raised(ConnectionResetError(), "c", "d"), policy).move is Move.RETRY
+    assert decide(SECOND_OF_FIVE, Raised(Retry(delay=1), "c", "d"), policy).move is Move.RETRY
+    assert decide(SECOND_OF_FIVE, Lost(), policy).move is Move.RECOVER
+
+
+def test_a_callable_that_returns_none_gives_up() -> None:
+    assert decide(SECOND_OF_FIVE, RAISED, lambda attempt, error: None) == FAILED
+
+
 def test_a_callable_is_asked_with_the_attempt_and_the_error() -> None:
     asked = []
 

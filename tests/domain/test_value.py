@@ -146,7 +146,12 @@ def test_the_lease_of_a_job_is_not_shown() -> None:
         assert "send_email" in shown
         assert "lease" not in shown
         assert "12345" not in shown
-    assert repr(claimed).startswith("Job(id=7, type='send_email', queue='mail', payload={'to': ")
+
+
+def test_a_job_is_shown_in_one_short_line() -> None:
+    assert repr(JOB) == "Job(id=7, type='send_email', status='running', queue='mail')"
+    tried = msgspec.structs.replace(JOB, attempt=2, error_code="A:B")
+    assert repr(tried) == "Job(id=7, type='send_email', status='running', queue='mail', attempt=2, error_code='A:B')"
 
 
 def test_fastapi_reads_a_job() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowcall import InvalidArguments, InvalidOption, Job, Rowcall
+from rowcall import DuplicateJob, InvalidArguments, InvalidOption, Job, Rowcall, TooLarge
 from rowcall.task import Task
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
@@ -88,13 +88,55 @@ def test_in_bulk_of_none(jobs: Rowcall, send: Task[..., None], path: Path) -> No
     assert jobs.list().jobs == []
 
 
+def test_a_name_that_resembles_a_declared_one_is_accepted_with_one_warning(
+    jobs: Rowcall, send: Task[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("sned", "sned", "elsewhere", "send"):
+        jobs.enqueue(name, {"to": "a"})
+    asyncio.run(jobs.aenqueue("sendd"))
+    assert [record.getMessage() for record in caplog.records if record.name == "rowcall"] == [
+        f"enqueued task '{name}', which this process does not declare (did you mean 'send'?)"
+        for name in ("sned", "sendd")
+    ]
+    assert jobs.stats().total == 5
+
+
+def test_every_error_of_a_bulk_says_which_row(jobs: Rowcall, send: Task[..., None], path: Path) -> None:
+    keyed = [send.using(key=key, on_duplicate="raise").bind("a") for key in "abc"]
+    send.enqueue_many([keyed[1]])
+    with pytest.raises(DuplicateJob, match=r"^row 1: send: job 1 already has the key 'b'") as refused:
+        send.enqueue_many(keyed)
+    assert refused.value.row == 1
+    with pytest.raises(InvalidOption, match="rows 0 and 2 have the same key 'c'"):
+        send.enqueue_many([keyed[2], keyed[0], keyed[2]])
+
+    @jobs.task(key=lambda to: to)
+    def unique(to: str) -> None: ...
+
+    with pytest.raises(InvalidOption, match=r"^row 1: key"):
+        unique.enqueue_many([{"to": "a"}, {"to": ""}])
+    with pytest.raises(InvalidOption, match=r"^row 1: rows must be calls of 'send'"):
+        send.enqueue_many([{"to": "a"}, unique.bind("b")])
+    assert jobs.stats().total == 1
+    with Rowcall(path, payload_limit=1024) as small:
+        resend = small.task(name="send")(lambda to: None)
+        for row in ({"to": "x" * 2000}, resend.using(key="x").bind("x" * 2000)):
+            with pytest.raises(TooLarge, match=r"^row 1: send: .* bytes of JSON"):
+                resend.enqueue_many([{"to": "a"}, row])
+
+
 def test_a_bulk_is_all_or_nothing(jobs: Rowcall, send: Task[..., None]) -> None:
     rows: list[dict[str, object]] = [{"to": "a"}, {"to": "b"}, {"to": 5}]
     for wrong in (rows, [{"to": "a"}, {}], [{"to": "a"}, {"cc": "a"}]):
         with pytest.raises(InvalidArguments, match=f"row {len(wrong) - 1}: "):
             send.enqueue_many(wrong)
-    with pytest.raises(InvalidArguments, match=r"row 1: the arguments must be a dict .*, got 'b'"):
+    with pytest.raises(InvalidArguments, match=r"^row 1: send: the arguments must be a dict .*, got 'b'"):
         send.enqueue_many([{"to": "a"}, "b"])  # type: ignore[list-item]
+    with pytest.raises(InvalidArguments, match=r"^row 2: send: ") as wrong_row:
+        send.enqueue_many([send.bind("a"), {"to": "b"}, {"to": 5}])
+    assert wrong_row.value.row == 2
+    with pytest.raises(InvalidArguments, match=r"^send: "):
+        send.enqueue_many([{"to": 5}])
     assert jobs.list().jobs == []
 
 

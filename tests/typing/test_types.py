@@ -197,6 +197,8 @@ def made_of_steps(ctx: Context) -> None:
     ctx.sleep(timedelta(days=3))
     answer = ctx.wait_for("confirmed", timeout=5)
     answer["by"]
+    path: Path = ctx.wait_for("path", Path, timeout=5)
+    ctx.wait_for("path", Path).parent
     assert_type(ctx.gather(ctx.step("a", tip_and_charge, 1), ctx.step("b", len, "x")), tuple[Path, int])
 
 
@@ -206,6 +208,8 @@ async def made_of_async_steps(ctx: Context) -> None:
     await ctx.sleep(5)
     answer = await ctx.wait_for("confirmed")
     answer["by"]
+    assert_type(await ctx.wait_for("path", Path, timeout=5), Path)
+    assert_type(await ctx.gather(ctx.wait_for("n", int), ctx.step("f", fetch, "x")), tuple[int, dict[str, int]])
     assert_type(
         await ctx.gather(ctx.step("a", fetch, "x"), ctx.step("b", asyncio.sleep, 0, "y")), tuple[dict[str, int], str]
     )
@@ -256,7 +260,7 @@ def pass_context(ctx: Context) -> None:
     ctx.continue_with("by_name", 1)  # call-overload
     ctx.step("charge", tip_and_charge, "5")  # arg-type
     ctx.step("fetch", fetch, 5)  # arg-type
-    ctx.wait_for("confirmed", 5)  # call-arg
+    ctx.wait_for("confirmed", 5)  # call-overload
     jobs.on("fail", observe)  # call-overload
     jobs.on("failed", send_email)  # call-overload
     send_email.on_success(cancelled=True)  # call-overload

@@ -195,17 +195,21 @@ async def use_event_loop(ctx: Context[object], hold: bool = False) -> bool:
 
 def sign_up(ctx: Context, user_id: int) -> list[object]:
     """Made of steps: each notes when it runs."""
+    ctx.progress(0, "asking")
     customer = ctx.step("customer", _noted, "customer", user_id)
     ctx.sleep(0.01)
+    ctx.progress(0.5, "waiting")
     return [customer, ctx.wait_for("confirmed"), len(ctx.step("large", _large))]
 
 
 async def sign_up_async(ctx: Context, user_id: int) -> list[object]:
+    ctx.progress(0, "asking")
     customer = await ctx.step("customer", asyncio.to_thread, _noted, "customer", user_id)
     try:
         await ctx.sleep(0.01)
     except BaseException:
         return ["too early"]
+    ctx.progress(0.5, "waiting")
     return [customer, await ctx.wait_for("confirmed"), len(await ctx.step("large", asyncio.to_thread, _large))]
 
 

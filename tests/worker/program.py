@@ -99,7 +99,7 @@ def declare_counted(jobs: Rowcall, site: Site) -> AsyncContextTask[[], None]:
 def main() -> None:
     folder, text = sys.argv[1:]
     settings: dict[str, Any] = json.loads(text)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stdout)
     site = Site(
         Path(folder),
         busy_timeout=settings.pop("busy_timeout", 5.0),

@@ -13,7 +13,7 @@ from rowcall import Context, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.marks import mark_progress
+from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.store.statement import Plan
 from rowcall.testing import eventually
 from rowcall.worker import progress
@@ -46,9 +46,9 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
 
 
 def test_ten_thousand_reports_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Sequence[tuple[int, int, float, str | None]]] = []
+    written: list[Sequence[ProgressMark]] = []
 
-    def noted(dialect: Dialect, rows: Sequence[tuple[int, int, float, str | None]], now_ms: int | None) -> Plan[None]:
+    def noted(dialect: Dialect, rows: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:
         written.append(rows)
         return mark_progress(dialect, rows, now_ms)
 
@@ -82,7 +82,8 @@ def test_a_report_about_an_attempt_that_has_ended_changes_nothing(jobs: Rowcall)
     jobs.drain()
     kept[0].progress(0.5)
     assert jobs.get(job.id).progress is None
-    queue_of(jobs).run(Write(lambda: mark_progress(queue_of(jobs).dialect, [(job.id, 1, 0.5, None)], None)))
+    mark = ProgressMark(job.id, 1, 0.5, None)
+    queue_of(jobs).run(Write(lambda: mark_progress(queue_of(jobs).dialect, [mark], None)))
     assert jobs.get(job.id).progress is None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.failures import Failures
 from rowcall.domain.backoff import DEFAULT_BACKOFF, RetryCallable, RetryPolicy, backoff_from_text
 from rowcall.domain.defaults import TaskDefaults
+from rowcall.domain.outcome import delay_of
 
 
 def policy_of(
@@ -27,10 +26,9 @@ def policy_of(
 def guarded(policy: RetryCallable, failures: Failures) -> RetryCallable:
     """Return a policy that uses the default where the user's callable fails, so that the worker survives."""
 
-    def delay_seconds(attempt: int, error: BaseException) -> float:
+    def delay_seconds(attempt: int, error: BaseException) -> float | None:
         try:
-            answer: object = policy(attempt, error)
-            return answer.total_seconds() if isinstance(answer, timedelta) else float(answer)  # type: ignore[arg-type]
+            return delay_of(policy, attempt, error, chance=1.0)
         except Exception as broken:
             # not logger.exception: the handler's error is in its context, and must be scrubbed
             logger.error("a retry policy failed; used the default policy\n%s", failures.described(broken))

@@ -9,7 +9,8 @@ import msgspec
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.value import Value
 
-RetryCallable = Callable[[int, BaseException], float]
+RetryCallable = Callable[[int, BaseException], float | timedelta | None]
+"""Returns the pause before the next attempt, or None to give up."""
 
 
 class Backoff(Value, frozen=True, omit_defaults=True):
@@ -26,18 +27,24 @@ class Backoff(Value, frozen=True, omit_defaults=True):
     cap_seconds: float | None = None
     jitter: bool = False
     give_up_on: tuple[str, ...] = ()
+    only_on: tuple[str, ...] = ()
 
     @classmethod
-    def constant(cls, seconds: float | timedelta, *, give_up_on: object = ()) -> "Backoff":
+    def constant(cls, seconds: float | timedelta, *, give_up_on: object = (), only_on: object = ()) -> "Backoff":
         """Wait the same time before each attempt."""
-        return cls("constant", seconds_of("seconds", seconds), give_up_on=_exception_names(give_up_on))
+        return cls("constant", seconds_of("seconds", seconds), None, False, *_names(give_up_on, only_on))
 
     @classmethod
     def linear(
-        cls, seconds: float | timedelta, *, cap: float | timedelta | None = None, give_up_on: object = ()
+        cls,
+        seconds: float | timedelta,
+        *,
+        cap: float | timedelta | None = None,
+        give_up_on: object = (),
+        only_on: object = (),
     ) -> "Backoff":
         """Wait `seconds` after the first attempt, twice that after the second, and so on."""
-        return cls("linear", seconds_of("seconds", seconds), _cap(cap), give_up_on=_exception_names(give_up_on))
+        return cls("linear", seconds_of("seconds", seconds), _cap(cap), False, *_names(give_up_on, only_on))
 
     @classmethod
     def exponential(
@@ -47,11 +54,10 @@ class Backoff(Value, frozen=True, omit_defaults=True):
         cap: float | timedelta | None = None,
         jitter: bool = True,
         give_up_on: object = (),
+        only_on: object = (),
     ) -> "Backoff":
         """Wait `seconds`, doubled each time, up to `cap`. With jitter, wait a random time from 0 to that."""
-        return cls(
-            "exponential", seconds_of("seconds", seconds), _cap(cap), jitter, give_up_on=_exception_names(give_up_on)
-        )
+        return cls("exponential", seconds_of("seconds", seconds), _cap(cap), jitter, *_names(give_up_on, only_on))
 
     def delay_seconds(self, attempt: int, *, chance: float) -> float:
         match self.kind:
@@ -67,7 +73,11 @@ class Backoff(Value, frozen=True, omit_defaults=True):
         return delay * chance if self.jitter else delay
 
     def gives_up_on(self, error: BaseException) -> bool:
-        return bool(self.give_up_on) and not set(self.give_up_on).isdisjoint(class_names(type(error)))
+        """Return whether an error is in `give_up_on`, or not in `only_on`, where that names any."""
+        if not (self.give_up_on or self.only_on):
+            return False
+        names = set(class_names(type(error)))
+        return not names.isdisjoint(self.give_up_on) or (bool(self.only_on) and names.isdisjoint(self.only_on))
 
 
 LONGEST_DELAY_SECONDS = 366 * 86400.0
@@ -75,14 +85,18 @@ RetryPolicy = Backoff | RetryCallable
 
 
 def class_names(kind: type[BaseException]) -> list[str]:
-    """Return the names that `give_up_on` can use for an exception: of its class and bases, with and without module."""
+    """Return the names that a policy can use for an exception: of its class and bases, with and without module."""
     names = []
     for base in kind.__mro__[:-1]:
         names += [base.__name__, f"{base.__module__}.{base.__qualname__}"]
     return names
 
 
-def _exception_names(given: object) -> tuple[str, ...]:
+def _names(give_up_on: object, only_on: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return _exception_names("give_up_on", give_up_on), _exception_names("only_on", only_on)
+
+
+def _exception_names(option: str, given: object) -> tuple[str, ...]:
     kinds = given if isinstance(given, tuple | list | set | frozenset) else (given,)
     names = []
     for kind in kinds:
@@ -91,7 +105,7 @@ def _exception_names(given: object) -> tuple[str, ...]:
         elif isinstance(kind, type) and issubclass(kind, BaseException):
             names.append(f"{kind.__module__}.{kind.__qualname__}")
         else:
-            raise InvalidOption("give_up_on", f"must be exception classes or their names, got {kind!r}")
+            raise InvalidOption(option, f"must be exception classes or their names, got {kind!r}")
     return tuple(names)
 
 

@@ -35,6 +35,7 @@ PATH_ADVICE = " or pass a pathlib.Path"
 
 DEFAULT_POOL_SIZE = 4
 DEFAULT_MISMATCH_GRACE_SECONDS = 600.0
+SHORTEST_GRACE_SECONDS = 60.0
 MOST_POOLED = 100
 DEFAULT_BLOB_THRESHOLD = 256 * 1024
 DEFAULT_PAYLOAD_LIMIT = 64 * 1024 * 1024
@@ -73,6 +74,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     defaults: TaskDefaults | None = None
     push: PushOptions | None = None
     encrypt: Encryption | None = None
+
+    @property
+    def unknown_task_seconds(self) -> float:
+        """Return how long a job waits for a worker that knows its task, before it fails."""
+        return max(self.mismatch_grace_seconds, SHORTEST_GRACE_SECONDS)
 
     @property
     def in_memory(self) -> bool:

@@ -43,7 +43,8 @@ Suspend (BaseException)               raised by `ctx.sleep` and `ctx.wait_for` t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sized
 from datetime import UTC, datetime, timedelta
 
 from rowcall.base.text import DETAIL_LENGTH, code_problem, did_you_mean, storable
@@ -53,7 +54,26 @@ _EARLIEST = datetime(1973, 3, 4, tzinfo=UTC)
 
 
 class RowcallError(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package.
+
+    `row` is the row that it is about, counted from 0, if one call enqueues several jobs.
+    """
+
+    row: int | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.row is None else f"row {self.row}: {text}"
+
+
+@contextlib.contextmanager
+def in_row(rows: Sized, row: int) -> Iterator[None]:
+    """Let an error say which row it is about, if there are several."""
+    try:
+        yield
+    except RowcallError as error:
+        error.row = row if len(rows) > 1 else None
+        raise
 
 
 VERBS = ["belongs", "cannot", "does", "goes", "has", "is", "leads", "must", "names", "needs", "uses", "was", "works"]

@@ -77,7 +77,12 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     _hidden = ("lease",)  # it fences the calls of an attempt, and means nothing elsewhere
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.keys())})"
+        shown = {"id": self.id, "type": self.type, "status": str(self.status), "queue": self.queue}
+        if self.attempt:
+            shown["attempt"] = self.attempt
+        if self.error_code is not None:
+            shown["error_code"] = self.error_code
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
 class Attempt(Value, frozen=True, kw_only=True):

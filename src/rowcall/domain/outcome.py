@@ -5,6 +5,8 @@ Nothing here reads a clock, a database or a source of chance.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 
 from rowcall.domain.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_SECONDS, Backoff, RetryPolicy
@@ -159,13 +161,13 @@ def decide(
         case Raised(error=Control() as control):
             return _obey(budget, control, outcome)
         case Raised(error=error, code=code, detail=detail, traceback=traceback):
-            if isinstance(policy, Backoff) and policy.gives_up_on(error):
-                return _fail(code, detail, traceback)
             return _retry_or_fail(budget, policy, chance, error, code, detail, traceback)
         case TimedOut(seconds=seconds):
             detail = f"the handler ran longer than its timeout of {seconds:g} s"
             return decide(budget, Raised(TimeoutError(detail), TIMEOUT_CODE, detail), policy, chance=chance)
         case Reported(code=code, detail=detail):
+            if isinstance(policy, Backoff):  # it is not an exception
+                policy = msgspec.structs.replace(policy, give_up_on=())
             return _retry_or_fail(budget, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
@@ -235,6 +237,8 @@ def _retry_or_fail(
     if budget.attempt >= budget.max_attempts:
         return _fail(code, detail, traceback)
     delay_seconds = delay_of(policy, budget.attempt, error, chance)
+    if delay_seconds is None:
+        return _fail(code, detail, traceback)
     return Transition(
         *_end(Move.RETRY),
         "failed",
@@ -246,17 +250,20 @@ def _retry_or_fail(
     )
 
 
-def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float:
-    """Return the delay of a policy in seconds, at most a year. NaN counts as the default policy's delay.
+def delay_of(policy: RetryPolicy, attempt: int, error: BaseException, chance: float) -> float | None:
+    """Return the delay of a policy in seconds, at most a year, or None to give up.
 
-    A target that says when to retry is not asked earlier.
+    NaN counts as the default policy's delay. A target that says when to retry is not asked earlier.
     """
     if isinstance(error, PushFailed) and error.retry_after is not None:
-        other = PushFailed(error.code, error.detail)
-        return min(max(error.retry_after, delay_of(policy, attempt, other, chance)), LONGEST_DELAY_SECONDS)
+        other = delay_of(policy, attempt, PushFailed(error.code, error.detail), chance)
+        return None if other is None else min(max(error.retry_after, other), LONGEST_DELAY_SECONDS)
     if isinstance(policy, Backoff):
-        return policy.delay_seconds(attempt, chance=chance)
-    seconds = float(policy(attempt, error))
+        return None if policy.gives_up_on(error) else policy.delay_seconds(attempt, chance=chance)
+    answer = policy(attempt, error)
+    if answer is None:
+        return None
+    seconds = answer.total_seconds() if isinstance(answer, timedelta) else float(answer)
     if seconds != seconds:
         return DEFAULT_BACKOFF.delay_seconds(attempt, chance=chance)
     return min(max(seconds, 0.0), LONGEST_DELAY_SECONDS)

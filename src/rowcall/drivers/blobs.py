@@ -10,7 +10,7 @@ import msgspec
 
 from rowcall.domain.blobs import BlobStore, read, refer, reference_in, reference_of
 from rowcall.domain.encryption import Kind, is_hidden, outcome_in, token_of, with_parts
-from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidArguments, TooLarge
+from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, TooLarge, in_row
 from rowcall.domain.job import Job
 from rowcall.domain.payload import payload_from_row, value_from_row
 from rowcall.drivers.cipher import Cipher
@@ -62,10 +62,9 @@ class Blobs:
 
     def all_stored(self, task: str, texts: Sequence[str]) -> list[str]:
         stored: list[str] = []
-        try:
-            stored.extend(self.stored(task, text, Kind.ARGUMENTS) for text in texts)
-        except TooLarge as error:
-            raise InvalidArguments(task, f"row {len(stored)}: {error.problem}") from error
+        for text in texts:
+            with in_row(texts, len(stored)):
+                stored.append(self.stored(task, text, Kind.ARGUMENTS))
         return stored
 
     def any_large(self, texts: Sequence[str]) -> bool:

@@ -10,7 +10,9 @@ from typing import TypeVar, Unpack
 import msgspec
 
 from rowcall.base.effects import Effect
+from rowcall.base.text import did_you_mean, one_line
 from rowcall.base.times import time_of
+from rowcall.context import logger
 from rowcall.declare.enqueue_call import changed
 from rowcall.declare.fairness import shared
 from rowcall.declare.limits import derived, each_derived, host_limits, limited, with_derived
@@ -19,7 +21,7 @@ from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Option
 from rowcall.domain.blobs import reference_of
 from rowcall.domain.checks import name_problem
 from rowcall.domain.encryption import Kind
-from rowcall.domain.errors import InvalidArguments, InvalidOption, UnknownEvent
+from rowcall.domain.errors import DuplicateJob, InvalidOption, UnknownEvent, in_row
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
@@ -47,6 +49,7 @@ from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob, RelatedJob
 Self = TypeVar("Self", bound="Transaction")
 
 _UNDECLARED = Options()
+MOST_UNDECLARED = 10_000
 _STATUSES = {status.value: status for status in Status}
 
 
@@ -118,12 +121,9 @@ def enqueue_many_by_name(
     """Write one job for each dict of arguments, all in one transaction."""
     given = checked(options, ENQUEUE_OPTIONS)
     calls: list[Bound] = []
-    try:
-        calls.extend(bind_by_name(queue, task, row, given) for row in rows)
-    except InvalidArguments as error:
-        if len(rows) == 1:
-            raise
-        raise InvalidArguments(error.task, f"row {len(calls)}: {error.problem}") from error
+    for row in rows:
+        with in_row(rows, len(calls)):
+            calls.append(bind_by_name(queue, task, row, given))
     return (yield from enqueue_calls(queue, calls, given.connection))
 
 
@@ -140,7 +140,20 @@ def enqueue_calls(queue: Queue, calls: Sequence[Bound], connection: object) -> O
 def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
     """Return a call of a task that may be declared in this process or not."""
     call = plain_call(queue, task, arguments, given)
+    if task not in queue.tasks:
+        _warn_of_typo(queue, task)
     return through_middleware(queue, task, call.payload, given) if queue.enqueue_middleware else call
+
+
+def _warn_of_typo(queue: Queue, task: str) -> None:
+    """Warn once of a name that resembles that of a declared task. A producer need not declare what it enqueues."""
+    if task in queue.undeclared:
+        return
+    if len(queue.undeclared) >= MOST_UNDECLARED:  # names are generated, perhaps one per job
+        queue.undeclared.clear()
+    queue.undeclared.add(task)
+    if hint := did_you_mean(task, queue.tasks):
+        logger.warning("enqueued task %s, which this process does not declare%s", one_line(repr(task)), one_line(hint))
 
 
 def through_middleware(queue: Queue, task: str, payload: str, given: Options) -> Bound:
@@ -242,7 +255,7 @@ def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection:
 def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
     if not job.is_alone:
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
-        return (yield from enqueue_related(queue, related, connection))
+        return (yield from _enqueue_rows(queue, related, connection))
     connection = yield from joined(queue, connection)
     now_ms, columns = queue.now_ms(), each_derived(job, payloads)
     stored, large = payloads, queue.blobs.any_large(payloads)
@@ -278,13 +291,13 @@ def enqueue_each(
     """Write calls, each with its options, all in one transaction. `once`: see `write_once`."""
     related = [RelatedJob(job=call.job, payload=call.payload) for call in calls]
     if queue.tracing is None:
-        return (yield from enqueue_related(queue, related, connection, once=once))
+        return (yield from _enqueue_rows(queue, related, connection, once))
     with queue.tracing.sending(related[0].job, len(related)) as sending:
         context = sending.job.trace_context
         related = [
             msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, trace_context=context)) for one in related
         ]
-        written = yield from enqueue_related(queue, related, connection, once=once)
+        written = yield from _enqueue_rows(queue, related, connection, once)
         sending.written(written)
         return written
 
@@ -298,6 +311,21 @@ def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) ->
         for row, payload in zip(inserted[1:], payloads[1:], strict=True)
     ]
     return [first, *rest]
+
+
+def _enqueue_rows(
+    queue: Queue, related: Sequence[RelatedJob], connection: object, once: Once | None
+) -> Operation[list[Job]]:
+    """Write the rows of one call in one transaction: the caller's, or one of the queue."""
+    keyed: list[RelatedJob] = []
+    for item in related:
+        with in_row(related, len(keyed)):
+            keyed.append(with_key(item))
+    try:
+        return (yield from enqueue_related(queue, keyed, connection, once=once))
+    except DuplicateJob as error:
+        with in_row(keyed, [(item.job.type, item.job.key) for item in keyed].index((error.task, error.key))):
+            raise
 
 
 def enqueue_related(
@@ -331,9 +359,10 @@ def enqueue_related(
 
 def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[RelatedJob]]:
     """Return the jobs with references in place of large payloads."""
-    stored = []
+    stored: list[RelatedJob] = []
     for item in related:
-        payload = yield from blobs.store(queue, item.job.type, item.payload, Kind.ARGUMENTS)
+        with in_row(related, len(stored)):
+            payload = yield from blobs.store(queue, item.job.type, item.payload, Kind.ARGUMENTS)
         stored.append(item if payload is item.payload else msgspec.structs.replace(item, payload=payload))
     return stored
 

@@ -68,7 +68,8 @@ def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
     dialect = queue.dialect
     (at_ms,) = yield from dialect.ask(NOW, queue.now_ms())
     workers = yield from dialect.ask(WORKERS)
-    surroundings = Surroundings(dialect, time_of(at_ms), workers, (yield from dialect.ask(PAUSED)))
+    paused = yield from dialect.ask(PAUSED)
+    surroundings = Surroundings(dialect, time_of(at_ms), workers, paused, queue.config.unknown_task_seconds)
     found = {}
     for job in jobs:
         found[job.id] = yield from surroundings.explain(job)
@@ -79,8 +80,14 @@ class Surroundings:
     """What is around the jobs at one moment: the workers that are alive, and what is paused."""
 
     def __init__(
-        self, dialect: Dialect, now: datetime, workers: Sequence[WorkerInfo], paused: Sequence[Paused]
+        self,
+        dialect: Dialect,
+        now: datetime,
+        workers: Sequence[WorkerInfo],
+        paused: Sequence[Paused],
+        unknown_task_seconds: float,
     ) -> None:
+        self._unknown_task_seconds = unknown_task_seconds
         self._dialect = dialect
         self._now = now
         self._now_ms = milliseconds_of(now)
@@ -203,7 +210,9 @@ class Surroundings:
         if not any(serves(worker.queues, job.queue) for worker in self._alive):
             return _made(job, Reason.NO_WORKER_FOR_QUEUE, f"no worker serves queue {job.queue}")
         if not self._fitting(job.queue, job.type):
-            return _made(job, Reason.NO_WORKER_FOR_TASK, f"no worker of queue {job.queue} knows task {job.type}")
+            fails = f"without one, the job fails after {duration(self._unknown_task_seconds)}"
+            said = f"no worker of queue {job.queue} knows task {job.type}; {fails}"
+            return _made(job, Reason.NO_WORKER_FOR_TASK, said)
         return None
 
     def _fitting(self, queue: str, task: str) -> list[WorkerInfo]:

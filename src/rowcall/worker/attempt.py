@@ -55,6 +55,7 @@ from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, wi
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.queries.jobs import Ready
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
@@ -106,6 +107,8 @@ class Attempt:
     kept_error: BaseException | None = None
     """What its handler raised, where a drain is to raise it."""
     transition: Transition | None = None
+    reported: ProgressMark | None = None
+    """The last progress that its handler reported."""
     left_open = False
     """Whether its target is to call back."""
     large_result: str | None = None
@@ -242,9 +245,14 @@ class Attempt:
         return args, kwargs
 
     def report(self, share: float, message: str | None) -> None:
+        steps = self._steps
+        self.note_report(share, message, replays=self.ready.lease != 1 if steps is None else steps.replays)
+
+    def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
         # the handler of a completed one may lock its row
         if not (self.settled or self.completed) and self.claim.completion is not None:
-            self.claim.completion.progress.note(self.ready, share, message)
+            self.reported = ProgressMark(*self.fence, share, message, replays=replays)
+            self.claim.completion.progress.note(self.reported, self.ready.type)
 
     def complete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None
@@ -253,7 +261,9 @@ class Attempt:
         self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             completion.queue.run(
-                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+                completion.complete(
+                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                )
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
@@ -263,7 +273,9 @@ class Attempt:
         self.completed_result, age_ms = given, self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
-                completion.complete(self.ready, given, self.waited_ms, age_ms, connection, self.then, done)
+                completion.complete(
+                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                )
             )
 
     @contextlib.contextmanager

@@ -19,6 +19,7 @@ from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand, claim_by_hand
 from rowcall.store.ends.attempts import settle_one
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, ClaimFacts
@@ -27,6 +28,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lifespan import Lifespans
+from rowcall.worker.loop.settler import ended_of
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
 
@@ -144,10 +146,12 @@ class CallingThreadWorker:
 
     def _settle(self, attempt: Attempt) -> None:
         assert attempt.transition is not None
-        job, transition, queue = attempt.claimed_job(), attempt.transition, self._queue
-        move = transition.move
+        job, move, queue = attempt.claimed_job(), attempt.transition.move, self._queue
+        ended = ended_of(attempt, queue.clock.monotonic())
         try:
-            queue.run(Write(settle_one, queue.dialect, job, transition, queue.now_ms(), attempt.then))
+            queue.run(
+                Write(settle_one, queue.dialect, job, ended.transition, queue.now_ms(), ended.then, ended.progress)
+            )
         except LeaseLost:  # its handler has completed it, or someone has cancelled it
             move = Move.SUCCEED if attempt.ended_completed else Move.CANCEL
         self._counts[move] += 1
@@ -163,6 +167,6 @@ def _problem(error: BaseException) -> BaseException | None:
 
 
 class _ImmediateProgress(ProgressWriter):
-    def note(self, ready: Ready, share: float, message: str | None) -> None:
-        self._reports[ready.id] = (ready, share, message)
+    def note(self, mark: ProgressMark, task: str) -> None:
+        self._reports[mark.job_id] = (mark, task)
         self._write()

@@ -20,6 +20,7 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.attempts import complete
 from rowcall.store.ends.next_steps import Then
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.queries.jobs import Ready
 from rowcall.store.statement import Plan
@@ -52,6 +53,7 @@ class Completion:
         age_ms: int,
         connection: object,
         then: Then | None,
+        reported: ProgressMark | None,
         completed: Callable[[], None],
     ) -> Operation[None]:
         """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
@@ -59,7 +61,7 @@ class Completion:
         if then is not None and not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("completing a job that continues with another takes")
         stored = yield from blobs.store(self.queue, ready.type, result, Kind.RESULT)
-        plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then)
+        plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then, reported)
         yield from OnCallerConnection(target, _reporting(plan, completed))
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
@@ -85,14 +87,24 @@ class Completion:
         return self.blobs.value(*found[0], Kind.RESULT) if found else None
 
     def _plan(
-        self, dialect: Dialect, ready: Ready, result: str | None, waited_ms: int, age_ms: int, then: Then | None
+        self,
+        dialect: Dialect,
+        ready: Ready,
+        result: str | None,
+        waited_ms: int,
+        age_ms: int,
+        then: Then | None,
+        reported: ProgressMark | None,
     ) -> Plan[None]:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
         on_end = self.queue.outcomes.on_end_of(ready.type, ready.queue)
         fence = ready.id, ready.lease
-        plan = complete(dialect, *fence, result, age_ms, lambda settled: tallies.rows(), now_ms, then, on_end)
+        progress = reported and reported.at_end(0, succeeded=True)
+        if progress is not None:
+            progress = progress._replace(message=self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS))
+        plan = complete(dialect, *fence, result, age_ms, lambda settled: tallies.rows(), now_ms, then, on_end, progress)
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 

@@ -7,8 +7,7 @@ import threading
 from rowcall.domain.encryption import Kind
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.marks import mark_progress
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.worker.service import Background
 
 PAUSE_SECONDS = 0.5
@@ -20,14 +19,14 @@ class ProgressWriter:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._reports: dict[int, tuple[Ready, float, str | None]] = {}
+        self._reports: dict[int, tuple[ProgressMark, str]] = {}
         self._reported = threading.Event()
         self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
-    def note(self, ready: Ready, share: float, message: str | None) -> None:
+    def note(self, mark: ProgressMark, task: str) -> None:
         """Note a report, from any thread, without waiting."""
         with self._lock:
-            self._reports[ready.id] = (ready, share, message)
+            self._reports[mark.job_id] = (mark, task)
             self.thread.start()
         self._reported.set()
 
@@ -43,8 +42,7 @@ class ProgressWriter:
             reports, self._reports = self._reports, {}
         if reports:
             queue, encrypted = self._queue, self._queue.blobs.encrypted_text
-            rows = [
-                (job_id, ready.lease, share, encrypted(text, ready.type, Kind.PROGRESS))
-                for job_id, (ready, share, text) in sorted(reports.items())
+            marks = [
+                mark._replace(message=encrypted(mark.message, task, Kind.PROGRESS)) for mark, task in reports.values()
             ]
-            queue.run(Write(mark_progress, queue.dialect, rows, queue.now_ms()))
+            queue.run(Write(mark_progress, queue.dialect, marks, queue.now_ms()))

@@ -19,6 +19,7 @@ from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.metrics_server import Endpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
+from rowcall.overview.formats import counted
 from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
@@ -388,7 +389,8 @@ class Shutdown:
         self._forced_at = self._forced_at or self._clock.timer()
         overdue = self._clock.timer() - self._forced_at > FORCE_AFTER_SECONDS
         if overdue:
-            logger.error("could not settle or release %d jobs; other workers will recover them", loop.unsettled)
+            left = counted(loop.unsettled, "job")
+            logger.error("could not settle or release %s; other workers will recover them", left)
         return overdue
 
     def cancel_timer(self) -> None:

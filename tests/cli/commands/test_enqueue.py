@@ -73,10 +73,14 @@ def test_each_line_of_standard_input_is_a_job(queue: Rowcall) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ('{"name": "Ann"}\n{"nome": "Bob"}\n', "hello: row 1: unexpected argument 'nome'"),
-        ('{"name": "Ann"}\n[1]\n', "line 2 of standard input is not a JSON object: Expected `object`, got `array`"),
-        (b'{"name": "\xff"}', "line 1 of standard input is not a JSON object"),
-        ('{"name": ' + "[" * 100_000, "line 1 of standard input is not a JSON object"),
+        ('{"name": "Ann"}\n{"nome": "Bob"}\n', "row 1: line 2 of standard input: hello: unexpected argument 'nome'"),
+        ('{"name": "Ann"}\n\n{"name": 3}\n', "row 1: line 3 of standard input: hello: "),
+        (
+            '{"name": "Ann"}\n[1]\n',
+            "row 1: line 2 of standard input is not a JSON object: Expected `object`, got `array`",
+        ),
+        (b'{"name": "\xff"}', "row 0: line 1 of standard input is not a JSON object"),
+        ('{"name": ' + "[" * 100_000, "row 0: line 1 of standard input is not a JSON object"),
     ],
 )
 def test_one_wrong_line_writes_nothing(queue: Rowcall, given: str | bytes, problem: str) -> None:

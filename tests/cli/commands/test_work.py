@@ -73,7 +73,7 @@ def test_what_it_says_is_plain_logging(queue: Rowcall, folder: Path) -> None:
         assert process.wait() == 0
         lines = process.output.splitlines()
     assert f"working on {folder / 'queue.db'}: 2 tasks, all queues, 10 at a time" in lines[0]
-    assert " WARNING " in lines[1]
+    assert " INFO " in lines[1]
     assert lines[-1].endswith("stopped")
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
+from rowcall.base.clock import SystemClock
 from rowcall.domain.config import Config, Server
 from rowcall.domain.errors import Conflict, DataRefused
+from rowcall.drivers.postgres import database
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.database import MOST_TRIES
 from rowcall.operations.effects import Write
@@ -446,6 +448,38 @@ def test_a_pool_that_is_used_up_says_so(url: str, threads: Executor) -> None:
         for future in holding:
             future.result(20)
         assert jobs.get(job.id) == job
+
+
+def test_a_server_that_was_frozen_does_not_make_a_pool_used_up(
+    url: str, threads: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FrozenClock(SystemClock):
+        frozen_seconds = 0.0
+
+        def timer(self) -> float:
+            return super().timer() + self.frozen_seconds
+
+    clock = FrozenClock()
+    with Rowcall(url, pool_size=1, busy_timeout=0.1) as jobs:
+        job = jobs.enqueue("task")
+        held, go_on = threading.Barrier(2, timeout=20), threading.Event()
+
+        def hold() -> Plan[None]:
+            yield from execute(Statement("select 1", (), as_is))
+            held.wait()
+            assert go_on.wait(20)
+
+        def connect_after_a_while(url: str, config: Config) -> object:
+            clock.frozen_seconds += 60
+            go_on.set()  # what the server did not reply to has its reply now
+            return connect(url, config)
+
+        holding = threads.submit(queue_of(jobs).run, Write(hold))
+        held.wait()
+        monkeypatch.setattr(database, "SYSTEM_CLOCK", clock)
+        monkeypatch.setattr(database, "connect", connect_after_a_while)
+        assert jobs.get(job.id) == job
+        holding.result(20)
 
 
 # --- forks ----------------------------------------------------------------------------------------

@@ -78,6 +78,14 @@ def test_a_wrong_enqueue_writes_nothing(client: Client, filled: Rowcall, body: o
     assert filled.stats().total == 3
 
 
+def test_an_error_says_which_of_several_jobs(client: Client, filled: Rowcall) -> None:
+    good = {"task": "mail", "arguments": {}}
+    answer = client.post("/api/jobs", {"jobs": [good, {"task": "mail", "priority": 2**40}]})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("row 1: priority must be")
+    assert client.post("/api/jobs", {"task": "mail", "priority": 2**40}).json()["detail"].startswith("priority ")
+
+
 def test_a_repeated_request_enqueues_once(client: Client, filled: Rowcall) -> None:
     body = {"jobs": [{"task": "greet", "arguments": {"name": name}} for name in ("Cid", "Dan")]}
     first = client.post("/api/jobs", body, idempotency_key="order-7").json()["jobs"]

@@ -11,7 +11,7 @@ from rowcall import Encryption, Rowcall
 from rowcall.testing import eventually
 from tests.worker import isolated
 from tests.worker.isolation.support import enqueue
-from tests.worker.support import Site, ended
+from tests.worker.support import Site, comes_to, ended
 
 
 @pytest.mark.parametrize("handler", [isolated.sign_up, isolated.sign_up_async])
@@ -22,8 +22,11 @@ def test_steps_sleeps_and_signals(
     job = enqueue(jobs, handler, user_id=7)
     with jobs.worker(concurrency=1):
         eventually(lambda: [step.kind for step in jobs.steps(job)] == ["step", "sleep", "wait"])
+        comes_to(jobs, job, "scheduled")
+        assert (jobs.get(job).progress, jobs.get(job).progress_message) == (0.5, "waiting")
         jobs.signal(job, "confirmed", True)
         assert ended(jobs, job).result == [7, True, 3_000_000]
+        assert (jobs.get(job).progress, jobs.get(job).progress_message) == (1.0, "waiting")
     assert len(site.lines) == 1
     assert jobs.get(job).attempt == 1
 

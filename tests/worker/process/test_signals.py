@@ -38,7 +38,7 @@ def test_a_signal_lets_running_jobs_finish_and_no_others_start(
             site.wait_for_line(f"start {job.payload['name']}")
         waiting = jobs.enqueue("note", {"text": "not any more"})
         process.send(number)
-        process.wait_for("stopping:")
+        process.wait_for("INFO stopping:")
         site.open("hold")
         site.open("ahold")
         assert process.wait() == 0

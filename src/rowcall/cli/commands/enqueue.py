@@ -21,6 +21,7 @@ from rowcall.cli.command import (
 from rowcall.cli.present.console import show
 from rowcall.cli.present.tables import first_of, text
 from rowcall.cli.target import Target, existing, find
+from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Job, Status
 from rowcall.operations.enqueue import enqueue_many_by_name
 from rowcall.overview.formats import counted, moment
@@ -65,33 +66,36 @@ def _opened(app: str | None, url: str | None) -> Target:
 
 
 class _Words(NamedTuple):
+    """A task, and the arguments of its jobs, by the lines of standard input that they are on."""
+
     task: str
-    rows: list[dict[str, object]]
+    rows: dict[int, dict[str, object]]
 
 
 def _parse(words: tuple[str, ...]) -> _Words:
     if not 1 <= len(words) <= 2:
         raise click.UsageError("give a task, and its arguments as one JSON object, or - to read them")
-    return _Words(words[0], [{}] if len(words) == 1 else _rows(words[1]))
+    return _Words(words[0], {1: {}} if len(words) == 1 else _rows(words[1]))
 
 
-def _rows(typed: str) -> list[dict[str, object]]:
+def _rows(typed: str) -> dict[int, dict[str, object]]:
     """Return the objects that were typed: one, or those of standard input if it is `-`."""
     if typed != "-":
-        return [typed_object(typed)]
+        return {1: typed_object(typed)}
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
     given = sys.stdin.buffer.read()
     try:
-        return [msgspec.json.decode(given, type=dict[str, object])]  # perhaps on several lines
+        return {1: msgspec.json.decode(given, type=dict[str, object])}  # perhaps on several lines
     except NOT_JSON:
-        rows = []
+        rows: dict[int, dict[str, object]] = {}
     for number, line in enumerate(given.splitlines(), 1):
         if line.strip():
             try:
-                rows.append(msgspec.json.decode(line, type=dict[str, object]))
+                rows[number] = msgspec.json.decode(line, type=dict[str, object])
             except NOT_JSON as error:
-                raise click.UsageError(f"line {number} of standard input is not a JSON object: {error}") from None
+                place = f"row {len(rows)}: line {number} of standard input"
+                raise click.UsageError(f"{place} is not a JSON object: {error}") from None
     return rows
 
 
@@ -112,9 +116,15 @@ def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **opti
     if target.app is not None:
         target.jobs.declared_task(words.task)
     given = given_options({**options, "target": pushed_to})
-    written = target.queue.run(
-        enqueue_many_by_name(target.queue, words.task, words.rows, given)  # type: ignore[arg-type]
-    )
+    rows = list(words.rows.values())
+    try:
+        written = target.queue.run(
+            enqueue_many_by_name(target.queue, words.task, rows, given)  # type: ignore[arg-type]
+        )
+    except RowcallError as error:
+        if error.row is not None:
+            error.args = (f"line {list(words.rows)[error.row]} of standard input: {error.args[0]}", *error.args[1:])
+        raise
     jobs = [scrubbed(target.queue.failures, job) for job in written]
 
     def print_jobs() -> None:

@@ -228,8 +228,12 @@ class PostgresDatabase(Database):
                 raw = pool.getconn(min(remaining, SLICE_SECONDS))
             except PoolTimeout:
                 # all are busy, or the server is away; the pool does not say which, but this raises if it is away
+                asked_at = SYSTEM_CLOCK.timer()
                 connect(self._server.url, self._config).close()
-                if remaining > SLICE_SECONDS:
+                now = SYSTEM_CLOCK.timer()
+                if now - asked_at > SLICE_SECONDS:  # it was away until now, so no connection could be returned
+                    deadline = max(deadline, now + SLICE_SECONDS)
+                if now < deadline:
                     continue
                 raise self._exhausted() from None
             except PoolClosed:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
+from rowcall.domain.errors import in_row
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
 from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
@@ -120,7 +121,10 @@ async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
     given = [body] if body.jobs is None else body.jobs
     if not 1 <= len(given) <= MOST_ENQUEUED:
         raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(given):,}")
-    calls = [_bound(call, new) for new in given]
+    calls: list[Bound] = []
+    for new in given:
+        with in_row(given, len(calls)):
+            calls.append(_bound(call, new))
     if call.idempotency_key is None:
         jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
     else:

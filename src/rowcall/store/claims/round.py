@@ -184,7 +184,7 @@ def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> 
         ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
         expired = yield from expire(dialect, work.concerned, now_ms)
         staged = yield from _stage(dialect, now_ms)
-        opened = work.is_wake_due and (yield from unhold_due(dialect, now_ms))
+        opened = work.is_wake_due and (yield from unhold_due(dialect, demand.limits, now_ms))
         stuck = not (expired or staged or ticked or opened)
         (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)

@@ -26,6 +26,7 @@ from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE
+from rowcall.store.queries.steps import END_SLEEPS
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over
@@ -194,12 +195,20 @@ def reschedule_locked(
 ) -> Plan[None]:
     """Change the time of locked jobs that wait."""
     before = {job.id: job for job in jobs}
-    moved = yield from dialect.ask(queries.RESCHEDULE, now_ms, list(before), run_at_ms, delay_ms)
+    moved = yield from _reschedule(dialect, list(before), run_at_ms, delay_ms, now_ms)
     yield from retag(dialect, list(before))
     details = [
         (job_id, f"from {_written(before[job_id].run_at)} to {_written(time_of(at_ms))}") for job_id, at_ms in moved
     ]
     yield from dialect.ask(queries.RECORD_DETAILS, now_ms, details, "RESCHEDULED", actor)
+
+
+def _reschedule(
+    dialect: Dialect, job_ids: list[int], run_at_ms: int | None, delay_ms: int, now_ms: int | None
+) -> Plan[list[queries.Moved]]:
+    moved = yield from dialect.ask(queries.RESCHEDULE, now_ms, job_ids, run_at_ms, delay_ms)
+    yield from dialect.ask(END_SLEEPS, job_ids)
+    return moved
 
 
 class Edited(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,7 +264,7 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         yield from ready_heads(dialect, orders)
     yield from refer_to(dialect, [edited.payload], [job_id])
     if edited.run_at_ms is not None or edited.delay_ms is not None:
-        yield from dialect.ask(queries.RESCHEDULE, now_ms, [job_id], edited.run_at_ms, edited.delay_ms or 0)
+        yield from _reschedule(dialect, [job_id], edited.run_at_ms, edited.delay_ms or 0, now_ms)
     if edited.tags is not None:
         yield from dialect.ask(queries.DROP_TAGS, job_id)
         yield from dialect.ask(queries.ADD_TAGS, job_id, edited.tags)

@@ -25,6 +25,7 @@ from rowcall.store.jobs.claim_rows import (
     write_free_claims_of,
 )
 from rowcall.store.jobs.inspect import get_all
+from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.store.queries import jobs as queries
 from rowcall.store.queries.counts import NOW, Tally
 from rowcall.store.queries.flows import BEGIN_WRITING
@@ -43,6 +44,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     started_age_ms: int | None = None
     finished_age_ms: int = 0
     then: Then | None = None
+    progress: ProgressMark | None = None
 
 
 class Written(NamedTuple):
@@ -140,6 +142,9 @@ def write_ended(
         tallies, cancelled = applied.tallies(), applied.cancelled
         # a signal that came while it still ran found nothing to wake
         yield from wake(dialect, [one.job_id for one in ended if isinstance(one, Ended) and _waits(one)], now_ms)
+    reported = [one.progress for one in ended if isinstance(one, Ended) and one.progress and one.job_id in live]
+    if reported:
+        yield from mark_progress(dialect, reported, now_ms)
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from write_next_steps(dialect, steps, now_ms)
@@ -205,6 +210,7 @@ def complete(
     now_ms: int | None,
     then: Then | None = None,
     on_end: str | None = None,
+    progress: ProgressMark | None = None,
 ) -> Plan[None]:
     """Settle a success inside the caller's transaction; raise `LeaseLost` where the lease is not current.
 
@@ -219,6 +225,8 @@ def complete(
     yield from add_on_end(dialect, [(job_id, on_end)])
     if not (yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)):
         raise LeaseLost(job_id)
+    if progress is not None:
+        yield from mark_progress(dialect, [progress], now_ms)
     if result is not None:
         yield from refer_to(dialect, [result], [job_id])
     if then is not None:
@@ -267,13 +275,18 @@ def settle_completed(
 
 
 def settle_one(
-    dialect: Dialect, job: Job, transition: Transition, now_ms: int | None, then: Then | None = None
+    dialect: Dialect,
+    job: Job,
+    transition: Transition,
+    now_ms: int | None,
+    then: Then | None = None,
+    progress: ProgressMark | None = None,
 ) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
-    ended = Ended(job.id, job.lease, transition, then=then)
+    ended = Ended(job.id, job.lease, transition, then=then, progress=progress)
     if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms, write_claims=True)):
         raise LeaseLost(job.id)
 

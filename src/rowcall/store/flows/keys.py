@@ -146,7 +146,7 @@ def _refuse_duplicates(task: str, by_key: dict[str, list[int]], held: dict[str, 
         if key in held:
             raise DuplicateJob(task, key, held[key])
         if len(positions) > 1:
-            raise InvalidOption("key", f"{task}: two jobs of one call have the key {key!r}")
+            raise InvalidOption("key", f"{task}: rows {positions[0]} and {positions[1]} have the same key {key!r}")
 
 
 def _replacement(job_id: int, item: RelatedJob) -> Replacement:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.claim_rows import write_free_claims_of
@@ -21,13 +23,28 @@ def mark_started(dialect: Dialect, marks: Sequence[tuple[int, int, int]], now_ms
     yield from dialect.ask(MARK_STARTED, now_ms, [mark[0] for mark in marks], document)
 
 
-def mark_progress(
-    dialect: Dialect, marks: Sequence[tuple[int, int, float, str | None]], now_ms: int | None
-) -> Plan[None]:
-    """Write the progress of attempts (ids, leases, shares and messages), which is also a heartbeat of each."""
-    yield from write_free_claims_of(dialect, [job_id for job_id, lease, _, _ in marks if lease == 1])
-    document = {str(job_id): (lease, share, message) for job_id, lease, share, message in marks}
-    yield from dialect.ask(MARK_PROGRESS, now_ms, [mark[0] for mark in marks], document)
+class ProgressMark(NamedTuple):
+    """A report of an attempt. If it `replays`, the handler may only repeat what an earlier attempt has reported."""
+
+    job_id: int
+    lease: int
+    share: float
+    message: str | None
+    age_ms: int = 0
+    replays: bool = False
+
+    def at_end(self, age_ms: int, *, succeeded: bool) -> ProgressMark:
+        """Return what is written after the attempt was settled, in the same transaction."""
+        share = 1.0 if succeeded else self.share
+        return ProgressMark(self.job_id, self.lease + 1, share, self.message, age_ms)
+
+
+def mark_progress(dialect: Dialect, marks: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:
+    """Write the progress of attempts, which is also a heartbeat of each. Skip what replays, if the job has steps."""
+    marks = sorted(marks, key=itemgetter(0, 1))
+    yield from write_free_claims_of(dialect, [mark.job_id for mark in marks if mark.lease == 1])
+    document = {str(mark.job_id): mark[1:] for mark in marks}
+    yield from dialect.ask(MARK_PROGRESS, now_ms, [mark.job_id for mark in marks], document)
 
 
 def retag(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:

@@ -54,6 +54,11 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
                 return True
         return not all_plain(ready) and any(job.limits is not None or job.ordered is not None for job in ready)
 
+    def numbers(self, name: str) -> Numbers:
+        """Return the numbers of the limit with that name; none if this process does not declare it."""
+        declared = [bound.limit for bounds in (*self.of_queue.values(), *self.of_task.values()) for bound in bounds]
+        return next((limit.numbers for limit in declared if limit.name == name), Numbers())
+
     def of(self, job: Ready) -> list[JobLimit]:
         """Return the limits in its row, else those of its task; and the limits of its queue."""
         limits = None if job.limits is None else job_limits_from_text(job.limits)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.limits.admission import LimitRoom, load_starts, lock_limits, most_keys, put_openings
+from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, most_keys, put_openings
 from rowcall.store.order.heads import make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.limits import Held
@@ -32,7 +32,7 @@ def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
     return (yield from free(dialect, (yield from dialect.ask(queries.SLOTS_OF_WORKER, worker))))
 
 
-def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def unhold_due(dialect: Dialect, declared: DeclaredLimits, now_ms: int | None) -> Plan[int]:
     """Make ready the held jobs that may start under their rate limits; return how many keys were checked."""
     due = yield from dialect.ask(queries.DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
     if not due:
@@ -41,7 +41,7 @@ def unhold_due(dialect: Dialect, now_ms: int | None) -> Plan[int]:
     if not locked:
         return 0
     held = yield from _first_held(dialect, locked)
-    rooms, at_ms = yield from _rooms(dialect, held, now_ms)
+    rooms, at_ms = yield from _rooms(dialect, held, declared, now_ms)
     slots = {key: _allowed(room) for key, room in rooms.items()}
     unheld = {held_by(key): count for key, count in slots.items() if count > 0}
     if unheld:
@@ -66,7 +66,7 @@ class FoundRoom(NamedTuple):
     after: str | None
 
 
-def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[FoundRoom]:
+def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: int | None) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
     A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait. Of jobs in
@@ -75,7 +75,8 @@ def find_room(dialect: Dialect, after: str, now_ms: int | None) -> Plan[FoundRoo
     (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None
     found = [one for one in held if not after or one.by != after]
-    rooms, _ = yield from _rooms(dialect, [one for one in found if one.by.startswith(HELD_PREFIX)], now_ms)
+    limited = [one for one in found if one.by.startswith(HELD_PREFIX)]
+    rooms, _ = yield from _rooms(dialect, limited, declared, now_ms)
     counts = {held_by(key): _allowed(room) for key, room in rooms.items()}
     for one in found:
         if one.by != HELD_AS_MISMATCH:
@@ -94,8 +95,10 @@ def drop_stale(dialect: Dialect) -> Plan[int]:
     return (yield from dialect.change(queries.DROP_STALE, sorted(locked))) if locked else 0
 
 
-def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[tuple[Mapping[str, LimitRoom], int]]:
-    """Return the room of the keys, by the published limits, else by those in the rows of the jobs."""
+def _rooms(
+    dialect: Dialect, held: Sequence[Held], declared: DeclaredLimits, now_ms: int | None
+) -> Plan[tuple[Mapping[str, LimitRoom], int]]:
+    """Return the room of the keys, by the published limits, else by those in the rows of the jobs, else as declared."""
     if not held:
         return {}, 0
     names = [(one.key, name_of(one.key)) for one in held]
@@ -103,7 +106,10 @@ def _rooms(dialect: Dialect, held: Sequence[Held], now_ms: int | None) -> Plan[t
     rooms = {}
     for one in held:
         state = states[one.key]
-        rooms[one.key] = LimitRoom(state.published or _numbers_in(one), state.used, at_ms)
+        numbers = state.published or _numbers_in(one)
+        if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
+            numbers = declared.numbers(name_of(one.key))
+        rooms[one.key] = LimitRoom(numbers, state.used, at_ms)
     yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED))
     return rooms, at_ms
 

@@ -35,7 +35,8 @@ rerun = f"""
       max_attempts = least(job.max_attempts + ({_given(0)})::int, {MOST_COUNT}),
       claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
       held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
-      traceback = null
+      traceback = null, progress = case when job.status <> <succeeded> then progress end,
+      progress_message = case when job.status <> <succeeded> then progress_message end
     from (select <now> as now) as moment
     where job.id = any (array(select key::bigint from jsonb_object_keys((select document from given)) as key))"""
 obstacles = """

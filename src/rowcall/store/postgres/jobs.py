@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, field, fields, time_of
-from rowcall.store.queries.jobs import IS_GONE, OF_JOB, WRITE, Settlement, Success
+from rowcall.store.queries.jobs import IS_GONE, KEPT_PROGRESS, OF_JOB, WRITE, Settlement, Success
 from rowcall.store.schema import IS_CLAIMED
 
 # plain SQL may have put the highest number there: such a job harms only itself
@@ -250,7 +250,7 @@ mark_claimed = f"""
       claimed_at = greatest(moment.now, created_at),  -- it may have been committed after the clock was read
       started_at = case when id = any ($3::text::bigint[]) then greatest(moment.now, created_at) end,
       lease_ms = $5::bigint, lease_until = moment.now + $5::bigint * interval '1 millisecond', held = null,
-      finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+      finished_at = null, heartbeat_at = null, {KEPT_PROGRESS}, result = null,
       error_code = null, error_detail = null, traceback = null
     from (select <now> as now) as moment
     where id = any ($3::text::bigint[] || $4::text::bigint[])"""
@@ -264,9 +264,11 @@ mark_started = f"""
 mark_progress = f"""
     with given as materialized (select $3::text::jsonb as document)
     update <job> as job set progress = ({field(1)})::float8, progress_message = {field(2)},
-      heartbeat_at = moment.now
+      heartbeat_at = moment.now - ({field(3)})::bigint * interval '1 millisecond'
     from (select <now> as now) as moment
-    where {_FREE} and job.lease = ({field(0)})::bigint"""
+    where {_FREE} and job.lease = ({field(0)})::bigint
+      and not (({field(4)})::boolean and exists (select from <step> where job_id = job.id))
+    returning 1"""
 
 # jobs that a worker refused
 mismatched = f"""
@@ -311,8 +313,12 @@ def _settle_successes(
     """Return the text; the parameters `claim` and the next two are the claim that the rows do not have yet."""
     began = "greatest(moment.claimed_at, coalesce(job.claimed_at, job.created_at))"  # of null and a time: the time
     reset = ", ".join(
-        f"{column} = case when moment.worker is null then job.{column} end"
-        for column in ("heartbeat_at", "progress", "progress_message")
+        f"{column} = case when moment.worker is null then {value} end"
+        for column, value in {
+            "heartbeat_at": "job.heartbeat_at",
+            "progress": "case when job.progress is not null then 1.0 end",
+            "progress_message": "job.progress_message",
+        }.items()
     )
     # the ids only if some are missing: to read a row for each would take the client as long as all the rest
     return f"""
@@ -396,7 +402,8 @@ settle_others = f"""
     where job.id = any ($2::text::bigint[]) and job.lease = {_ended.lease}"""
 complete = f"""
     update <job> as job set status = <to:succeed>, lease = <next:job.lease>, lease_until = null,
-      result = $4::text::jsonb, started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
+      result = $4::text::jsonb, progress = case when progress is not null then 1.0 end,
+      started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
     from (select <now> as now) as moment
     where job.id = $2::bigint and job.lease = $3::bigint
     returning job.id, (exists (select from <waiter>))::int"""

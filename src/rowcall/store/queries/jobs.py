@@ -377,8 +377,13 @@ _ERRORS_OF = """
 ERRORS_OF = Query("errors_of", (Ids,), text=_ERRORS_OF)
 # ids, and {id: [lease, age]}
 MARK_STARTED = Query("mark_started", (Now, Ids, Json))
-# ids, and {id: [lease, share, message]}; also a heartbeat of each
+# ids, and {id: [lease, share, message, age, replays]}; also a heartbeat of each
 MARK_PROGRESS = Query("mark_progress", (Now, Ids, Json))
+# what a claim leaves of the progress: an attempt of a job with durable steps continues where the last one was
+_HAS_PROGRESS = "progress is not null and exists (select 1 from <step> where job_id = job.id)"
+KEPT_PROGRESS = ", ".join(
+    f"{column} = case when {_HAS_PROGRESS} then {column} end" for column in ("progress", "progress_message")
+)
 
 # Jobs that are claimed together: one row for each run of their ids, and their own rows are not written. The first takes
 # the worker, and for each run the first id, the last id and whether they started.

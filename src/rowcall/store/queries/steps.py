@@ -74,6 +74,12 @@ SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
 DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
 _SEND_SIGNAL = "insert into <signal> (job_id, name, value) values (<bigint:1>, <text:2>, <json:3>) returning id"
 SEND_SIGNAL = Query("send_signal", (Int, Text, Text), text=_SEND_SIGNAL)
+# of jobs that were rescheduled: a sleep, and the pause before a step is tried again, do not last longer than that
+_END_SLEEPS = """
+    update <step> as step set due_at = job.run_at from <job> as job
+    where step.job_id <in_ids:1> and job.id = step.job_id and step.kind <> 'wait' and step.status = 'waiting'
+      and step.due_at > job.run_at"""
+END_SLEEPS = Query("end_sleeps", (Ids,), text=_END_SLEEPS)
 # jobs that wait for a signal which is there run now. Jobs that wait for a retry do not: another step has failed
 _WAKE = """
     update <job> as job set run_at = <least:job.run_at, moment.now> from (select <now> as now) as moment

@@ -25,7 +25,8 @@ rerun = f"""
       max_attempts = min(max_attempts + given.more, {LARGEST}),
       claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
       held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
-      traceback = null
+      traceback = null, progress = case when status <> <succeeded> then progress end,
+      progress_message = case when status <> <succeeded> then progress_message end
     from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,
                  json_extract(value, '$[1]') as run_at from json_each($2)) as given
     where job.id = given.id"""

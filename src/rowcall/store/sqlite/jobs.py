@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
-from rowcall.store.queries.jobs import IS_GONE, WRITE, Settlement, Success
+from rowcall.store.queries.jobs import IS_GONE, KEPT_PROGRESS, WRITE, Settlement, Success
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
 
@@ -122,11 +122,11 @@ retag_due = """
     update <job_tag> set status = <to:stage> where job_id in (
       select id from <job> indexed by <prefix>job_due where status = <scheduled> and run_at <= <now>
       order by run_at limit $2)"""
-mark_claimed_alike = """
-    update <job> set status = <to:claim>, attempt = <next:attempt>, lease = <next:lease>, worker = $2,
+mark_claimed_alike = f"""
+    update <job> as job set status = <to:claim>, attempt = <next:attempt>, lease = <next:lease>, worker = $2,
       claimed_at = max(<now>, created_at), started_at = case when $5 then max(<now>, created_at) end,
       lease_ms = $4, lease_until = <now> + $4, held = null,
-      finished_at = null, heartbeat_at = null, progress = null, progress_message = null, result = null,
+      finished_at = null, heartbeat_at = null, {KEPT_PROGRESS}, result = null,
       error_code = null, error_detail = null, traceback = null
     where id in (select value from json_each($3))"""
 
@@ -175,7 +175,7 @@ changes = "select changes()"
 _BEGAN = "coalesce(max($4, created_at), claimed_at, created_at)"
 _CLAIM = """attempt = attempt + $5 - 1, worker = coalesce($3, worker),
       claimed_at = coalesce(max($4, created_at), claimed_at), heartbeat_at = case when $3 is null then heartbeat_at end,
-      progress = case when $3 is null then progress end,
+      progress = case when $3 is null and progress is not null then 1.0 end,
       progress_message = case when $3 is null then progress_message end, error_code = null, error_detail = null,
       traceback = null"""
 settle_successes = f"""
@@ -232,6 +232,7 @@ savepoint = "savepoint rowcall_settle"
 back_to_savepoint = "rollback to rowcall_settle"
 complete = """
     update <job> set status = <to:succeed>, lease = <next:lease>, lease_until = null, result = $4,
+      progress = case when progress is not null then 1.0 end,
       started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - $5), started_at),
       finished_at = max(coalesce(claimed_at, created_at), <now>)
     where id = $2 and lease = $3
@@ -242,9 +243,11 @@ mark_started = """
     where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')"""
 mark_progress = """
     update <job> set progress = json_extract(given.value, '$[1]'),
-      progress_message = json_extract(given.value, '$[2]'), heartbeat_at = <now>
+      progress_message = json_extract(given.value, '$[2]'), heartbeat_at = <now> - json_extract(given.value, '$[3]')
     from json_each($3) as given
-    where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')"""
+    where <job>.id = cast(given.key as integer) and <job>.lease = json_extract(given.value, '$[0]')
+      and not (json_extract(given.value, '$[4]') and exists (select 1 from <step> where job_id = <job>.id))
+    returning 1"""
 in_use = """
     select exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'),
       exists (select 1 from <slot>), exists (select 1 from <waiter>)"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import threading
@@ -270,7 +271,8 @@ def main() -> None:
             case "hold":
                 hold(jobs, notes, given.lease)
             case "work":
-                jobs.work(concurrency=given.concurrency, queues=given.queues, lease=given.lease)
+                logging.basicConfig(level=logging.INFO)
+                jobs.work(concurrency=given.concurrency, queues=given.queues, lease=given.lease, log_jobs="failures")
 
 
 if __name__ == "__main__":

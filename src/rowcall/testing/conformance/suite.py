@@ -76,6 +76,7 @@ from rowcall.testing.conformance.cases.outcomes import TestOutcomes, TestOutcome
 from rowcall.testing.conformance.cases.pausing import TestPausing  # noqa: E402
 from rowcall.testing.conformance.cases.plain_sql import TestPlainSql  # noqa: E402
 from rowcall.testing.conformance.cases.processes import TestProcesses  # noqa: E402
+from rowcall.testing.conformance.cases.progress import TestProgress  # noqa: E402
 from rowcall.testing.conformance.cases.pushing import TestPushing  # noqa: E402
 from rowcall.testing.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
 from rowcall.testing.conformance.cases.requests import TestRequests  # noqa: E402
@@ -181,6 +182,7 @@ __all__ = [
     "TestPlainSql",
     "TestPriority",
     "TestProcesses",
+    "TestProgress",
     "TestPushing",
     "TestQuestions",
     "TestRateLimits",

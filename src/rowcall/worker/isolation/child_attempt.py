@@ -20,6 +20,7 @@ from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
+from rowcall.store.jobs.marks import ProgressMark
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
@@ -49,6 +50,7 @@ class ChildAttempt:
         self._send = send
         self._then: Then | None = None
         self._completed = False
+        self._reported: ProgressMark | None = None
         self._asking = threading.Lock()
         self.answers: SimpleQueue[Answered] = SimpleQueue()
         clock = queue.clock if queue is not None else SystemClock()
@@ -73,20 +75,26 @@ class ChildAttempt:
 
     def report(self, share: float, message: str | None) -> None:
         if not self.is_over:  # a thread that the handler left behind must not report about the next job
-            self._send(Progressed(share, message))
+            replays = self.steps.replays
+            self._reported = ProgressMark(self.ready.id, self.ready.lease, share, message, replays=replays)
+            self._send(Progressed(share, message, replays))
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             completion.queue.run(
-                completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+                completion.complete(
+                    *(self.ready, given, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
+                )
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             await completion.queue.arun(
-                completion.complete(self.ready, given, self._waited_ms, self._age_ms, connection, self._then, done)
+                completion.complete(
+                    *(self.ready, given, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
+                )
             )
 
     @contextlib.contextmanager

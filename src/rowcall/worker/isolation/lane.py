@@ -323,8 +323,8 @@ def run_in(child: ChildProcess, attempt: Attempt) -> bool:
 def _is_last(message: ToWorker, attempt: Attempt, child: ChildProcess) -> bool:
     """Act on a message. Return whether it is the last one about this attempt."""
     match message:
-        case Progressed(share=share, message=text):
-            attempt.report(share, text)
+        case Progressed(share=share, message=text, replays=replays):
+            attempt.note_report(share, text, replays=replays)
         case Asked() as asked:
             child.send(_answer(attempt, asked))
         case NotCompleted():

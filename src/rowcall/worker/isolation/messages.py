@@ -89,6 +89,7 @@ class Begun(AboutAttempt, tag=True):
 class Progressed(AboutAttempt, tag=True):
     share: float
     message: str | None
+    replays: bool
 
 
 class Logged(msgspec.Struct, tag=True):

@@ -126,7 +126,6 @@ class AsyncLane:
     def _cancel_task(self, attempt: Attempt) -> None:
         # a task that is cancelled before its first step would never report its end; `_call` checks this itself
         if attempt.async_task is not None and attempt.started_at and not attempt.async_task.done():
-            attempt.saw_cancelled = True
             attempt.async_task.cancel()
 
     def _start_loop(self) -> asyncio.AbstractEventLoop:

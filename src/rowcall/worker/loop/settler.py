@@ -9,10 +9,12 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from rowcall.context import logger
+from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import DataRefused, RowcallError
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Lost, Transition
 from rowcall.drivers.database import Connection
+from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import (
@@ -237,7 +239,9 @@ class Settler:
             self._settle(self._unsettled)
         except RowcallError as error:
             logger.warning(
-                "could not release %d jobs, other workers will recover them: %s", len(self._unsettled), error
+                "could not release %s, other workers will recover them: %s",
+                counted(len(self._unsettled), "job"),
+                error,
             )
 
     def _settle(self, attempts: Sequence[Attempt]) -> set[int]:
@@ -262,7 +266,7 @@ def settlements_of(attempts: Sequence[Attempt], now: float) -> tuple[list[Ended 
     last, first_id, count = None, 0, 0
     for attempt in sorted(attempts, key=_JOB_ID):
         ready, started_at = attempt.ready, attempt.started_at
-        if attempt.transition is not SUCCESS or attempt.then is not None or not started_at:
+        if attempt.transition is not SUCCESS or attempt.then is not None or attempt.reported or not started_at:
             ended.append(ended_of(attempt, now))
             if _succeeded(attempt):
                 alike[ready.queue, ready.type, ready.attempt, attempt.waited_ms, attempt.ran_ms] += 1
@@ -312,7 +316,12 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
         transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
-    return Ended(attempt.ready.id, attempt.ready.lease, transition, started_ms, finished_ms, attempt.then)
+    progress = attempt.reported and attempt.reported.at_end(finished_ms, succeeded=_succeeded(attempt))
+    if progress is not None and completion is not None:
+        progress = progress._replace(
+            message=completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
+        )
+    return Ended(*attempt.fence, transition, started_ms, finished_ms, attempt.then, progress)
 
 
 def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | None = None) -> MakeTallies:

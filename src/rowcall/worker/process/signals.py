@@ -46,7 +46,7 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
 
 def _stop(worker: Worker, count: int) -> None:
     if count == 1:
-        logger.warning("stopping: no new jobs, running ones may finish; a second signal stops at once")
+        logger.info("stopping: no new jobs, running ones may finish; a second signal stops at once")
         worker.ask_to_stop()
         return
     logger.warning("stopping at once: running jobs are released")

@@ -230,7 +230,7 @@ class Supervisor:
     def _handle_signal(self) -> None:
         self._handled += 1
         if self._handled == 1:
-            logger.warning("stopping %s; a second signal stops at once", _counted(len(self._alive)))
+            logger.info("stopping %s; a second signal stops at once", _counted(len(self._alive)))
             if not self._replacing:  # they are stopping already
                 self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
         elif self._handled == 2:
@@ -252,7 +252,7 @@ class Supervisor:
         self._deadline = self._timer() + patience_seconds
 
     def _kill_all(self) -> None:
-        logger.error("killing %d worker processes that did not stop; their jobs are recovered", len(self._alive))
+        logger.error("killing %s that did not stop in time; jobs are recovered", _counted(len(self._alive)))
         self._killed = self._stopping
         self._deadline = None
         for child in self._alive:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rowcall.context import logger
 from rowcall.operations.effects import Read, Write
+from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 from rowcall.store.order.heads import make_ready
@@ -39,7 +40,7 @@ class HeldJobs:
 
     def _free_some(self) -> int:
         queue = self._queue
-        found = queue.run(Read(find_room(queue.dialect, self._after, queue.now_ms())))
+        found = queue.run(Read(find_room(queue.dialect, queue.limits.declared, self._after, queue.now_ms())))
         self._again = {held: count for held, count in self._again.items() if found.after or held in found.counts}
         self._after = found.after or ""
         if not found.counts:
@@ -47,7 +48,7 @@ class HeldJobs:
         counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
         freed = queue.run(Write(make_ready, queue.dialect, counts))
         if freed:
-            logger.debug("freed %d jobs that were held although no limit holds them", freed)
+            logger.debug("freed %s: held, although no limit holds them", counted(freed, "job"))
         return freed
 
     def _more_each_time(self, held: str, count: int) -> int:

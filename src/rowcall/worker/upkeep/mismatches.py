@@ -11,6 +11,7 @@ from rowcall.domain.encryption import is_hidden
 from rowcall.domain.job import is_paused
 from rowcall.domain.payload import PayloadUnfit
 from rowcall.operations.effects import Read, Write
+from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.ends.waiting import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks
 from rowcall.store.queries.jobs import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
@@ -19,7 +20,6 @@ from rowcall.worker.settings import Settings
 
 PAGE = 500
 PAUSE_SECONDS, LARGEST_SHARE = 1.0, 0.05
-SHORTEST_EXTENSION_SECONDS = 60.0
 UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
 BATCHES_AT_ONCE = 4
 MOST_REMEMBERED = 10_000
@@ -63,7 +63,7 @@ class Mismatches:
 
     def _check(self, stopping: Stopping, any_held: bool) -> None:
         queue = self._queue
-        extension_ms = round(1000 * max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS))
+        extension_ms = round(1000 * queue.config.unknown_task_seconds)
         seen: set[int] = set()
         fitting: list[tuple[int, int, int]] = []
         late: list[int] = []
@@ -90,7 +90,8 @@ class Mismatches:
             self._offer([job_id for _, _, job_id in sorted(fitting)])
         failed = sum(queue.run(Write(fail_overdue, queue.dialect, ids, queue.now_ms())) for ids in _pages(overdue))
         if failed:
-            logger.error("failed %d jobs: no worker whose version of the task they fit claimed them in time", failed)
+            reason = "no worker whose version of the task they fit claimed them in time"
+            logger.error("failed %s: %s", counted(failed, "job"), reason)
 
     def _drop_gone(self, seen: set[int]) -> None:
         """Drop only jobs that were seen before: a refusal of this moment may not be committed yet."""
@@ -135,9 +136,11 @@ class UnknownTasks:
             if task not in self._warned:
                 self._warned.add(task)
                 logger.warning(
-                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do",
+                    "queue %r has jobs of the task %r, which this worker does not know: left for workers that do;"
+                    " without one, they fail after %s",
                     name,
                     task,
+                    duration(self._queue.config.unknown_task_seconds),
                 )
 
     def _unknown_in(self, work: Work) -> set[tuple[str, str]]:
@@ -159,7 +162,7 @@ class UnknownTasks:
         self._checked_at = now
         known = queue.run(Read(known_tasks(queue.dialect, self._seen)))
         self._since = {pair: self._since.get(pair, now) for pair in self._seen - known}
-        grace_seconds = max(queue.config.mismatch_grace_seconds, SHORTEST_EXTENSION_SECONDS)
+        grace_seconds = queue.config.unknown_task_seconds
         if any(now - since >= grace_seconds for since in self._since.values()):
             (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
             for pair in self._unknown_in(work):
@@ -181,7 +184,7 @@ class UnknownTasks:
             if failed < FAILED_AT_ONCE:
                 break
         if total:
-            logger.error("failed %d jobs in queue %r: %s", total, name, detail)
+            logger.error("failed %s in queue %r: %s", counted(total, "job"), name, detail)
 
 
 def _pages(ids: Sequence[int]) -> list[Sequence[int]]:

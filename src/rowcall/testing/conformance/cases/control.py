@@ -6,7 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rowcall import Fail, InvalidArguments, InvalidOption, Job, JobNotFound, Limit, Rowcall, Status, WrongState
+from rowcall import (
+    Backoff,
+    Context,
+    Fail,
+    InvalidArguments,
+    InvalidOption,
+    Job,
+    JobNotFound,
+    Limit,
+    Rowcall,
+    Status,
+    WrongState,
+)
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store, all_rows
 
@@ -84,6 +96,34 @@ class TestCancel:
 
 
 class TestReschedule:
+    @pytest.mark.parametrize("how", ["reschedule", "edit"])
+    def test_another_time_wakes_a_sleeper(self, jobs: Rowcall, clock: FakeClock, how: str) -> None:
+        calls: list[str] = []
+
+        def fail() -> None:
+            calls.append("fail")
+            raise ValueError("broken")
+
+        @jobs.task
+        def nap(ctx: Context) -> str:
+            ctx.sleep(3600)
+            return "awake"
+
+        @jobs.task
+        def stumble(ctx: Context) -> None:
+            ctx.step("fails", fail, retry=Backoff.constant(3600))
+
+        sleeper, stumbling = nap.enqueue(), stumble.enqueue()
+        jobs.drain()
+        change = jobs.reschedule if how == "reschedule" else jobs.edit
+        change(sleeper.id, delay=10)
+        change(stumbling.id, delay=0)
+        jobs.drain()
+        assert (jobs.get(sleeper.id).status, calls) == ("scheduled", ["fail", "fail"])
+        clock.advance(10)
+        jobs.drain()
+        assert jobs.get(sleeper.id).result == "awake"
+
     def test_a_job_that_waits_is_edited(self, jobs: Rowcall) -> None:
         @jobs.task
         def greet(name: str) -> str:

@@ -38,12 +38,21 @@ class TestFailures:
         async def names() -> dict[str, list[Path]]:
             return {"a": [Path("b"), 3]}  # type: ignore[list-item]
 
-        made = [number.enqueue() for _ in range(4)] + [names.enqueue()]
+        @jobs.task
+        def nothing() -> None:
+            return 5  # type: ignore[return-value]
+
+        @jobs.task
+        def anything():  # type: ignore[no-untyped-def]
+            return 5
+
+        made = [number.enqueue() for _ in range(4)] + [names.enqueue(), nothing.enqueue(), anything.enqueue()]
         jobs.drain(concurrency=1)
         wrong = "INVALID_OUTPUT:WRONG_TYPE"
         found = [jobs.get(job) for job in made]
-        assert [job.error_code for job in found] == [wrong, None, None, wrong, wrong]
-        assert [job.attempt for job in found] == [1, 1, 1, 1, 1]
+        assert [job.error_code for job in found] == [wrong, None, None, wrong, wrong, None, None]
+        assert [job.attempt for job in found] == [1] * 7
+        assert [job.result for job in found[-2:]] == [5, 5]  # `-> None` is no annotation
         assert found[0].error_detail == (
             "the handler returned a value that does not fit its annotation: Expected `int`, got `str`"
         )

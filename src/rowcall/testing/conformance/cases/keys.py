@@ -237,8 +237,8 @@ class TestKeysOfTasks:
         taken = send.enqueue("b")
         with pytest.raises(DuplicateJob) as raised:
             send.enqueue_many([{"to": "a"}, {"to": "b"}])
-        assert raised.value.job_id == taken.id
-        with pytest.raises(InvalidOption, match="two jobs of one call"):
+        assert (raised.value.job_id, raised.value.row) == (taken.id, 1)
+        with pytest.raises(InvalidOption, match="rows 0 and 1 have the same key 'c'"):
             send.enqueue_many([{"to": "c"}, {"to": "c"}])
         assert jobs_written(store) == 1
 

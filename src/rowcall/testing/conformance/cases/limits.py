@@ -327,6 +327,15 @@ class TestRateLimits:
         assert jobs.drain().succeeded == 2
         assert jobs.drain().total == 0
 
+    def test_the_rate_of_a_queue_whose_claims_are_all_by_hand(self, jobs: Rowcall, clock: FakeClock) -> None:
+        jobs.limit_queue("default", Limit("mail", rate=3, per=10))
+        for _ in range(9):
+            jobs.enqueue("charge")
+        for _ in range(3):
+            assert len(jobs.claim("w", limit=9)) == 3
+            assert jobs.claim("w", limit=9) == []
+            clock.advance(10.3)
+
     def test_each_value_has_its_own_rate(self, jobs: Rowcall, clock: FakeClock) -> None:
         declare(jobs, Limit("api", rate=1, per=10, by="customer"))
         enqueue(jobs, "aabbc")

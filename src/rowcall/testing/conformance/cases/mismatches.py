@@ -10,6 +10,7 @@ import pytest
 
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
+from rowcall.domain import config
 from rowcall.operations.effects import Read, Write
 from rowcall.store.ends import waiting
 from rowcall.store.ends.waiting import fail_unknown
@@ -406,11 +407,16 @@ class TestUnknownTasks:
         assert (self.CODE, 3) in [(group.error_code, group.count) for group in jobs.top_errors()]
         assert jobs.stats().by_status["failed"] == 4
 
-    def test_a_retried_one_waits_again(self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None]) -> None:
+    def test_a_retried_one_waits_again(
+        self, jobs: Rowcall, check: Callable[[float], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
         job = jobs.enqueue("stranger")
         check(0)
         check(600)
         assert self.status(jobs, job) == ["failed"]
+        warning, failed = (record.getMessage() for record in caplog.records if record.name == "rowcall")
+        assert warning.endswith("left for workers that do; without one, they fail after 10 min")
+        assert failed.startswith("failed 1 job in queue 'default': no worker has known the task 'stranger' for 10 min")
         jobs.retry(job.id)
         for seconds in (50, 500):
             check(seconds)
@@ -502,7 +508,7 @@ class TestUnknownTasks:
     def test_a_worker_fails_them_and_a_drain_does_not(
         self, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(mismatches, "SHORTEST_EXTENSION_SECONDS", 0.1)
+        monkeypatch.setattr(config, "SHORTEST_GRACE_SECONDS", 0.1)
         monkeypatch.setattr(mismatches, "UNKNOWN_PAUSE_SECONDS", 0.05)
         jobs, other = open_queue(mismatch_grace=0.1), open_queue(mismatch_grace=0.1)
         known = threading.Event()

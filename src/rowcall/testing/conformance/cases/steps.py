@@ -401,14 +401,10 @@ class TestSleeps:
         found = jobs.get(job)
         assert (found.status, found.attempt, found.run_at) == ("scheduled", 0, jobs.steps(job)[2].due_at)
         assert "sleep" in jobs.why(job).sentence
-        clock.advance(1800)
-        jobs.reschedule(job, delay=0)
-        jobs.drain()  # too early: it sleeps on
-        assert jobs.get(job).run_at == found.run_at
-        clock.advance(1800)
+        clock.advance(3600)
         jobs.drain()
         assert (jobs.get(job).result, jobs.get(job).attempt) == ("awake", 1)
-        assert calls == ["asleep"] * 3
+        assert calls == ["asleep"] * 2
         assert [(one.status, one.finished_at == one.due_at) for one in jobs.steps(job)[2:]] == [("finished", True)]
         events = [(event.event, event.detail) for event in jobs.timeline(job) if event.event == "SLEEPING"]
         assert len(events) == 2
@@ -492,6 +488,30 @@ class TestSignals:
         assert jobs.get(job).result == [{"n": 1}, None, [2]]
         with pytest.raises(WrongState, match="has already succeeded"):
             jobs.signal(job, "go")
+
+    def test_a_signal_is_a_value_of_the_type_that_is_waited_for(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def patient(ctx: Context) -> str:
+            try:
+                customer = await ctx.wait_for("customer", Customer)
+            except InvalidArguments:
+                customer = await ctx.wait_for("customer", Customer)
+            return customer.name
+
+        @jobs.task
+        def strict(ctx: Context) -> str:
+            customer: Customer = ctx.wait_for("customer", Customer)
+            return customer.name
+
+        made = [patient.enqueue(), strict.enqueue(), strict.enqueue()]
+        for job, value in zip(
+            [made[0], *made], [{"id": "x"}, {"id": 1, "name": "ann"}, {"id": 2, "name": "bo"}, 7], strict=True
+        ):
+            jobs.signal(job, "customer", value)
+        jobs.drain()
+        assert [jobs.get(job).result for job in made] == ["ann", "bo", None]
+        failed = jobs.get(made[2])
+        assert (failed.status, failed.attempt, failed.error_code) == ("failed", 1, "INVALID_INPUT:SIGNAL")
 
     def test_a_wait_times_out_for_good(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task(retry=Backoff.constant(1))

@@ -34,7 +34,10 @@ class TestWhy:
         StoreWorker(jobs, "w1", queues="slow=2,default")
         assert said(jobs, job) == ("no worker for the queue", "no worker serves queue mail")
         StoreWorker(jobs, "w2", tasks=["other"])
-        assert said(jobs, job) == ("no worker for the task", "no worker of queue mail knows task send")
+        assert said(jobs, job) == (
+            "no worker for the task",
+            "no worker of queue mail knows task send; without one, the job fails after 10 min",
+        )
         StoreWorker(jobs, "w3", tasks=["other", "send"], queues="mail=3")
         assert said(jobs, job)[1].endswith("; its workers run 0 of 10, and at most 3 of this queue")
         StoreWorker(jobs, "w4", tasks=["send"])
