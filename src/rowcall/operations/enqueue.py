@@ -314,7 +314,7 @@ def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) ->
 
 
 def _enqueue_rows(
-    queue: Queue, related: Sequence[RelatedJob], connection: object, once: Once | None
+    queue: Queue, related: Sequence[RelatedJob], connection: object, once: Once | None = None
 ) -> Operation[list[Job]]:
     """Write the rows of one call in one transaction: the caller's, or one of the queue."""
     keyed: list[RelatedJob] = []
