@@ -1,4 +1,4 @@
-"""The page of benchmarks begins with what the README's command gives, and ends with what slows it down."""
+"""The page of benchmarks begins with the command of the README, and ends with what slows it down."""
 
 from __future__ import annotations
 

@@ -55,11 +55,7 @@ class LogPace:
         """Say once where the lines of jobs are."""
         if not self._explained:
             self._explained = True
-            logger.info(
-                "more than %d jobs a second: logging one line a second for each task, and failures;"
-                " --log-jobs all logs each job",
-                MOST_LINES,
-            )
+            logger.info("above %d jobs a second: one line a second per task; see --log-jobs", MOST_LINES)
 
     def turn(self) -> None:
         """End the second, if it is over."""
@@ -110,8 +106,11 @@ class TaskSummary:
 
     def log(self, task: str) -> None:
         counts: Counter[str] = Counter()
-        for move, count in self._moves.items():
-            counts[OUTCOMES[move]] += count
+        for (
+            move,
+            count,
+        ) in self._moves.items():  # as in the lines, an attempt that is retried has failed
+            counts["failed" if move is Move.RETRY else OUTCOMES[move]] += count
         fields: dict[str, object] = {name: counts[name] for name in OUTCOMES.values() if counts[name]}
         text = ", ".join(f"{count:,} {name}" for name, count in fields.items())
         if self._took:
