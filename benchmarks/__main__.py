@@ -13,6 +13,7 @@ from benchmarks.bench import Bench
 from benchmarks.database import Kind
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.machine import facts
+from benchmarks.report.drains import Comparison, what_slows, what_you_get
 from benchmarks.report.page import write
 from benchmarks.report.sections import measured_sections
 from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, target_rows, text_table
@@ -64,14 +65,23 @@ def measure(given: argparse.Namespace) -> tuple[Results, dict[str, str]]:
 
 
 def show(results: Results) -> None:
-    for section in measured_sections(results.measured):
+    measured = results.measured
+    show_compared(what_you_get(measured))
+    for section in measured_sections(measured):
         print(f"\n{section.heading}\n")
-        print(text_table(figure_rows(section.labels, results.measured), FIGURE_HEADINGS))
+        print(text_table(figure_rows(section.labels, measured), FIGURE_HEADINGS))
         print()
-        print(text_table(target_rows(section.targets, results.measured), TARGET_HEADINGS))
+        targets = [target for target in section.targets if target.spread(measured) is not None]
+        print(text_table(target_rows(targets, measured), TARGET_HEADINGS))
+    show_compared(what_slows(measured))
     print()
     for name, text in results.failures.items():
         print(f"{name} could not be measured: {text}")
+
+
+def show_compared(sections: list[Comparison]) -> None:
+    for section in sections:
+        print(f"\n{section.heading}\n\n{text_table(section.rows, section.headings)}")
 
 
 def arguments() -> argparse.Namespace:

@@ -13,7 +13,7 @@ from benchmarks.noop import ARGUMENTS, MANY
 from rowcall import Rowcall
 
 if TYPE_CHECKING:  # earlier revisions, which are measured too, do not have all of them
-    from rowcall.task import AsyncTask, BaseTask, Task
+    from rowcall.task import AsyncTask, BaseTask, Enqueuer, Task
 
 STAMP = struct.Struct("qqq")
 
@@ -68,7 +68,7 @@ def read_stamps(path: Path) -> list[Stamp]:
     return [Stamp(*fields) for fields in STAMP.iter_unpack(data[: len(data) - len(data) % STAMP.size])]
 
 
-def enqueue_jobs(task: BaseTask[[int, str], object], count: int) -> range:
+def enqueue_jobs(task: BaseTask[[int, str], object] | Enqueuer[[int, str], object], count: int) -> range:
     """Enqueue no-ops, 1,000 in a transaction, as a program would. Return their ids."""
     first = last = 0
     for start in range(0, count, MANY):

@@ -25,9 +25,13 @@ TURNS = 3
 
 
 def in_turns(measures: Mapping[str, Callable[[], float]]) -> Figures:
-    """Take these measurements in turns, and return the median of each: what slows the machine slows them alike."""
-    taken = [{name: measure() for name, measure in measures.items()} for _ in range(TURNS)]
-    return {name: median([figures[name] for figures in taken]) for name in measures}
+    """Take these measurements in turns, and return the median of each: what slows the machine slows them alike.
+
+    Each turn begins with the next one, as the first of a turn may be slower.
+    """
+    names = list(measures)
+    taken = [{name: measures[name]() for name in names[turn:] + names[:turn]} for turn in range(TURNS)]
+    return {name: median([figures[name] for figures in taken]) for name in names}
 
 
 @dataclass(frozen=True)

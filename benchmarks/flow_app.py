@@ -25,6 +25,7 @@ class FlowApp(NamedTuple):
     ordered: AsyncTask[[int, str], None]
     surrounded: BaseTask[..., object]
     stepped: AsyncContextTask[[int, str], None]
+    returning: AsyncTask[[int, str], dict[str, object]]
 
 
 async def resources() -> AsyncIterator[dict[str, str]]:
@@ -74,8 +75,12 @@ def open_flow_app(url: str) -> FlowApp:
         for number in range(STEPS):
             await ctx.step(f"step-{number}", _step, n)
 
+    @app.jobs.task
+    async def returning(n: int, to: str) -> dict[str, object]:
+        return {"n": n, "to": to}
+
     app.jobs.lifespan(resources)
-    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, fair, ordered, surrounded, stepped)
+    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, fair, ordered, surrounded, stepped, returning)
 
 
 async def _step(n: int) -> int:
@@ -139,6 +144,15 @@ def enqueue_last_attempts(app: FlowApp, count: int) -> range:
             for _ in range(0, MANY, 10):
                 ids += [app.noop.enqueue_many([ARGUMENTS] * 9)[0].id, last.enqueue(NUMBER, TO).id]
     return range(ids[0], ids[-1] + 1)
+
+
+def enqueue_to_queues(app: FlowApp, count: int, queues: int) -> range:
+    """Write plain jobs to many queues, as many to each. Return their ids."""
+    written: list[Job] = []
+    with app.jobs.transaction():
+        for number in range(queues):
+            written += app.noop.using(queue=f"queue-{number}").enqueue_many([ARGUMENTS] * (count // queues))
+    return range(written[0].id, written[-1].id + 1)
 
 
 def _numbered(numbers: Sequence[int], most: int) -> list[dict[str, object]]:

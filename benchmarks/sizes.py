@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Sizes:
     """The full run; `QUICK` only shows that everything works."""
 
+    readme_jobs: int = 100_000
     drain_jobs: int = 40_000
     huey_jobs: int = 4_000
     fastest_huey_jobs: int = 15_000
@@ -46,14 +47,17 @@ class Sizes:
     bulk_jobs: int = 1_000_000
     pruned_beside_jobs: int = 300_000
     flow_jobs: int = 36_000
+    one_attempt_jobs: int = 6_000
     step_jobs: int = 3_000
     limit_keys: int = 10_000
     fair_values: int = 100_000
+    queues: int = 1_000
 
 
 FULL = Sizes()
 
 QUICK = Sizes(
+    readme_jobs=3_000,
     drain_jobs=2_000,
     huey_jobs=200,
     fastest_huey_jobs=500,
@@ -91,7 +95,9 @@ QUICK = Sizes(
     bulk_jobs=5_000,
     pruned_beside_jobs=3_000,
     flow_jobs=3_000,
+    one_attempt_jobs=1_000,
     step_jobs=1_000,
     limit_keys=1_000,
     fair_values=3_000,
+    queues=100,
 )

@@ -21,7 +21,7 @@ SETTLE_DOWN_SECONDS = 0.3
 def started_worker(site: Site, stamps: Path | None = None, *, queue: str | None = None) -> Iterator[WorkerProcess]:
     """A worker process that has nothing more to do for its start."""
     make_queue(site.url)
-    with worker_processes(site, stamps=stamps, queue=queue) as (worker,):
+    with worker_processes(site, options=[f"--queues={queue}"] if queue else [], stamps=stamps) as (worker,):
         with closing(Observer(site.url)) as observer:
             observer.wait_for_workers(1, worker)
         time.sleep(SETTLE_DOWN_SECONDS)

@@ -105,6 +105,19 @@ def observing(prefix: str) -> tuple[Target, ...]:
     )
 
 
+def reading(prefix: str) -> tuple[Target, ...]:
+    """Return the targets of what users get, who start a worker as the README says."""
+    silent = "of the same without log lines"
+    return tuple(
+        ratio(f"drain by {command}", silent, limit, "of", f"{prefix}readme.{figure}", f"{prefix}readme.silent")
+        for figure, command, limit in (
+            ("default", "`rowcall work app:jobs`, as in the README", 0.9),
+            ("all", "`rowcall work app:jobs --log-jobs all`", 0.85),
+            ("all_json", "`rowcall work app:jobs --log-jobs all --log-format json`", 0.85),
+        )
+    )
+
+
 def stepping(prefix: str, limit: float) -> Target:
     """Steps per second over plain jobs per second: 5,000 beside 45,000 on a file, 2,000 beside 22,000 on a server."""
     figures = f"{prefix}steps.steps", f"{prefix}steps.plain"
@@ -119,7 +132,6 @@ def flowing(prefix: str) -> tuple[Target, ...]:
         "going_on": "drain of chains of 3, each step written by the one before",
         "fan_in": "drain of fan-ins of 1,000",
         "keyed": "`enqueue_many` of 1,000, each with a key",
-        "limited": "drain under a limit of one at a time for each of 10,000 keys",
     }
     return (
         *(
@@ -142,13 +154,12 @@ def flowing(prefix: str) -> tuple[Target, ...]:
             f"{prefix}fairness.fair",
             f"{prefix}fairness.plain",
         ),
-        ratio(
-            "drain of jobs in order, for each of 10,000 values",
-            plain,
-            0.3,
-            "of",
-            f"{prefix}fairness.ordered",
-            f"{prefix}fairness.plain",
+        *(
+            ratio(what, plain, 0.3, "of", f"{prefix}slowdowns.{figure}", f"{prefix}slowdowns.plain")
+            for figure, what in {
+                "limited": "drain under a limit of one at a time for each of 10,000 keys",
+                "ordered": "drain of jobs in order, for each of 10,000 values",
+            }.items()
         ),
         ratio(
             "plain drain of jobs that are claimed together",
@@ -187,6 +198,7 @@ def slow(figure: str) -> Target:
 
 
 SQLITE_TARGETS = (
+    *reading(""),
     ratio(_ASYNC, "of the bare ceiling", 0.5, "of", "drain.async", "drain.ceiling"),
     ratio(_ASYNC, "times huey at its default durability", 18, "×", "drain.async", "drain.huey_default"),
     ratio(_ASYNC, "times huey at its fastest", 5, "×", "drain.async", "drain.huey_fastest"),
@@ -217,6 +229,7 @@ SQLITE_TARGETS = (
 )
 
 POSTGRES_TARGETS = (
+    *reading("postgres-"),
     ratio(_ONE, "of the bare ceiling", 0.8, "of", "postgres-drain.async", "postgres-drain.ceiling"),
     ratio(_ONE, "times graphile-worker", 1.1, "×", "postgres-drain.async", "postgres-drain.graphile"),
     ratio(_ONE, "times PgQueuer", 1, "×", "postgres-drain.async", "postgres-drain.pgqueuer"),

@@ -71,23 +71,23 @@ def worker_processes(
     site: Site,
     count: int = 1,
     *,
+    options: Sequence[str] = (),
     stamps: Path | None = None,
-    queue: str | None = None,
-    concurrency: int | None = None,
     flows: bool = False,
 ) -> Iterator[list[WorkerProcess]]:
-    """Start many workers together, each in a separate process."""
+    """Start many workers together, each as `rowcall work` with these options. Their logs go to a file."""
     errors = site.folder / "worker-errors.txt"
-    options = {"--stamps": stamps, "--queue": queue, "--concurrency": concurrency}
-    given = [part for name, value in options.items() if value is not None for part in (name, str(value))]
-    given += ["--flows"] if flows else []
+    given = {"ROWCALL_BENCH_URL": site.url, "ROWCALL_BENCH_FLOWS": "1" if flows else "", "ROWCALL_BENCH_STAMPS": ""}
+    if stamps is not None:
+        given["ROWCALL_BENCH_STAMPS"] = str(stamps)
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):
             with errors.open("ab") as sink:
                 process = subprocess.Popen(
-                    command("worker", [site.url, *given]),
+                    [sys.executable, "-m", "rowcall", "work", "benchmarks.work_app:jobs", *options],
                     cwd=ROOT,
+                    env={**os.environ, **given},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=sink,

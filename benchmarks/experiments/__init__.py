@@ -24,10 +24,18 @@ from benchmarks.experiments import (
     producers,
     prune,
     questions,
+    readme,
+    slowdowns,
     steps,
 )
 
+_README = Experiment("readme", "the README's command, without log lines, and with all", readme.measure)
+_SLOWDOWNS = Experiment(
+    "slowdowns", "results, limits, order, one attempt and many queues beside a plain drain", slowdowns.measure
+)
+
 _SQLITE = (
+    _README,
     Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure_sqlite),
     Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
     Experiment("caller", "enqueueing on the caller's connections: sqlite3, SQLAlchemy Core", caller.measure),
@@ -38,9 +46,10 @@ _SQLITE = (
     Experiment("endurance", "memory and WAL in a long drain", endurance.measure, "half"),
     Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
-    Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("flows", "chains, fan-in and keys beside a plain drain", flows.measure),
     Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
-    Experiment("fairness", "jobs in turns and in order beside a plain drain", fairness.measure),
+    Experiment("fairness", "jobs in turns beside a plain drain", fairness.measure),
+    _SLOWDOWNS,
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
@@ -48,6 +57,7 @@ _SQLITE = (
 )
 
 _POSTGRES = (
+    _README,
     Experiment(
         "drain",
         "drains: the bare ceiling, Rowcall, graphile-worker, PgQueuer, procrastinate, SAQ",
@@ -60,9 +70,10 @@ _POSTGRES = (
     Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),
     Experiment("producers", "the cost of notifications for eight producers", producers.measure, "half"),
     Experiment("cost", "plain drains before and after jobs were claimed together", cost.measure),
-    Experiment("flows", "chains, fan-in, keys and limits beside a plain drain", flows.measure),
+    Experiment("flows", "chains, fan-in and keys beside a plain drain", flows.measure),
     Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
-    Experiment("fairness", "jobs in turns and in order beside a plain drain", fairness.measure),
+    Experiment("fairness", "jobs in turns beside a plain drain", fairness.measure),
+    _SLOWDOWNS,
     Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
     Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),

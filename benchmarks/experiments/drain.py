@@ -64,7 +64,7 @@ def _slow_share(bench: Bench) -> float:
         app = open_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.slow_async, bench.sizes.drain_jobs)
-        return drain_rate(site, ids, concurrency=SLOW_SLOTS) * SLOW_SECONDS / SLOW_SLOTS
+        return drain_rate(site, ids, options=[f"--concurrency={SLOW_SLOTS}"]) * SLOW_SECONDS / SLOW_SLOTS
 
 
 def _contestant(bench: Bench, name: str, jobs: int, *, processes: int = 1) -> float:

@@ -23,4 +23,4 @@ def _drain(bench: Bench, jobs: int, *, stepped: bool) -> float:
         app = open_flow_app(site.url)
         with app.jobs:
             ids = enqueue_jobs(app.stepped if stepped else app.noop, jobs)
-        return drain_rate(site, ids, flows=True, concurrency=CONCURRENCY if stepped else None)
+        return drain_rate(site, ids, flows=True, options=[f"--concurrency={CONCURRENCY}"] if stepped else [])

@@ -53,17 +53,31 @@ _OBSERVING = {
     "flows.going_on": "chains of 3, each step written by the one before, jobs/s",
     "flows.fan_in": "fan-ins of 1,000, jobs/s",
     "flows.keyed": "`enqueue_many` of 1,000, each with a key, jobs/s",
-    "flows.limited": "one at a time for each of 10,000 keys, jobs/s",
-    "flows.last_attempts": "plain jobs, every tenth with one attempt, jobs/s",
     "steps.plain": "plain drain, jobs/s",
     "steps.steps": "jobs of ten durable steps, 100 at once, steps/s",
     "fairness.plain": "plain drain beside these, jobs/s",
     "fairness.fair": "fair jobs, 100,000 other values wait, jobs/s",
-    "fairness.ordered": "in order, for each of 10,000 values, jobs/s",
+    "slowdowns.plain": "plain drain beside what follows, jobs/s",
+    "slowdowns.results": "each job returns a result, jobs/s",
+    "slowdowns.limited": "one at a time for each of 10,000 keys, jobs/s",
+    "slowdowns.ordered": "in order, for each of 10,000 values, jobs/s",
+    "slowdowns.last_attempts": "every tenth job with one attempt, jobs/s",
+    "slowdowns.one_attempt": "every job with one attempt, jobs/s",
+    "slowdowns.many_queues": "jobs of 1,000 queues, jobs/s",
 }
+
+README_LABELS = {
+    "default": "`rowcall work app:jobs`, as in the README",
+    "silent": "without log lines: `--log-level warning`",
+    "failures": "`--log-jobs failures`",
+    "all": "a log line for each job: `--log-jobs all`",
+    "all_json": "the same as JSON: `--log-jobs all --log-format json`",
+}
+_README = {f"readme.{figure}": f"drain, {label}, jobs/s" for figure, label in README_LABELS.items()}
 
 
 SQLITE_LABELS = {
+    **_README,
     "drain.ceiling": "drain, bare ceiling, jobs/s",
     "drain.async": "drain, Rowcall, async, jobs/s",
     "drain.sync": "drain, Rowcall, sync in threads, jobs/s",
@@ -117,6 +131,7 @@ _PRODUCERS = {
 }
 
 POSTGRES_LABELS = {
+    **{f"postgres-{name}": label for name, label in _README.items()},
     "postgres-drain.ceiling": "drain, bare ceiling, jobs/s",
     "postgres-drain.async": "drain, Rowcall, jobs/s",
     "postgres-drain.pgqueuer": "drain, PgQueuer, jobs/s",

@@ -1,4 +1,4 @@
-"""How each figure is measured: the last section of the page."""
+"""How each figure is measured: a section of the page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ and the maximum. Rowcall runs with its defaults: `durability="full"`, ten jobs a
 
 ### On both databases
 
-- **Drain**: worker processes of Rowcall with no-op handlers. The time runs from the first claim, as stored in its row,
-  until another process sees that the last job is settled. The start of the processes is not counted. Every job must
-  succeed at its first attempt. Drains that are compared take turns, three times in a round; the median counts. Not so
-  PgQueuer, procrastinate, SAQ and the jobs of 5 ms.
+- **Drain**: processes of `rowcall work` with its defaults, as the README starts it, with no-op handlers. Their logs go
+  to a file. The time runs from the first claim, as stored in its row, until another process sees that the last job is
+  settled. The start of the processes is not counted. Every job must succeed at its first attempt. Drains that are
+  compared take turns, three times in a round; the median counts. Not so PgQueuer, procrastinate, SAQ, the jobs of 5 ms,
+  and what slows a drain down.
 - **Enqueue**: one process alternates between bare inserts into the table of the bare ceiling and Rowcall.
 - **Caller's connection**: one connection of a common library alternates between two kinds of transactions that write
   one job: by a bare INSERT into the table of the bare ceiling, and by `enqueue` with `connection=`. The figure is the
@@ -23,9 +24,10 @@ and the maximum. Rowcall runs with its defaults: `durability="full"`, ten jobs a
 - **Pick-up**: the time from just before a job is enqueued until its handler starts in another process. Jobs come 20 to
   60 ms apart; sync and async handlers alternate. **Lateness**: the time from `run_at` until the handler starts.
 - **Flows**: all jobs are written before the worker starts, and timed as in a drain; every job counts. Chains of 3 are
-  written whole, or each step continues with the next. Fan-in: 1,000 jobs, and one that waits for all of them. Limit:
-  jobs of 10,000 keys, one job per key at a time. Keys: 1,000 new keys per call.
-- **Before and after**: a plain drain by this code, and one by the commit before jobs were claimed together.
+  written whole, or each step continues with the next. Fan-in: 1,000 jobs, and one that waits for all of them. Keys:
+  1,000 new keys per call.
+- **Before and after**: a plain drain by this code, and one by the commit before jobs were claimed together; both
+  without log lines.
 - **Idle**: CPU time of all threads of the worker process.
 
 ### On SQLite

@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.report.drains import Comparison, what_slows, what_you_get
 from benchmarks.report.method import METHOD
-from benchmarks.report.picture import draw_drains, draw_targets
 from benchmarks.report.sections import Section, label_of, measured_sections
 from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, markdown_table, target_rows
 from benchmarks.run import Results
@@ -35,17 +35,29 @@ def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
         f" {results.seconds / 60:.0f} minutes. Use the ratios: absolute figures depend on the machine. The figures of"
         " every round are in [figures.json](figures.json). To change this page, edit `benchmarks/`.",
         *(f"Not measured, because of an error: {name}." for name in results.failures),
+        *_compared(what_you_get(results.measured)),
         *parts,
         "## Machine",
         "\n".join(f"- {name}: {fact}" for name, fact in machine.items()),
         "## Method",
         METHOD.rstrip(),
+        *_compared(what_slows(results.measured)),
     ]
     return "\n\n".join(paragraphs) + "\n"
 
 
+def _compared(sections: list[Comparison]) -> list[str]:
+    return [
+        paragraph
+        for section in sections
+        for paragraph in (f"## {section.heading}", section.text, markdown_table(section.rows, section.headings))
+    ]
+
+
 def _part(section: Section, results: Results, folder: Path) -> str:
     """All about one database: its targets, its pictures, its figures."""
+    from benchmarks.report.picture import draw_drains, draw_targets  # only here: matplotlib is not a tool of the tests
+
     measured = results.measured
     drains, targets = f"{section.kind}-drains.svg", f"{section.kind}-targets.svg"
     paragraphs = [f"## {section.heading}", markdown_table(target_rows(section.targets, measured), TARGET_HEADINGS)]

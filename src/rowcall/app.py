@@ -1570,7 +1570,8 @@ class Rowcall:
             grace: how many seconds running jobs have to end when the worker stops; default 30.
             lease: after how many seconds without a heartbeat other workers recover its jobs; default 15.
             metrics_port, metrics_host: where Prometheus reads metrics; default none, and `"127.0.0.1"`.
-            log_jobs: `"all"` logs each attempt that succeeds, at level INFO; `"failures"` does not; default `"all"`.
+            log_jobs: `"auto"` logs each attempt that succeeds, at level INFO, and above 100 a second one line a second
+                for each task; `"all"` logs each; `"failures"` none. Failures are always logged. Default `"auto"`.
         """
         refuse_unknown(options, WorkerOptions.__annotations__)
         return Worker(self._queue, settings(**options), lambda: self.stats(window=60))

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 import logging
+import os
+import re
+import select
+import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +22,8 @@ import pytest
 from rowcall import Backoff, Cancel, JsonLogFormatter, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
+from rowcall.cli.present.log import set_up
+from rowcall.observe.logs import GroupHandler, group_handler
 from rowcall.worker.settings import LogJobs, settings
 from rowcall.worker.worker import Worker
 from tests.support import eventually
@@ -267,3 +276,107 @@ def test_an_exception_of_a_child_process(jobs: Rowcall, caplog: pytest.LogCaptur
     assert (trace.tb_frame.f_code.co_name, trace.tb_frame.f_code.co_filename) == ("end_as", isolated.__file__)
     stored = jobs.attempts(1)[0].traceback or ""
     assert "child.py" not in stored
+
+
+class Written(io.StringIO):
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.writes.append(text)
+        return len(text)
+
+
+@contextlib.contextmanager
+def standard_error(form: str = "text") -> Iterator[Written]:
+    """What goes there where `rowcall work` alone has set up the log."""
+    with pytest.MonkeyPatch.context() as patch:
+        stream = Written()
+        patch.setattr(sys, "stderr", stream)
+        patch.setattr(logging.root, "handlers", [])
+        patch.setattr(logging.root, "level", logging.root.level)
+        patch.setattr(threading, "excepthook", threading.excepthook)
+        set_up("info", form)
+        yield stream
+        logging.captureWarnings(False)
+
+
+class Keep(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_of_a_group_are_one_write_and_read_as_if_each_was_formatted(jobs: Rowcall, form: str) -> None:
+    task = jobs.task(name="odd \U0001f600 (name", queue="mail")(lambda: None)
+    task.enqueue_many([{}] * 50)
+    with standard_error(form) as stream:
+        drain(jobs, "all")
+        grouped = [text for text in stream.writes if "succeeded" in text]
+        stream.writes.clear()
+        (ours,) = logging.root.handlers
+        logging.root.addHandler(kept := Keep())  # a handler of the app gets each record, and then ours does, too
+        task.enqueue_many([{}] * 50)
+        drain(jobs, "all")
+        single = [text for text in stream.writes if "succeeded" in text]
+        records = [record for record in kept.records if "succeeded" in record.getMessage()]
+        assert [f"{ours.format(record)}\n" for record in records] == single
+    lines = "".join(grouped).splitlines(keepends=True)
+    assert len(grouped) < len(lines) == len(single) == 50
+    assert sorted(map(plain, lines)) == sorted(plain(line, minus=50) for line in single)
+
+
+def plain(line: str, minus: int = 0) -> str:
+    """Return a line without its times and the worker's random name; with another id."""
+    line = re.sub(r"\d{4}-\d\d-\d\d.\d\d:\d\d:\d\d\.\d{3}Z|in <?\d+ ms|\"duration_ms\": \d+", "", line)
+    line = re.sub(r"\"worker\": \"[^\"]*\"", "", line)
+    return re.sub(r"(job |\"job_id\": )(\d+)", lambda found: f"{found[1]}{int(found[2]) - minus}", line)
+
+
+def test_lines_go_to_a_pipe_in_parts_that_other_processes_cannot_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8"), open(writing, "w", encoding="utf-8") as writer:
+        monkeypatch.setattr(sys, "stderr", writer)
+        handler = GroupHandler()
+    stream = handler.stream = Written()
+    lines = [f"{number} {'ü' * 100}" for number in range(200)]
+    handler.write_lines(lines)
+    assert "".join(stream.writes) == "\n".join([*lines, ""])
+    assert all(len(text.encode()) <= select.PIPE_BUF and text.endswith("\n") for text in stream.writes)
+    assert len(stream.writes) < 20
+
+
+def test_a_log_that_cannot_be_written_ends_no_worker(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> int:
+        raise BrokenPipeError(text)
+
+    jobs.task(name="quick")(lambda: None)
+    jobs.enqueue("quick")
+    with standard_error() as stream:
+        monkeypatch.setattr(stream, "write", refuse)
+        drain(jobs, "all")
+    assert jobs.stats().by_status["succeeded"] == 1
+
+
+@pytest.mark.parametrize("seen_by", ["filter", "factory", "patch", "level"])
+def test_no_group_is_written_past_what_looks_at_each_record(monkeypatch: pytest.MonkeyPatch, seen_by: str) -> None:
+    logger = logging.getLogger("rowcall")
+    with standard_error():
+        (ours,) = logging.root.handlers
+        assert group_handler(logger) is ours
+        match seen_by:
+            case "filter":
+                monkeypatch.setattr(logger, "filters", [logging.Filter()])
+            case "factory":
+                monkeypatch.setattr(logging, "_logRecordFactory", partial(logging.LogRecord))
+            case "patch":
+                monkeypatch.setattr(logging.Logger, "callHandlers", lambda self, record: None)
+            case "level":
+                ours.setLevel(logging.WARNING)
+        assert group_handler(logger) is None
+        monkeypatch.undo()

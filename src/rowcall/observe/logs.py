@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
+import os
+import stat
 import traceback
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from select import PIPE_BUF
+from typing import TextIO
 
 from rowcall.context import running
 
@@ -32,6 +38,52 @@ class JobLogFilter(logging.Filter):
             for name, value in attempt.log_fields.items():
                 setattr(record, name, value)
         return True
+
+
+class GroupHandler(logging.StreamHandler[TextIO]):
+    """The handler of `rowcall work`, on standard error. It can write the lines of many jobs at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(JobLogFilter())
+        self._writes_to_pipe = False
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be none, or one without a number
+            self._writes_to_pipe = stat.S_ISFIFO(os.fstat(self.stream.fileno()).st_mode)
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Write lines at once, or to a pipe in parts: a long write could be cut by that of another process."""
+        ended = [f"{line}{self.terminator}" for line in lines]
+        at_once = len(ended)
+        if self._writes_to_pipe and ended:
+            at_once = max(1, PIPE_BUF // max(len(line.encode("utf-8", "backslashreplace")) for line in ended))
+        for start in range(0, len(ended), at_once or 1):
+            self._write("".join(ended[start : start + at_once]))
+
+    def _write(self, text: str) -> None:
+        with self.lock or contextlib.nullcontext():
+            try:
+                self.stream.write(text)
+                self.flush()
+            except Exception:  # as for a single record: a log that cannot be written ends no worker
+                self.handleError(logging.makeLogRecord({"msg": text}))
+
+
+def group_handler(logger: logging.Logger) -> GroupHandler | None:
+    """Return the handler of `rowcall work`, unless something of the app sees or changes each INFO record, too."""
+    handlers: list[logging.Handler] = []
+    at: logging.Logger | None = logger
+    while at is not None:
+        handlers += at.handlers
+        at = at.parent if at.propagate else None
+    if (
+        len(handlers) == 1
+        and isinstance(handler := handlers[0], GroupHandler)
+        and (len(handler.filters), handler.level, len(logger.filters)) == (1, logging.NOTSET, 0)
+        and logging.getLogRecordFactory() is logging.LogRecord
+        and logging.Logger.callHandlers.__module__ == logging.__name__  # Sentry replaces it
+    ):
+        return handler
+    return None
 
 
 class JsonLogFormatter(logging.Formatter):

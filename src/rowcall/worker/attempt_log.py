@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -20,15 +20,18 @@ from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, SUCCESS, Transition
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.step import FOREVER_MS
 from rowcall.observe.exceptions import exception_of
+from rowcall.observe.logs import group_handler
 from rowcall.observe.meter import Meter
 from rowcall.overview.formats import moment
 from rowcall.worker.attempt import Attempt
+from rowcall.worker.log_pace import LogPace
 from rowcall.worker.raised_errors import RaisedErrors
 
-_MOVE_OF = attrgetter("transition.move")
-
-
+MESSAGE = "job %d (%s): {}%s"
 ATTEMPT = "attempt %d of %d"
+SUCCEEDED = f"{ATTEMPT} succeeded in %s"
+ANY_ID = 2**53 - 1  # replaces the id of a job in a formatted line, in which no other number is as long
+_MOVE_OF = attrgetter("transition.move")
 
 
 def log_started(attempt: Attempt) -> None:
@@ -36,7 +39,7 @@ def log_started(attempt: Attempt) -> None:
 
 
 def log_settled(attempt: Attempt, *, everything: bool) -> None:
-    """Log how an attempt ended: always if it failed or was cancelled."""
+    """Log how an attempt ended that did not succeed: always if it failed or was cancelled."""
     transition = attempt.transition
     if transition is None:
         return
@@ -59,25 +62,49 @@ def log_settled(attempt: Attempt, *, everything: bool) -> None:
         case Move.RELEASE if (failure := attempt.failed_while_stopping) is not None:
             failed = msgspec.structs.replace(transition, error_code=failure.code, error_detail=failure.detail)
             _warn(attempt, "failed after it was asked to stop; released", transition=failed)
-        case Move.SUCCEED if everything:
-            log_succeeded(attempt)
         case Move.SNOOZE if everything:
             _log_attempt(attempt, logging.INFO, "snoozed, the next one comes %s", _next_time(transition))
-        case Move.RELEASE if everything and attempt.started_at:
+        case Move.RELEASE if everything:
             _log_attempt(attempt, logging.INFO, "released")
 
 
-def log_succeeded(attempt: Attempt) -> None:
+def log_succeeded(attempts: Sequence[Attempt]) -> None:
+    """Log attempts that succeeded: all by one write, if only the handler of `rowcall work` gets the lines."""
+    handler = group_handler(logger)
+    if handler is not None:
+        handler.write_lines(_lines(handler, attempts))
+        return
+    for attempt in attempts:
+        _log(attempt, logging.INFO, SUCCEEDED, *_success_values(attempt))
+
+
+def _success_values(attempt: Attempt) -> tuple[object, ...]:
     ran_ms = attempt.ran_ms
-    _log_attempt(attempt, logging.INFO, "succeeded in %s", duration(None if ran_ms is None else ran_ms / 1000))
+    return attempt.ready.attempt, attempt.ready.max_attempts, duration(None if ran_ms is None else ran_ms / 1000)
 
 
-def log_completed(attempt: Attempt, *, everything: bool) -> None:
-    """Log a handler that has completed its job itself, and perhaps failed after that."""
-    if attempt.transition is not None and not attempt.ended_completed:
-        _warn(attempt, "completed by its handler, which failed afterwards", transition=attempt.transition)
-    elif everything:
-        log_succeeded(attempt)
+def _lines(handler: logging.Handler, attempts: Iterable[Attempt]) -> Iterator[str]:
+    """Return the lines of attempts that succeeded. To format each record would cost more than to run a short job.
+
+    So of all attempts whose lines differ in the job's id alone, one is formatted, and the others get their id.
+    """
+    formatted: dict[tuple[object, ...], list[str]] = {}
+    for attempt in attempts:
+        ready, identity = attempt.ready, attempt.claim.identity
+        same = ready.type, ready.queue, ready.attempt, ready.max_attempts, attempt.ran_ms, identity.name, attempt.trace
+        parts = formatted.get(same)
+        if parts is None:
+            fields = {**_fields(attempt), "job_id": ANY_ID}
+            values = ANY_ID, one_line(ready.type), *_success_values(attempt), ""
+            text = MESSAGE.format(SUCCEEDED)
+            record = logger.makeRecord(logger.name, logging.INFO, __file__, 0, text, values, None, extra=fields)
+            parts = formatted[same] = handler.format(record).split(str(ANY_ID))
+        yield str(ready.id).join(parts)
+
+
+def log_completed(attempt: Attempt) -> None:
+    """Log a handler that has completed its job itself, and failed after that."""
+    _warn(attempt, "completed by its handler, which failed afterwards", transition=attempt.transition)
 
 
 def log_ended_outside(attempt: Attempt) -> None:
@@ -134,9 +161,7 @@ def _log(attempt: Attempt, level: int, what: str, *values: object, transition: T
     """Log an event. `what` is the same text for every job: tools that group records of a log go by it."""
     if not logger.isEnabledFor(level):
         return
-    extra, reason, raised = {**attempt.log_fields, "error_code": None}, "", None
-    if (ran_ms := attempt.ran_ms) is not None and attempt.finished_at:
-        extra["duration_ms"] = ran_ms
+    extra, reason, raised = _fields(attempt), "", None
     if transition is not None and transition.error_code:
         extra["error_code"] = transition.error_code
         detail = f": {transition.error_detail}" if transition.error_detail else ""
@@ -145,54 +170,65 @@ def _log(attempt: Attempt, level: int, what: str, *values: object, transition: T
             error = exception_of(attempt.exception)
             raised = (type(error), error, error.__traceback__)
     named = attempt.ready.id, one_line(attempt.ready.type)
-    logger.log(level, f"job %d (%s): {what}%s", *named, *values, reason, extra=extra, exc_info=raised)
+    logger.log(level, MESSAGE.format(what), *named, *values, reason, extra=extra, exc_info=raised)
+
+
+def _fields(attempt: Attempt) -> dict[str, object]:
+    fields = {**attempt.log_fields, "error_code": None}
+    if (ran_ms := attempt.ran_ms) is not None and attempt.finished_at:
+        fields["duration_ms"] = ran_ms
+    return fields
 
 
 class AttemptLog:
-    """With `all_jobs`, attempts that did not fail are logged, too, if the logger's level allows."""
-
     def __init__(
         self,
+        pace: LogPace,
         meter: Meter | None = None,
         outcomes: Outcomes | None = None,
-        *,
-        all_jobs: bool = True,
         errors: RaisedErrors | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
+        self._pace = pace
         self._meter = meter
         self._outcomes = outcomes
-        self._all_jobs = all_jobs
         self._errors = errors
 
     def settled(self, attempts: list[Attempt], settled: set[int]) -> None:
         """Report a group; the attempts that are not in `settled` no longer belonged to this worker."""
-        self.counts.update(map(_MOVE_OF, attempts))
         if self._meter is not None:
             self._meter.add(attempts, settled)
         if self._errors is not None:
             self._errors.settled(attempts, settled)
-        everything = self._logs_everything()
-        silent = len(settled) == len(attempts) and not everything
-        for attempt in attempts:
-            if silent and attempt.transition is SUCCESS:
-                continue
-            if attempt.ready.id in settled:
-                log_settled(attempt, everything=everything)
-            else:
-                self.counts[_MOVE_OF(attempt)] -= 1
-                log_dropped(attempt)
+        if len(settled) < len(attempts):
+            for attempt in attempts:
+                if attempt.ready.id not in settled:
+                    log_dropped(attempt)
+            attempts = [attempt for attempt in attempts if attempt.ready.id in settled]
+        moves: list[Move] = [*map(_MOVE_OF, attempts)]
+        self.counts.update(moves)
+        if Move.RELEASE in moves:  # leave out attempts that were only buffered
+            attempts = [attempt for attempt in attempts if attempt.started_at or _MOVE_OF(attempt) is not Move.RELEASE]
+            moves = [*map(_MOVE_OF, attempts)]
+        each = self._pace.admits(attempts, moves)
+        if each:
+            log_succeeded([one for one, move in zip(attempts, moves, strict=True) if move is Move.SUCCEED])
+        if moves.count(Move.SUCCEED) < len(moves):
+            for attempt in attempts:
+                log_settled(attempt, everything=each)
         if self._outcomes is not None and self._outcomes.observers:
-            self._observe(self._outcomes, [attempt for attempt in attempts if attempt.ready.id in settled])
+            self._observe(self._outcomes, attempts)
 
     def completed(self, attempts: list[Attempt]) -> None:
         """Report attempts whose handlers completed their jobs, in transactions that were committed."""
         self.counts[Move.SUCCEED] += len(attempts)
         if self._meter is not None:
             self._meter.add_completed(attempts)
-        everything = self._logs_everything()
-        for attempt in attempts:
-            log_completed(attempt, everything=everything)
+        failed = [one for one in attempts if one.transition is not None and not one.ended_completed]
+        if self._pace.admits(attempts, [Move.SUCCEED] * len(attempts)):
+            log_succeeded([attempt for attempt in attempts if attempt not in failed])
+        for attempt in failed:
+            log_completed(attempt)
         if self._outcomes is not None and self._outcomes.observers:
             self._observe(self._outcomes, attempts)
 
@@ -201,14 +237,11 @@ class AttemptLog:
             ready, transition, completion = attempt.ready, attempt.transition, attempt.claim.completion
             if attempt.completed and (transition is None or attempt.ended_completed):
                 transition = msgspec.structs.replace(SUCCESS, result=attempt.completed_result)
-            if transition is not None and (attempt.started_at or transition.move is not Move.RELEASE):
+            if transition is not None:
                 if completion is not None and transition.result is not None and token_of(transition.result):
                     result = completion.blobs.decrypted(transition.result, ready.type, Kind.RESULT)
                     transition = msgspec.structs.replace(transition, result=result)
                 outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
-
-    def _logs_everything(self) -> bool:
-        return self._all_jobs and logger.isEnabledFor(logging.INFO)
 
 
 def summary_of(counts: Mapping[str, int]) -> Summary:

@@ -20,8 +20,8 @@ DEFAULT_LEASE_SECONDS = 15.0
 SHORTEST_LEASE_SECONDS = 0.1
 MOST_PORT = 65535
 
-LogJobs = Literal["all", "failures"]
-"""Whether the log has a line for each attempt, or only for the ones that fail."""
+LogJobs = Literal["auto", "all", "failures"]
+"""Which attempts the log has a line for. `auto`: each, unless very many end per second; the ones that fail always."""
 
 Queues = Mapping[str, int | None] | Iterable[str] | str | None
 
@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     metrics_port: int | None = None
     metrics_host: str = DEFAULT_HOST
-    log_all_jobs: bool = True
+    log_jobs: LogJobs = "auto"
 
     @property
     def queues_text(self) -> str:
@@ -68,7 +68,7 @@ def settings(
     lease: float | timedelta = DEFAULT_LEASE_SECONDS,
     metrics_port: int | None = None,
     metrics_host: str = DEFAULT_HOST,
-    log_jobs: LogJobs = "all",
+    log_jobs: LogJobs = "auto",
 ) -> Settings:
     problems = []
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= MOST_CONCURRENCY:
@@ -87,7 +87,7 @@ def settings(
     if not isinstance(metrics_host, str) or not metrics_host:
         problems.append(InvalidOption("metrics_host", f"must be a name or an address, got {metrics_host!r}"))
     if log_jobs not in get_args(LogJobs):
-        problems.append(InvalidOption("log_jobs", f'must be "all" or "failures", got {log_jobs!r}'))
+        problems.append(InvalidOption("log_jobs", f'must be "auto", "all" or "failures", got {log_jobs!r}'))
     if len(problems) == 1:
         raise problems[0]
     if problems:
@@ -99,7 +99,7 @@ def settings(
         lease_seconds=lease_seconds,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
-        log_all_jobs=log_jobs == "all",
+        log_jobs=log_jobs,
     )
 
 

@@ -54,6 +54,47 @@ def output_of(queue: Rowcall, folder: Path, *words: str) -> list[str]:
         return process.output.splitlines()
 
 
+def lines_of_many(queue: Rowcall, folder: Path, *words: str) -> list[str]:
+    """What a worker says that runs 1,000 jobs, of which one fails."""
+
+    @queue.task
+    def hello(name: str) -> str:
+        return name
+
+    hello.enqueue_many([{"name": "Ann"}] * 999)
+    queue.enqueue("broken", max_attempts=1)
+    with ForkedProcess("-m", "rowcall", "work", "app:jobs", *words, cwd=str(folder)) as process:
+        eventually(lambda: queue.stats().by_status["failed"] == 1 and queue.stats().by_status["succeeded"] == 999)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        return process.output.splitlines()
+
+
+def test_very_many_jobs_share_a_line_for_each_task_and_second(queue: Rowcall, folder: Path) -> None:
+    lines = [json.loads(line) for line in lines_of_many(queue, folder, "--log-format=json")]
+    summaries = [line for line in lines if "p95_ms" in line.get("extra", {})]
+    alone = [line for line in lines if line.get("job_type") == "hello" and "job_id" in line]
+    assert len(alone) + sum(line["extra"]["succeeded"] for line in summaries if line["job_type"] == "hello") == 999
+    assert len(lines) < 500
+    [failure] = [line for line in lines if line["level"] == "ERROR"]
+    assert (failure["job_type"], failure["exception"]) == ("broken", "ValueError")
+    [first, *_] = [line for line in summaries if line["job_type"] == "hello"]
+    assert first["message"].startswith(f"hello: {first['extra']['succeeded']} succeeded, p95 ")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_for_each_job_on_request(queue: Rowcall, folder: Path, form: str) -> None:
+    lines = lines_of_many(queue, folder, "--log-jobs=all", f"--log-format={form}")
+    said = "(hello): attempt 1 of 5 succeeded in"
+    logged = [line for line in lines if said in line]
+    if form == "json":
+        ids = [json.loads(line)["job_id"] for line in logged]
+        assert all(f"job {json.loads(line)['job_id']} {said}" in json.loads(line)["message"] for line in logged)
+    else:
+        ids = [int(line.partition("] job ")[2].partition(" ")[0]) for line in logged]
+    assert sorted(ids) == list(range(1, 1000))
+
+
 @pytest.mark.parametrize("words", [["talking:jobs"], ["talking:jobs", "--processes=2"]])
 def test_every_line_is_a_json_object(queue: Rowcall, folder: Path, words: list[str]) -> None:
     lines = [json.loads(line) for line in output_of(queue, folder, *words, "--log-format=json")]

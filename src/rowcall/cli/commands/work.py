@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -23,7 +23,13 @@ from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.worker.process.signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
-from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
+from rowcall.worker.settings import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_LEASE_SECONDS,
+    MOST_PORT,
+    LogJobs,
+)
 from rowcall.worker.settings import settings as check_settings
 
 MOST_PROCESSES = 256
@@ -66,10 +72,10 @@ MOST_PROCESSES = 256
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Text (default), or one JSON object per line.")
 @click.option(
     "--log-jobs",
-    type=click.Choice(["all", "failures"]),
-    default="all",
+    type=click.Choice(get_args(LogJobs)),
+    default="auto",
     show_default=True,
-    help="Log each attempt, or only the ones that fail.",
+    help="Log each attempt, or only the ones that fail; auto: above 100 a second, one line a second for each task.",
 )
 @click.option(
     "--metrics-port",

@@ -8,7 +8,7 @@ import threading
 from datetime import UTC, datetime
 
 from rowcall.base.text import one_line, printable
-from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.observe.logs import GroupHandler, JobLogFilter, JsonLogFormatter
 
 
 class JobFormatter(logging.Formatter):
@@ -27,9 +27,8 @@ class JobFormatter(logging.Formatter):
 
 def set_up(level: str, form: str | None = None) -> None:
     """Log to standard error, unless the app has set up logging itself. A given `form` applies in any case."""
-    handler = logging.StreamHandler()
+    handler = GroupHandler()
     handler.setFormatter(_formatter(form))
-    handler.addFilter(JobLogFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
     if form is not None:
         _reshape(handler)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowcall.context import logger
 from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand
@@ -71,7 +69,7 @@ class Claims:
     capacity: Capacity
     waker: Waker
     unknown: UnknownTasks
-    log_all_jobs: bool = True
+    logs_starts: Callable[[], bool]
     _turn: int = 0
     _offers: Sequence[int] = ()
     _asked_offers: Sequence[int] = ()
@@ -133,7 +131,7 @@ class Claims:
 
     def _facts(self, now_ms: int) -> ClaimFacts:
         queue, registrar = self.queue, self.registrar
-        log_start = log_started if self.log_all_jobs and logger.isEnabledFor(logging.DEBUG) else None
+        log_start = log_started if self.logs_starts() else None
         return ClaimFacts(
             registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease, log_start
         )

@@ -14,6 +14,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.attempt_log import AttemptLog
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.log_pace import LogPace
 from rowcall.worker.loop.capacity import Capacity
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.known_work import Checks, KnownWork
@@ -51,11 +52,12 @@ class Loop:
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
         self._capacity = capacity = Capacity(dispatcher, queue.clock)
         self._known = known = KnownWork(queue.clock)
-        report = AttemptLog(meter, queue.outcomes, all_jobs=settings.log_all_jobs, errors=errors)
+        self._pace = pace = LogPace(settings.log_jobs, queue.clock.timer)
+        report = AttemptLog(pace, meter, queue.outcomes, errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report)
         unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(
-            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown, settings.log_all_jobs
+            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown, pace.logs_starts
         )
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self.vacuum = None if queue.dialect.one_writer else Vacuum(queue)
@@ -63,7 +65,7 @@ class Loop:
         self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
         self._waiting = Waiting(
-            queue.clock, dispatcher, capacity, known, settler, checks, waiter, waker, self.mismatches
+            queue.clock, dispatcher, capacity, known, settler, checks, waiter, waker, self.mismatches, pace
         )
         dispatcher.identify(registrar.current)
 
@@ -72,6 +74,7 @@ class Loop:
         try:
             while True:
                 self._collect()
+                self._pace.turn()
                 self._dispatcher.give_up_overdue()
                 if finished():
                     break
@@ -80,6 +83,7 @@ class Loop:
             self._release_all()
             raise
         finally:
+            self._pace.end_second()
             self._settler.close()
             self._waiter.close()
             self._connection.close()

@@ -12,6 +12,7 @@ from rowcall.wake.sqlite_waiter import SqliteWaiter
 from rowcall.wake.waiter import Waiter, Wakeup
 from rowcall.wake.waker import Waker
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.log_pace import LogPace
 from rowcall.worker.loop.capacity import AHEAD_SECONDS, STALE_SECONDS, Capacity
 from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, Checks, KnownWork
 from rowcall.worker.loop.settler import ASK_AGAIN_SECONDS, Settler
@@ -30,6 +31,7 @@ class Waiting:
     waiter: Waiter
     waker: Waker
     mismatches: Mismatches
+    pace: LogPace
     is_notified: bool = False
     """Whether the last wait ended by a notification."""
     _gathering_since: float = 0.0
@@ -83,7 +85,7 @@ class Waiting:
         times = [LONGEST_WAIT_SECONDS]
         if not self.capacity.stopping:
             times = [self.known.seconds_to_due() if has_room else self.known.seconds_to_schedule()]
-        times.append(self.known.seconds_to_write())
+        times += self.known.seconds_to_write(), self.pace.seconds_to_turn()
         if self.dispatcher.buffered:
             times.append(STALE_SECONDS)
         if self.settler.completed.any:
