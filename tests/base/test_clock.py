@@ -50,6 +50,9 @@ KNOWN_WAITS = {
     "worker/process/supervisor.py": ["self._ended.get(timeout=self._next_in_seconds())"],
     # a count of another reader, which has a limit; threads that may be blocked by a server out of reach
     "http/counts.py": ["asyncio.wait([self._asking])"],
+    # a reading of events that several streams share: its own wait uses the clock
+    "http/live.py": ["reading.wait(position, quiet_at - timer())"],
+    "http/shared_events.py": ["asyncio.wait([self._task])"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],
     "operations/results.py": ["thread.join(CLOSE_SECONDS)"],
     "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)", "poll.poll(SILENCE_SECONDS * 1000)"],

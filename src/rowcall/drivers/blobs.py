@@ -33,11 +33,8 @@ class Blobs:
         self.cipher = cipher
         # with a cipher, no text stays in the row as it is
         self.inline_length = inline_length(threshold, limit) if cipher is None else -1
-
-    @property
-    def requires(self) -> bool:
+        self.requires = cipher is not None and cipher.requires
         """Whether values that are not encrypted are refused."""
-        return self.cipher is not None and self.cipher.requires
 
     def stored(self, task: str, text: Text, kind: Kind, bound_to: str | None = None) -> Text:
         """Return what the row holds: the text, encrypted if there is a key, or a reference to it.

@@ -32,13 +32,13 @@ class SameFile:
         return _identity(self._path) == self._known
 
     def is_same(self) -> bool:
+        if self._wal is None:  # SQLite makes it when the file is first read
+            self._wal = _identity(f"{self._path}-wal")
         now = SYSTEM_CLOCK.timer()
         if now < self._trusted_until:
             return True
-        wal = _identity(f"{self._path}-wal")
-        if _identity(self._path) != self._known or self._wal not in (None, wal):
+        if _identity(self._path) != self._known or self._wal not in (None, _identity(f"{self._path}-wal")):
             return False
-        self._wal = wal
         self._trusted_until = now + TRUSTED_SECONDS
         return True
 
