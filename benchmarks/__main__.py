@@ -14,7 +14,7 @@ from benchmarks.database import Kind
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.machine import facts
 from benchmarks.report.drains import Comparison, what_slows, what_you_get
-from benchmarks.report.page import write
+from benchmarks.report.page import add_earlier, write
 from benchmarks.report.sections import measured_sections
 from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, target_rows, text_table
 from benchmarks.run import Results, run
@@ -31,10 +31,12 @@ def main() -> int:
     if given.list:
         print("\n".join(f"{experiment.name:<18} {experiment.title}" for experiment in EXPERIMENTS))
         return 0
-    # only a whole run is worth publishing
+    # only a whole run is worth publishing, or parts at full size next to an earlier one
     partly = given.quick or given.only or given.database
-    output: Path = given.output or (TRIED if partly else PUBLISHED)
+    output: Path = given.output or (TRIED if partly and not given.update else PUBLISHED)
     results, machine = measure(given)
+    if given.update:
+        add_earlier(results, output)
     write(results, machine, output)
     show(results)
     path = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
@@ -96,7 +98,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, help="where to write to (docs/benchmarks; parts of it: build/benchmarks)"
     )
+    parser.add_argument(
+        "--update", action="store_true", help="write into docs/benchmarks, and keep what other experiments measured"
+    )
     given = parser.parse_args()
+    if given.update and given.quick:
+        parser.error("--update publishes figures, and those of --quick mean nothing")
     if given.rounds is None:
         given.rounds = 2 if given.quick else 5
     if given.rounds < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 
 from benchmarks.bench import Bench, Experiment
@@ -18,6 +19,8 @@ class Results:
     measured: dict[str, list[float]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    dates: dict[str, str] = field(default_factory=dict)
+    """When each experiment was measured."""
 
 
 def run(experiments: Sequence[Experiment], bench: Bench, rounds: int, say: Callable[[str], None]) -> Results:
@@ -41,6 +44,7 @@ def _measure(experiment: Experiment, bench: Bench, results: Results, say: Callab
         results.failures[experiment.name] = f"{type(error).__name__}: {error}"
         say(f"{experiment.title}: FAILED, {type(error).__name__}: {error}")
         return
+    results.dates[experiment.name] = f"{datetime.now(UTC):%Y-%m-%d}"
     for name, value in figures.items():
         results.measured.setdefault(f"{experiment.name}.{name}", []).append(value)
     shown = ", ".join(f"{name} {_short(value)}" for name, value in figures.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report.drains import Comparison, what_slows, what_you_get
@@ -13,6 +12,16 @@ from benchmarks.report.sections import Section, label_of, measured_sections
 from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, markdown_table, target_rows
 from benchmarks.run import Results
 from benchmarks.sizes import FULL
+
+
+def add_earlier(results: Results, folder: Path) -> None:
+    """Add the figures in the folder of experiments that were not measured now, if they still exist."""
+    content = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    earlier = {name: date for name, date in content["dates"].items() if name not in results.dates}
+    for name, figure in content["figures"].items():
+        if name.partition(".")[0] in earlier and label_of(name) != name:
+            results.measured[name] = figure["values"]
+    results.dates |= earlier
 
 
 def write(results: Results, machine: dict[str, str], folder: Path) -> None:
@@ -30,10 +39,10 @@ def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
     paragraphs = [
         "# Benchmarks",
         *([] if results.sizes == FULL else ["**A trial run with small sizes: do not use these figures.**"]),
-        f"Rowcall next to bare loops and other queues. Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}:"
-        f" {results.rounds} rounds (long measurements in {halved} of them, the longest in one),"
-        f" {results.seconds / 60:.0f} minutes. Use the ratios: absolute figures depend on the machine. The figures of"
-        " every round are in [figures.json](figures.json). To change this page, edit `benchmarks/`.",
+        f"Rowcall next to bare loops and other queues, by `make bench`: {results.rounds} rounds (long measurements in"
+        f" {halved} of them, the longest in one). Use the ratios: absolute figures depend on the machine. The figures"
+        " of every round are in [figures.json](figures.json). To change this page, edit `benchmarks/`.",
+        _when(results.dates),
         *(f"Not measured, because of an error: {name}." for name in results.failures),
         *_compared(what_you_get(results.measured)),
         *parts,
@@ -44,6 +53,15 @@ def page(results: Results, machine: dict[str, str], parts: list[str]) -> str:
         *_compared(what_slows(results.measured)),
     ]
     return "\n\n".join(paragraphs) + "\n"
+
+
+def _when(dates: dict[str, str]) -> str:
+    """Return when the experiments were measured. Those of the first day are not named."""
+    days = sorted({*dates.values()}, reverse=True)
+    if len(days) < 2:
+        return f"Measured on {', '.join(days)}."
+    later = [f"{day}: {', '.join(sorted(name for name in dates if dates[name] == day))}" for day in days[:-1]]
+    return f"Measured on {'; '.join(later)}; {days[-1]}: all others."
 
 
 def _compared(sections: list[Comparison]) -> list[str]:
@@ -76,6 +94,7 @@ def raw(results: Results, machine: dict[str, str]) -> str:
     content = {
         "machine": machine,
         "rounds": results.rounds,
+        "dates": results.dates,
         "sizes": dataclasses.asdict(results.sizes),
         "figures": {
             name: {"label": label_of(name), "values": [float(f"{value:.6g}") for value in values]}

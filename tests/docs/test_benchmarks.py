@@ -9,7 +9,7 @@ from benchmarks.experiments import EXPERIMENTS
 from benchmarks.experiments.readme import OPTIONS
 from benchmarks.report.drains import SLOWER
 from benchmarks.report.labels import POSTGRES_LABELS, README_LABELS, SQLITE_LABELS
-from benchmarks.report.page import page
+from benchmarks.report.page import add_earlier, page, raw
 from benchmarks.run import Results
 from benchmarks.sizes import FULL
 
@@ -57,3 +57,14 @@ def test_all_that_slows_a_drain_down_is_measured_on_both_databases() -> None:
     assert [
         cause for cause in ("result", "log", "limit", "order", "one attempt", "queues") if cause not in causes
     ] == []
+
+
+def test_a_partial_run_keeps_what_other_experiments_measured(tmp_path: Path) -> None:
+    known = next(name for name in SQLITE_LABELS if name.startswith("idle."))
+    dates = {"readme": "2026-01-01", "idle": "2026-01-01"}
+    earlier = Results(5, FULL, {"readme.default": [1.0], known: [2.0], "idle.gone": [3.0]}, dates=dates)
+    now = Results(5, FULL, {"readme.default": [9.0]}, dates={"readme": "2026-01-02"})
+    (tmp_path / "figures.json").write_text(raw(earlier, {}))
+    add_earlier(now, tmp_path)
+    assert now.measured == {"readme.default": [9.0], known: [2.0]}
+    assert "Measured on 2026-01-02: readme; 2026-01-01: all others." in page(now, {}, [])
