@@ -234,8 +234,11 @@ def test_a_change_of_the_code_replaces_the_worker_when_its_jobs_have_finished(qu
         # each version has another size: Python takes a cached one of the same second and size for current
         code.write_text(RELOADED.replace("return 1", "return 20"))
         process.wait_for("restarting 1 worker process: live.py has changed")
-        second = queue.enqueue("version")
+        (old,) = queue.workers()
         (folder / "go").touch()
+        # until it has ended, the old worker may claim
+        eventually(lambda: [one for one in queue.workers() if one.pid != old.pid] and queue.get(first).result == 1)
+        second = queue.enqueue("version")
         eventually(lambda: (queue.get(first).result, queue.get(second).result) == (1, 20))
         assert queue.get(first).attempt == 1
         code.write_text("def (")

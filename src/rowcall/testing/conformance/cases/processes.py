@@ -40,6 +40,7 @@ class TestProcesses:
         eventually(lambda: real.stats().by_status["succeeded"] == 200, message="200 jobs succeeded")
         assert set(Counter(note.job_id for note in notes.read("started")).values()) == {1}
         assert len(notes.read("started")) == len(notes.read("ended")) == 200
+        eventually(lambda: len(real.workers()) == 2, message="both workers, of which one may have started late")
         for worker in workers:
             worker.send(signal.SIGTERM)
         assert [worker.wait() for worker in workers] == [0, 0], [worker.output for worker in workers]
