@@ -1,4 +1,4 @@
-"""Reads with a time limit, on both databases."""
+"""Reads with a time limit, on both databases, and calls in threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.operations.effects import Read, reading_within
+from rowcall.drivers.patience import UPKEEP, current_patience, patience
+from rowcall.operations.effects import Blocking, Read, reading_within
 from rowcall.queue import Operation
 from rowcall.store.statement import Plan, Statement, as_is, fetch
 
@@ -52,3 +53,8 @@ def test_an_operation_sees_the_errors_of_its_effects(jobs: Rowcall) -> None:
         return "never"
 
     assert queue_of(jobs).run(reading_within(forgiving(), 0.05)) == "stopped"
+
+
+def test_a_call_in_a_thread_waits_as_long_for_replies(tmp_path: Path) -> None:
+    with Rowcall(tmp_path / "app.db") as jobs, patience(UPKEEP):
+        assert asyncio.run(queue_of(jobs).arun(Blocking(current_patience))) == UPKEEP

@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
+from rowcall.drivers import patience
 from rowcall.drivers.postgres import connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.operations import results, retention
@@ -103,6 +104,34 @@ def test_pruning_and_the_like_wait_as_long_as_it_takes(jobs: Rowcall, site: Post
         other.commit()
         clearing.result()
         assert jobs.stats().total == 0
+
+
+def test_many_rows_take_longer_than_one(jobs: Rowcall, site: PostgresSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "ROWS_IN_TIME", 1)
+    rows = [{"number": number} for number in range(100)]
+
+    @jobs.task
+    def note(number: int) -> None: ...
+
+    async def enqueue_in_block() -> None:
+        async with jobs.transaction():
+            await note.aenqueue_many(rows)
+
+    note.enqueue(0)
+    with jobs, ThreadPoolExecutor() as threads, psycopg.connect(site.url) as other:
+        other.execute("lock table rowcall_job")
+        calls: list[Callable[[], object]] = [
+            lambda: note.enqueue_many(rows),
+            lambda: note.using(key=lambda number: f"{number}").enqueue_many(rows),
+            lambda: asyncio.run(enqueue_in_block()),
+        ]
+        many = [threads.submit(call) for call in calls]
+        eventually(lambda: len(ask(site.url, WAITS_FOR_LOCK)) == len(calls))
+        with pytest.raises(StoreUnavailable, match=LIMIT):
+            note.enqueue(0)
+        other.commit()
+        for call in many:
+            call.result()
 
 
 def clear(jobs: Rowcall) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
@@ -25,6 +26,8 @@ OVERVIEW = 12.0
 """For statements that count rows."""
 UNLIMITED = math.inf
 """For statements that go through any number of rows."""
+ROWS_IN_TIME = 10_000
+"""How many rows a statement writes within one `busy_timeout`, even on a slow disk."""
 
 _factor = ContextVar("rowcall_patience", default=1.0)
 
@@ -41,6 +44,11 @@ def patience(factor: float) -> Iterator[None]:
         yield
     finally:
         _factor.reset(token)
+
+
+def patience_for(rows: int) -> AbstractContextManager[None]:
+    """Wait longer for replies, in this block, as its statements may write so many rows."""
+    return patience(current_patience() + rows // ROWS_IN_TIME)
 
 
 def with_patience(

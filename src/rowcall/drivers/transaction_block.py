@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
+from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction import Transaction
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan, Statement, as_is, execute
@@ -177,7 +178,8 @@ class SharedTransaction:
         """Run a step in a thread for this transaction: those of the queue may all be waiting for it."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="rowcall-transaction")
-        return await finish(asyncio.get_running_loop().run_in_executor(self._thread, step), cancelled=cancelled)
+        running = asyncio.get_running_loop().run_in_executor(self._thread, same_patience(step))
+        return await finish(running, cancelled=cancelled)
 
     @property
     def is_alive(self) -> bool:

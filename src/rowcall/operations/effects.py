@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rowcall.base.effects import Effect
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.drivers.uncancellable import finish
 from rowcall.queue import ForCallers, Operation, Queue
@@ -96,7 +97,7 @@ class Blocking(Effect[Queue, T]):
         return self._function()
 
     async def arun(self, queue: Queue) -> T:
-        return await asyncio.get_running_loop().run_in_executor(None, self._function)
+        return await asyncio.get_running_loop().run_in_executor(None, same_patience(self._function))
 
 
 class Sleep(Effect[Queue, None]):

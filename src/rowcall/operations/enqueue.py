@@ -25,6 +25,7 @@ from rowcall.domain.errors import DuplicateJob, InvalidOption, UnknownEvent, in_
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
+from rowcall.drivers.patience import patience_for
 from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.operations import blobs
 from rowcall.operations.effects import (
@@ -245,8 +246,9 @@ def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operatio
 
 def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object = None) -> Operation[list[Job]]:
     if queue.tracing is None or not payloads:
-        return (yield from _enqueue_many(queue, job, payloads, connection))
-    with queue.tracing.sending(job, len(payloads)) as sending:
+        with patience_for(len(payloads)):
+            return (yield from _enqueue_many(queue, job, payloads, connection))
+    with queue.tracing.sending(job, len(payloads)) as sending, patience_for(len(payloads)):
         written = yield from _enqueue_many(queue, sending.job, payloads, connection)
         sending.written(written)
         return written
@@ -337,6 +339,13 @@ def enqueue_related(
     once: Once | None = None,
 ) -> Operation[list[Job]]:
     """Write all of them in one transaction: the caller's, or one of the queue. `whole`: see `write_related`."""
+    with patience_for(len(related)):
+        return (yield from _enqueue_related(queue, related, connection, whole, once))
+
+
+def _enqueue_related(
+    queue: Queue, related: Sequence[RelatedJob], connection: object, whole: bool, once: Once | None
+) -> Operation[list[Job]]:
     write = write_related if once is None else partial(write_once, once)
     wanted = [with_key(item) for item in related]
     connection = yield from joined(queue, connection)

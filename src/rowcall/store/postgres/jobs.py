@@ -406,7 +406,7 @@ complete = f"""
       started_at = {_started("$5::bigint")}, finished_at = greatest({_BEGAN}, moment.now)
     from (select <now> as now) as moment
     where job.id = $2::bigint and job.lease = $3::bigint
-    returning job.id, (exists (select from <waiter>))::int"""
+    returning job.id"""
 
 in_use = """
     select exists (select from <edge> where state = 'open'), exists (select from <slot>),

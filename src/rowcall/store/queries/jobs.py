@@ -318,11 +318,6 @@ def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
     return job_id, (lease, status)
 
 
-def completed_from_row(row: Row) -> bool:
-    """Return whether the completed job may have a waiter."""
-    return bool(row[1])
-
-
 def any_listener(rows: list[Row]) -> bool:
     return bool(rows[0][-1])
 
@@ -491,7 +486,7 @@ RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
 SETTLE_OTHERS = Query("settle_others", (Now, Ids, Json))
 SETTLE_OTHERS_AND_NOTIFY = Query("settle_others", (Now, Ids, Json), notifies=always_notify)
 # one plain statement: it may run in the caller's transaction
-COMPLETE = Query("complete", (Now, Int, Int, Text, Int), completed_from_row)
+COMPLETE = Query("complete", (Now, Int, Int, Text, Int))
 _HEARTBEAT = """
     update <job> as job set heartbeat_at = moment.now, lease_ms = coalesce(<bigint:4>, lease_ms),
       lease_until = case when lease_until is not null then moment.now + <span:coalesce(<bigint:4>, lease_ms)> end

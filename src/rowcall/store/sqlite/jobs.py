@@ -236,7 +236,7 @@ complete = """
       started_at = coalesce(max(coalesce(claimed_at, created_at), <now> - $5), started_at),
       finished_at = max(coalesce(claimed_at, created_at), <now>)
     where id = $2 and lease = $3
-    returning id, 0"""
+    returning id"""
 mark_started = """
     update <job> set started_at = max(claimed_at, <now> - json_extract(given.value, '$[1]'))
     from json_each($3) as given
