@@ -34,9 +34,12 @@ class ProgressMark(NamedTuple):
     replays: bool = False
 
     def at_end(self, age_ms: int, *, succeeded: bool) -> ProgressMark:
-        """Return what is written after the attempt was settled, in the same transaction."""
-        share = 1.0 if succeeded else self.share
-        return ProgressMark(self.job_id, self.lease + 1, share, self.message, age_ms)
+        """Return what is written after the attempt was settled, in the same transaction.
+
+        A handler that succeeds has come further than all before it.
+        """
+        share, replays = (1.0, False) if succeeded else (self.share, self.replays)
+        return ProgressMark(self.job_id, self.lease + 1, share, self.message, age_ms, replays)
 
 
 def mark_progress(dialect: Dialect, marks: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:

@@ -11,6 +11,7 @@ from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
+from rowcall.worker.progress import ProgressWriter
 
 
 def progress(jobs: Rowcall, job_id: int) -> tuple[float | None, str | None]:
@@ -100,6 +101,45 @@ class TestProgress:
         waits, approved = (0.5, "waiting for a human"), (0.7, "approved")
         assert seen[:4] == [(None, None), waits, waits, approved]
         assert seen[4] in (approved, (0.8, "slept"))  # the report may be written by then
+
+    def test_an_attempt_that_ends_early_does_not_turn_it_back(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(retry=Backoff.constant(1))
+        def plan(ctx: Context) -> None:
+            ctx.progress(0, "planning")
+            if ctx.job.attempt == 2:
+                raise ValueError("broken before the first step")
+            ctx.step("plan", str)
+            ctx.progress(0.5, "planned")
+            if ctx.job.attempt == 3:
+                raise ValueError("broken before the second step")
+            ctx.step("write", str)
+            ctx.progress(0.7, "written")
+            raise ValueError("broken")
+
+        job = plan.using(max_attempts=3).enqueue()
+        for _ in range(3):
+            jobs.drain()
+            assert progress(jobs, job.id) == (0.7, "written")
+            clock.advance(1)
+
+    def test_the_last_report_before_the_first_step_is_written(
+        self, jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ProgressWriter, "note", lambda *report: None)  # the attempt ends before its next write
+
+        @jobs.task(retry=Backoff.constant(1))
+        def plan(ctx: Context) -> None:
+            if ctx.job.attempt == 1:
+                raise ValueError("broken")
+            ctx.progress(0.1, "planning")
+            ctx.sleep(60)
+
+        job = plan.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert jobs.get(job.id).status == "scheduled"
+        assert progress(jobs, job.id) == (0.1, "planning")
 
     def test_a_success_that_reports_nothing_more_ends_what_was_reported(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
