@@ -258,10 +258,10 @@ class Attempt:
         return self.reported
 
     def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
-        # the handler of a completed one may lock its row
-        if not (self.settled or self.completed) and self.claim.completion is not None:
+        if not self.settled and self.claim.completion is not None:
             self.reported = ProgressMark(*self.fence, share, message, replays=replays)
-            self.claim.completion.progress.note(self.reported, self.ready.type)
+            if not self.completed:  # otherwise its handler may lock the row, and may still roll back
+                self.claim.completion.progress.note(self.reported, self.ready.type)
 
     def complete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None

@@ -43,7 +43,10 @@ class ProgressMark(NamedTuple):
 
 
 def mark_progress(dialect: Dialect, marks: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:
-    """Write the progress of attempts, which is also a heartbeat of each. Skip what replays, if the job has steps."""
+    """Write the progress of attempts, which is also a heartbeat of each. Skip what replays, if the job has steps.
+
+    Of several attempts at one job, the last one counts: the handler of an earlier one may still run.
+    """
     marks = sorted(marks, key=itemgetter(0, 1))
     yield from write_free_claims_of(dialect, [mark.job_id for mark in marks if mark.lease == 1])
     document = {str(mark.job_id): mark[1:] for mark in marks}

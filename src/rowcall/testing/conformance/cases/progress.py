@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from rowcall import Backoff, Cancel, Context, Fail, Retry, Rowcall, Snooze
@@ -166,6 +168,19 @@ class TestProgress:
         jobs.drain()
         assert progress(jobs, job.id)[0] in (None, 1.0)
 
+    def test_a_handler_that_lost_its_job_does_not_displace_a_report(self, jobs: Rowcall) -> None:
+        first, writer = jobs.enqueue("copy"), ProgressWriter(queue_of(jobs))
+        lost = jobs.dequeue("me")
+        assert lost is not None
+        jobs.release(lost)
+        current = jobs.dequeue("me")
+        assert current is not None
+        writer.thread.stop()
+        writer.note(ProgressMark(current.id, current.lease, 0.2, "current"), "copy")
+        writer.note(ProgressMark(lost.id, lost.lease, 0.9, "lost"), "copy")
+        writer._write()
+        assert progress(jobs, first.id) == (0.2, "current")
+
     def test_completing_in_a_transaction_writes_it_there(self, jobs: Rowcall, store: Store) -> None:
         @jobs.task
         def copy(ctx: Context) -> None:
@@ -176,6 +191,19 @@ class TestProgress:
         job = copy.enqueue()
         jobs.drain()
         assert progress(jobs, job.id) == (1.0, "part 3")
+
+    def test_a_report_after_a_completion_counts_if_that_is_rolled_back(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def copy(ctx: Context) -> None:
+            with contextlib.suppress(KeyError), jobs.transaction() as connection:
+                ctx.complete(connection=connection)
+                raise KeyError("rolled back")
+            ctx.progress(0.6, "part 3")
+            raise ValueError("broken")
+
+        job = copy.enqueue()
+        jobs.drain()
+        assert progress(jobs, job.id) == (0.6, "part 3")
 
     def test_a_report_that_may_be_a_repetition_is_written_if_there_are_no_steps(self, jobs: Rowcall) -> None:
         @jobs.task
