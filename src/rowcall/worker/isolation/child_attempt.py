@@ -80,7 +80,7 @@ class ChildAttempt:
             self._send(Progressed(share, message, replays))
 
     def confirm_report(self) -> None:
-        """Repeat the last report to the worker if it is known by now that no earlier attempt came as far."""
+        """Send the last report again if no earlier attempt came further, which is known after its steps were read."""
         if self._reported is not None and self._reported.replays and not self.steps.replays:
             self._send(Progressed(self._reported.share, self._reported.message, replays=False))
 
