@@ -237,6 +237,13 @@ def retry_sleep(ctx: Context) -> None:
         raise Retry(delay=0) from None
 
 
+def report_and_sleep(ctx: Context) -> None:
+    if ctx.job.lease == 1:
+        raise Snooze(delay=0)
+    ctx.progress(0.1, "tired")
+    ctx.sleep(3600)
+
+
 def _noted(what: str, number: int) -> int:
     note(os.environ["NOTES"], what, os.getpid())
     return number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -85,6 +86,7 @@ def test_leaving_an_async_program_lets_its_handlers_finish(jobs: Rowcall) -> Non
 
 
 def test_stopping_finishes_what_runs(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="rowcall")
     started, go = threading.Event(), threading.Event()
 
     @jobs.task

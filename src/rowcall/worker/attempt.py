@@ -245,14 +245,23 @@ class Attempt:
         return args, kwargs
 
     def report(self, share: float, message: str | None) -> None:
-        steps = self._steps
-        self.note_report(share, message, replays=self.ready.lease != 1 if steps is None else steps.replays)
+        self.note_report(share, message, replays=self._replays)
+
+    @property
+    def _replays(self) -> bool:
+        return self.ready.lease != 1 if self._steps is None else self._steps.replays
+
+    def last_report(self) -> ProgressMark | None:
+        """Return the last report of an attempt that has ended: no repetition, if all recorded steps came after it."""
+        if self.reported is not None and self.reported.replays and not self._replays:
+            return self.reported._replace(replays=False)
+        return self.reported
 
     def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
-        # the handler of a completed one may lock its row
-        if not (self.settled or self.completed) and self.claim.completion is not None:
+        if not self.settled and self.claim.completion is not None:
             self.reported = ProgressMark(*self.fence, share, message, replays=replays)
-            self.claim.completion.progress.note(self.reported, self.ready.type)
+            if not self.completed:  # otherwise its handler may lock the row, and may still roll back
+                self.claim.completion.progress.note(self.reported, self.ready.type)
 
     def complete(self, result: object, connection: object) -> None:
         assert self.claim.completion is not None

@@ -168,5 +168,5 @@ def _problem(error: BaseException) -> BaseException | None:
 
 class _ImmediateProgress(ProgressWriter):
     def note(self, mark: ProgressMark, task: str) -> None:
-        self._reports[mark.job_id] = (mark, task)
+        self._reports[mark.job_id, mark.lease] = (mark, task)
         self._write()

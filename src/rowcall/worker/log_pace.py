@@ -106,10 +106,8 @@ class TaskSummary:
 
     def log(self, task: str) -> None:
         counts: Counter[str] = Counter()
-        for (
-            move,
-            count,
-        ) in self._moves.items():  # as in the lines, an attempt that is retried has failed
+        for move, count in self._moves.items():
+            # as in the lines, an attempt that is retried has failed
             counts["failed" if move is Move.RETRY else OUTCOMES[move]] += count
         fields: dict[str, object] = {name: counts[name] for name in OUTCOMES.values() if counts[name]}
         text = ", ".join(f"{count:,} {name}" for name, count in fields.items())

@@ -14,19 +14,19 @@ PAUSE_SECONDS = 0.5
 
 
 class ProgressWriter:
-    """Its thread starts with the first report. A report replaces the one before it."""
+    """Its thread starts with the first report. A report replaces the one before it of the same attempt."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._reports: dict[int, tuple[ProgressMark, str]] = {}
+        self._reports: dict[tuple[int, int], tuple[ProgressMark, str]] = {}
         self._reported = threading.Event()
         self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
     def note(self, mark: ProgressMark, task: str) -> None:
         """Note a report, from any thread, without waiting."""
         with self._lock:
-            self._reports[mark.job_id] = (mark, task)
+            self._reports[mark.job_id, mark.lease] = (mark, task)
             self.thread.start()
         self._reported.set()
 

@@ -115,7 +115,7 @@ class Worker:
         running = len(self._dispatcher.running()) if self._dispatcher is not None else 0
         if running and grace and not self.stop_asked:
             have = "1 running job has" if running == 1 else f"{running} running jobs have"
-            logger.warning("worker %s stops; %s up to %g s to finish", self.name, have, grace)
+            logger.info("worker %s stops; %s up to %g s to finish", self.name, have, grace)
         if self._loop is not None:
             self._loop.stop_claiming()
         self._shutdown.ask(grace)

@@ -9,6 +9,7 @@ import pytest
 
 from rowcall import Encryption, Rowcall
 from rowcall.testing import eventually
+from rowcall.worker.progress import ProgressWriter
 from tests.worker import isolated
 from tests.worker.isolation.support import enqueue
 from tests.worker.support import Site, comes_to, ended
@@ -55,3 +56,11 @@ def test_steps_that_end_the_attempt(jobs: Rowcall) -> None:
     jobs.drain(concurrency=1)
     assert [jobs.get(job).error_code for job in wrong] == ["STEPS:DUPLICATE_NAME", "STEPS:NOT_AWAITED"]
     assert (jobs.get(caught).attempt, jobs.get(caught).run_at) == (0, jobs.steps(caught)[0].due_at)
+
+
+def test_a_report_before_the_first_step_is_the_last_one(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgressWriter, "note", lambda *report: None)  # as if the attempt ended before its next write
+    job = enqueue(jobs, isolated.report_and_sleep)
+    jobs.drain(concurrency=1)
+    assert [step.kind for step in jobs.steps(job)] == ["sleep"]
+    assert (jobs.get(job).progress, jobs.get(job).progress_message) == (0.1, "tired")

@@ -43,6 +43,8 @@ def test_a_signal_lets_running_jobs_finish_and_no_others_start(
         site.open("ahold")
         assert process.wait() == 0
         assert "ended" in process.output
+        assert "INFO worker" in process.output
+        assert "WARNING" not in process.output
     for job in running:
         done = jobs.get(job.id)
         assert (done.status, done.attempt, done.result) == ("succeeded", 1, job.payload["name"])

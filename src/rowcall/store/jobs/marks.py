@@ -34,13 +34,19 @@ class ProgressMark(NamedTuple):
     replays: bool = False
 
     def at_end(self, age_ms: int, *, succeeded: bool) -> ProgressMark:
-        """Return what is written after the attempt was settled, in the same transaction."""
-        share = 1.0 if succeeded else self.share
-        return ProgressMark(self.job_id, self.lease + 1, share, self.message, age_ms)
+        """Return what is written after the attempt was settled, in the same transaction.
+
+        A handler that succeeds has come further than all before it.
+        """
+        share, replays = (1.0, False) if succeeded else (self.share, self.replays)
+        return ProgressMark(self.job_id, self.lease + 1, share, self.message, age_ms, replays)
 
 
 def mark_progress(dialect: Dialect, marks: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:
-    """Write the progress of attempts, which is also a heartbeat of each. Skip what replays, if the job has steps."""
+    """Write the progress of attempts, which is also a heartbeat of each. Skip what replays, if the job has steps.
+
+    Of several attempts at one job, the last one counts: the handler of an earlier one may still run.
+    """
     marks = sorted(marks, key=itemgetter(0, 1))
     yield from write_free_claims_of(dialect, [mark.job_id for mark in marks if mark.lease == 1])
     document = {str(mark.job_id): mark[1:] for mark in marks}

@@ -178,6 +178,7 @@ class Child:
                 _flush()
                 if os.getpid() != self._pid:
                     os._exit(0)  # a fork that the handler made: the original reports the outcome
+                attempt.confirm_report()
         except PayloadUnfit as error:
             report(Unfitting(error.code, error.detail))
         except BaseException as error:  # a handler may raise anything

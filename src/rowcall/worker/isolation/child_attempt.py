@@ -79,6 +79,11 @@ class ChildAttempt:
             self._reported = ProgressMark(self.ready.id, self.ready.lease, share, message, replays=replays)
             self._send(Progressed(share, message, replays))
 
+    def confirm_report(self) -> None:
+        """Send the last report again if no earlier attempt came further, which is known after its steps were read."""
+        if self._reported is not None and self._reported.replays and not self.steps.replays:
+            self._send(Progressed(self._reported.share, self._reported.message, replays=False))
+
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:

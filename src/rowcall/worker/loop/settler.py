@@ -316,7 +316,8 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
         transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
-    progress = attempt.reported and attempt.reported.at_end(finished_ms, succeeded=_succeeded(attempt))
+    reported = attempt.last_report()
+    progress = reported and reported.at_end(finished_ms, succeeded=_succeeded(attempt))
     if progress is not None and completion is not None:
         progress = progress._replace(
             message=completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)

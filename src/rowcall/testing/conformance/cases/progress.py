@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from rowcall import Backoff, Cancel, Context, Fail, Retry, Rowcall, Snooze
@@ -11,6 +13,7 @@ from rowcall.store.jobs.marks import ProgressMark, mark_progress
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.store import Store
 from rowcall.testing.waiting import eventually
+from rowcall.worker.progress import ProgressWriter
 
 
 def progress(jobs: Rowcall, job_id: int) -> tuple[float | None, str | None]:
@@ -101,6 +104,45 @@ class TestProgress:
         assert seen[:4] == [(None, None), waits, waits, approved]
         assert seen[4] in (approved, (0.8, "slept"))  # the report may be written by then
 
+    def test_an_attempt_that_ends_early_does_not_turn_it_back(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task(retry=Backoff.constant(1))
+        def plan(ctx: Context) -> None:
+            ctx.progress(0, "planning")
+            if ctx.job.attempt == 2:
+                raise ValueError("broken before the first step")
+            ctx.step("plan", str)
+            ctx.progress(0.5, "planned")
+            if ctx.job.attempt == 3:
+                raise ValueError("broken before the second step")
+            ctx.step("write", str)
+            ctx.progress(0.7, "written")
+            raise ValueError("broken")
+
+        job = plan.using(max_attempts=3).enqueue()
+        for _ in range(3):
+            jobs.drain()
+            assert progress(jobs, job.id) == (0.7, "written")
+            clock.advance(1)
+
+    def test_the_last_report_before_the_first_step_is_written(
+        self, jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ProgressWriter, "note", lambda *report: None)  # the attempt ends before its next write
+
+        @jobs.task(retry=Backoff.constant(1))
+        def plan(ctx: Context) -> None:
+            if ctx.job.attempt == 1:
+                raise ValueError("broken")
+            ctx.progress(0.1, "planning")
+            ctx.sleep(60)
+
+        job = plan.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert jobs.get(job.id).status == "scheduled"
+        assert progress(jobs, job.id) == (0.1, "planning")
+
     def test_a_success_that_reports_nothing_more_ends_what_was_reported(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task
         def plan(ctx: Context) -> None:
@@ -126,6 +168,19 @@ class TestProgress:
         jobs.drain()
         assert progress(jobs, job.id)[0] in (None, 1.0)
 
+    def test_a_handler_that_lost_its_job_does_not_displace_a_report(self, jobs: Rowcall) -> None:
+        first, writer = jobs.enqueue("copy"), ProgressWriter(queue_of(jobs))
+        lost = jobs.dequeue("me")
+        assert lost is not None
+        jobs.release(lost)
+        current = jobs.dequeue("me")
+        assert current is not None
+        writer.thread.stop()
+        writer.note(ProgressMark(current.id, current.lease, 0.2, "current"), "copy")
+        writer.note(ProgressMark(lost.id, lost.lease, 0.9, "lost"), "copy")
+        writer._write()
+        assert progress(jobs, first.id) == (0.2, "current")
+
     def test_completing_in_a_transaction_writes_it_there(self, jobs: Rowcall, store: Store) -> None:
         @jobs.task
         def copy(ctx: Context) -> None:
@@ -136,6 +191,19 @@ class TestProgress:
         job = copy.enqueue()
         jobs.drain()
         assert progress(jobs, job.id) == (1.0, "part 3")
+
+    def test_a_report_after_a_completion_counts_if_that_is_rolled_back(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def copy(ctx: Context) -> None:
+            with contextlib.suppress(KeyError), jobs.transaction() as connection:
+                ctx.complete(connection=connection)
+                raise KeyError("rolled back")
+            ctx.progress(0.6, "part 3")
+            raise ValueError("broken")
+
+        job = copy.enqueue()
+        jobs.drain()
+        assert progress(jobs, job.id) == (0.6, "part 3")
 
     def test_a_report_that_may_be_a_repetition_is_written_if_there_are_no_steps(self, jobs: Rowcall) -> None:
         @jobs.task
