@@ -149,12 +149,12 @@ class Guard:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._settings.tokens:
             return await self._sessions.find(request, given.strip())
+        if self._settings.is_open:
+            return Access(current_user(), "operate")
         access = await self._authorized(request)
-        if access is not None:
+        if isinstance(access, Access) or not self._settings.tokens:
             return access
-        if self._settings.tokens:
-            return await self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
-        return Access(current_user(), "operate") if self._settings.is_open else None
+        return await self._sessions.access(request.cookies.get(SESSION_COOKIE, "")) or access
 
     async def _authorized(self, request: Request) -> Access | Response | None:
         """Return what the app's own function says. If it fails, the request is refused."""
