@@ -6,7 +6,7 @@ import pytest
 from starlette.types import Message
 
 from rowcall import Rowcall
-from rowcall.http.bodies import LARGEST_ANONYMOUS, MOST_ANONYMOUS
+from rowcall.http.bodies import LARGEST_ANONYMOUS, LARGEST_BODY, MOST_ANONYMOUS
 from tests.http.client import client_of
 
 TOKEN = "t" * 20
@@ -84,3 +84,38 @@ def test_large_bodies_of_strangers_are_bounded_together(filled: Rowcall, length:
         return [*answered, *refused]
 
     assert asyncio.run(storm()) == [400] * 6 + [503] * 5
+
+
+def test_a_body_that_was_announced_takes_no_room_until_it_comes(filled: Rowcall) -> None:
+    """Otherwise a few clients that send nothing would keep out the callbacks of all targets."""
+    app, until = filled.asgi(token=TOKEN), asyncio.Event()
+
+    async def ask(body: bytes, waiting: asyncio.Semaphore) -> int:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if not body:
+                waiting.release()
+                await until.wait()
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/api/push/complete", "query_string": b"", "root_path": ""}
+        length = str(LARGEST_BODY).encode()
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", length)]
+        await app({**scope, "headers": headers, "client": ("10.0.0.7", 1)}, receive, send)
+        return int(sent[0]["status"])
+
+    async def run() -> int:
+        waiting = asyncio.Semaphore(0)
+        silent = [asyncio.create_task(ask(b"", waiting)) for _ in range(10)]
+        for _ in silent:
+            await waiting.acquire()
+        status = await ask(b"x" * LARGEST_BODY, waiting)
+        until.set()
+        await asyncio.gather(*silent)
+        return status
+
+    assert asyncio.run(run()) == 400  # not 503

@@ -49,7 +49,7 @@ def test_without_a_token_other_machines_and_proxies_are_refused(filled: Rowcall)
     with client_of_app(filled.asgi(), address="10.0.0.7") as client:
         assert client.get("/").status_code == 403
     with client_of(filled) as client:
-        for name in ("x_forwarded_for", "x_forwarded_proto", "forwarded", "via"):
+        for name in ("x_forwarded_for", "x_forwarded_port", "x_client_ip", "cf_connecting_ip", "forwarded", "via"):
             assert client.get("/", **{name: "10.0.0.7"}).status_code == 403
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Semaphore
 
 import pytest
 
 from rowcall import Access, Rowcall
 from rowcall.app import queue_of
-from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, run_in_loop
+from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond_in_loop
+
+Body = bytes | Callable[[], bytes]
 
 
-def asked(jobs: Rowcall, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> HostedResponse:
+def asked(jobs: Rowcall, path: str, method: str = "GET", body: Body = b"", **headers: str) -> HostedResponse:
     request = HostedRequest(
         visitor=Access("ann", "operate") if "user" in headers else None,
         method=method,
@@ -21,9 +26,9 @@ def asked(jobs: Rowcall, path: str, method: str = "GET", body: bytes = b"", **he
         query="limit=1",
         headers=[("Host", "shop.example"), *headers.items()],
         client="10.0.0.7",
-        read_body=lambda: body,
+        read_body=(lambda: body) if isinstance(body, bytes) else body,
     )
-    return run_in_loop(respond(hosted_app(queue_of(jobs), frozenset({"https://ops.example"})), request))
+    return respond_in_loop(hosted_app(queue_of(jobs), frozenset({"https://ops.example"})), request)
 
 
 def test_a_request_is_answered_as_if_a_server_had_it(filled: Rowcall) -> None:
@@ -46,6 +51,25 @@ def test_the_body_is_read_if_the_visitor_may_ask(filled: Rowcall) -> None:
     assert filled.timeline(2)[-1].actor == "ann"
     assert asked(filled, "/api/jobs/2/retry", "POST", body, **length).status == 401
     assert asked(filled, "/api/jobs/2/retry", "POST", body, user="ann", origin="https://evil.example").status == 403
+
+
+def test_slow_clients_that_have_not_signed_in_do_not_keep_others_out(filled: Rowcall) -> None:
+    reading, gone = Semaphore(0), Event()
+
+    def slowly() -> bytes:
+        reading.release()
+        gone.wait(20)
+        raise OSError("the client has left")
+
+    with ThreadPoolExecutor(40) as threads:
+        path = "/api/push/complete"
+        slow = [threads.submit(asked, filled, path, "POST", slowly) for _ in range(40)]
+        for _ in slow:
+            assert reading.acquire(timeout=20)
+        json = {"content-type": "application/json", "content-length": "2"}
+        assert asked(filled, "/api/jobs/2/retry", "POST", b"{}", user="ann", **json).status == 200
+        gone.set()
+        assert {type(one.exception()) for one in slow} == {OSError}
 
 
 def test_a_child_process_has_another_loop(filled: Rowcall) -> None:

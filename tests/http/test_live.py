@@ -48,9 +48,9 @@ class Reader:
 
 
 @asynccontextmanager
-async def reading(app: AsgiApp, path: str) -> AsyncIterator[Reader]:
+async def reading(app: AsgiApp, path: str, method: str = "GET") -> AsyncIterator[Reader]:
     reader, (path, _, query) = Reader(), path.partition("?")
-    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "query_string": query.encode()}
+    scope: dict[str, Any] = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
     scope |= {"root_path": "", "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
     scope |= {"asgi": {"spec_version": "2.4"}}
     task = asyncio.ensure_future(app(scope, reader.receive, reader.send))
@@ -103,6 +103,22 @@ def test_the_number_of_streams_is_bounded(filled: Rowcall, monkeypatch: pytest.M
                 assert other.status == 503
         async with reading(app, "/api/events") as again:
             await again.until("retry:")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("path", ["/api/events", "/live"])
+def test_a_request_for_the_head_of_a_stream_ends(filled: Rowcall, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client would use the connection again, and wait there for the end of the stream."""
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+
+    async def main() -> None:
+        app = filled.asgi()
+        async with reading(app, path, "HEAD") as head:
+            await asyncio.wait_for(head.ended.wait(), 20)
+            assert (head.status, head.text) == (200, "")
+        async with reading(app, path) as one:
+            await one.until("retry:")
 
     asyncio.run(main())
 

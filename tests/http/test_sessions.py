@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from starlette.responses import RedirectResponse
 
 from rowcall import Access, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
@@ -72,3 +73,11 @@ def test_without_the_database_no_session_is_believed(filled: Rowcall, monkeypatc
         page = client.get("/jobs", accept="text/html")
         assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
         assert client.get("/api/jobs").json()["title"] == "Store unavailable"
+
+
+def test_a_session_is_as_good_as_its_token_where_the_app_answers_strangers(filled: Rowcall) -> None:
+    cookie = Sessions(queue_of(filled), settings(token=TOKEN)).cookie(TOKEN)
+    with client_of(filled, token=TOKEN, authorize=lambda request: RedirectResponse("/sign-in")) as client:
+        assert client.get("/jobs").headers["location"] == "/sign-in"
+        assert client.get("/jobs", authorization=f"Bearer {TOKEN}").status_code == 200
+        assert client.get("/jobs", cookie=f"rowcall_session={cookie}").status_code == 200

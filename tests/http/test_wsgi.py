@@ -90,6 +90,11 @@ def test_with_a_token_the_client_may_be_unknown(filled: Rowcall) -> None:
     assert asked(filled.wsgi(token=token), REMOTE_ADDR=ABSENT) == 401
 
 
+def test_a_length_that_is_empty_is_none(filled: Rowcall) -> None:
+    client = {"HTTP_HOST": "localhost", "REMOTE_ADDR": "127.0.0.1", "CONTENT_TYPE": "application/json"}
+    assert asked(filled.wsgi(), "/api/jobs/1/retry", REQUEST_METHOD="POST", CONTENT_LENGTH="", **client) in (200, 404)
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_requests_that_cannot_be_read(filled: Rowcall, name: str) -> None:
     """A path that is not UTF-8, lengths that are none, and a client that leaves in the middle of its body."""

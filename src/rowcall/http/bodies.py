@@ -33,10 +33,14 @@ class Bodies:
         """Read the body, and yield a function that returns it, to be used in place of `receive`."""
         taken = 0
 
-        def take(size: int) -> None:
-            nonlocal taken
+        def check(size: int) -> None:
             if size > largest:
                 raise Problem(413, "Content too large", f"at most {largest:,} bytes of body")
+
+        def take(size: int) -> None:
+            """Count what has come, not what was announced: a client that sends nothing takes no room."""
+            nonlocal taken
+            check(size)
             if anonymous and size > max(taken, LARGEST_ANONYMOUS):
                 self._anonymous += size - taken
                 taken = size
@@ -44,9 +48,9 @@ class Bodies:
                     detail, later = "too many large bodies at a time; try again later", {"retry-after": "5"}
                     raise Problem(503, "Busy", detail, headers=later)
 
-        length = request.headers.get("content-length", "0")
+        length = request.headers.get("content-length") or "0"  # some WSGI servers say nothing of an empty body
+        check(int(length) if length.isdecimal() else largest + 1)
         try:
-            take(int(length) if length.isdecimal() else largest + 1)
             try:
                 body = await self._clock.within(_read(receive, take), BODY_SECONDS)
             except TimeoutError:

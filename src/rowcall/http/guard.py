@@ -36,7 +36,8 @@ _FOR_PROBES = ("/healthz", "/readyz")
 _FOR_ALL = (*_FOR_PROBES, "/login")
 _FOR_CALLBACKS = "/api/push/"
 """Called by targets on other machines: each request has a token for one attempt of one job."""
-_FORWARDING = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+_FORWARDING = ("forwarded", "x-forwarded-", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "via")
+"""How the names of headers begin that proxies add."""
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -129,7 +130,7 @@ class Guard:
             raise Problem(403, "Forbidden", f"the host {host!r} is not this machine; {_ADVICE}")
         if request.client is None or not is_loopback(request.client.host):
             raise Problem(403, "Forbidden", f"only this machine may ask; {_ADVICE}")
-        if any(name in request.headers for name in _FORWARDING):
+        if any(name.startswith(_FORWARDING) for name in request.headers):
             raise Problem(403, "Forbidden", f"the request came through a proxy; {_ADVICE}")
 
     def _check_origin(self, request: Request) -> None:
@@ -148,12 +149,12 @@ class Guard:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._settings.tokens:
             return await self._sessions.find(request, given.strip())
+        if self._settings.is_open:
+            return Access(current_user(), "operate")
         access = await self._authorized(request)
-        if access is not None:
+        if isinstance(access, Access) or not self._settings.tokens:
             return access
-        if self._settings.tokens:
-            return await self._sessions.access(request.cookies.get(SESSION_COOKIE, ""))
-        return Access(current_user(), "operate") if self._settings.is_open else None
+        return await self._sessions.access(request.cookies.get(SESSION_COOKIE, "")) or access
 
     async def _authorized(self, request: Request) -> Access | Response | None:
         """Return what the app's own function says. If it fails, the request is refused."""

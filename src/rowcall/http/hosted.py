@@ -6,8 +6,10 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.types import Message, Scope
@@ -17,7 +19,6 @@ from rowcall.http.app import asgi_app
 from rowcall.http.settings import AppResponse, AsgiApp, Settings
 from rowcall.queue import Queue
 
-T = TypeVar("T")
 _VISITOR = "rowcall.visitor"
 
 
@@ -69,8 +70,11 @@ def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
     return asgi_app(queue, Settings(authorize=authorize, origins=origins, streams=False))
 
 
-async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
-    """Return the answer to a request. Its body is read in a thread, if the app asks for it."""
+ReadBody = Callable[[], Awaitable[bytes]]
+
+
+async def respond(app: AsgiApp, request: HostedRequest, read_body: ReadBody | None = None) -> HostedResponse:
+    """Return the answer to a request. Its body is read only if the app asks for it, by default in a thread."""
     start: Message = {}
     parts: list[bytes] = []
     is_read = False
@@ -80,7 +84,8 @@ async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
         if is_read:
             return {"type": "http.disconnect"}
         is_read = True
-        return {"type": "http.request", "body": await asyncio.to_thread(request.read_body), "more_body": False}
+        body = await (asyncio.to_thread(request.read_body) if read_body is None else read_body())
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -93,9 +98,27 @@ async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
     return HostedResponse(start["status"], headers, b"".join(parts))
 
 
-def run_in_loop(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on the event loop of all hosted requests, which also counts jobs between them."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+def respond_in_loop(app: AsgiApp, request: HostedRequest) -> HostedResponse:
+    """Return the answer, made on the event loop of all hosted requests, which also counts jobs between them.
+
+    The calling thread reads the body: threads that all requests share could all be kept by slow clients.
+    """
+    asked: SimpleQueue[Future[bytes] | None] = SimpleQueue()
+
+    async def read_body() -> bytes:
+        body: Future[bytes] = Future()
+        body.set_running_or_notify_cancel()  # it is read to its end, also if the app has answered before
+        asked.put(body)
+        return await asyncio.wrap_future(body)
+
+    answer = asyncio.run_coroutine_threadsafe(respond(app, request, read_body), _loop())
+    answer.add_done_callback(lambda _: asked.put(None))
+    while (body := asked.get()) is not None:
+        try:
+            body.set_result(request.read_body())
+        except Exception as error:
+            body.set_exception(error)
+    return answer.result()
 
 
 @functools.cache

@@ -57,6 +57,10 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._held, contextlib.aclosing(self._texts):  # also if the client left before the first text
+            if scope["method"] == "HEAD":  # the client has the whole answer: it cannot see that a stream continues
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                await send({"type": "http.response.body"})
+                return
             # without the version of ASGI: from 2.4 on, only the next text would notice that the client has left
             await super().__call__({**scope, "asgi": {}}, receive, send)
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from rowcall import InvalidOption, Job, PushOptions, Rowcall, SystemClock
 from rowcall.app import queue_of
 from rowcall.domain.push_signatures import sign
+from rowcall.http.push import receiver
 from rowcall.http.push.delivery import body_of, message_id
 from rowcall.http.push.receiver import Answers
 from rowcall.http.settings import AsgiApp
@@ -192,16 +193,17 @@ def test_answers_are_forgotten_after_a_while(app: App) -> None:
 class Sending:
     """A request that reaches the app as `client` says, and what was read of it."""
 
-    def __init__(self, app: AsgiApp, headers: dict[str, str], chunks: list[bytes] | None = None) -> None:
+    def __init__(self, app: AsgiApp, headers: dict[str, str], *chunks: bytes) -> None:
         self.reads, self.statuses = 0, list[int]()
         self.released = asyncio.Event()
-        self._app, self._headers, self._chunks = app, headers, chunks
+        self._app, self._headers, self._chunks = app, headers, list(chunks)
 
     async def _receive(self) -> dict[str, object]:
         self.reads += 1
-        if self._chunks is None:
-            await self.released.wait()
-        return {"type": "http.request", "body": b"{}", "more_body": False}
+        if self._chunks:
+            return {"type": "http.request", "body": self._chunks.pop(0), "more_body": True}
+        await self.released.wait()
+        return {"type": "http.request", "body": b"", "more_body": False}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -237,21 +239,28 @@ def test_the_headers_are_checked_before_the_body_is_read(app: App, changes: dict
     assert sending.reads == 0
 
 
-def test_large_bodies_that_anyone_may_have_sent_take_turns_and_small_ones_do_not_wait(app: App) -> None:
+def test_large_bodies_that_anyone_may_have_sent_share_room_and_others_do_not_wait(app: App) -> None:
     endpoint = app.jobs.push_endpoint()
-    largest = str(queue_of(app.jobs).options.payload_limit)
+    most = queue_of(app.jobs).options.payload_limit
+    some = b" " * (most // 2)
 
     async def run() -> None:
-        first, second, unknown = (
-            Sending(endpoint, forged(content_length=largest)),
-            Sending(endpoint, forged(content_length=largest)),
-            Sending(endpoint, forged(content_length="")),
+        silent, first, second, third = (
+            Sending(endpoint, forged(content_length=length), *chunks)
+            for length, chunks in ((str(most), ()), ("", (some,)), (str(most), (some, b" ", b" ")), ("", (some, b" ")))
         )
-        running = [asyncio.create_task(one.run()) for one in (first, second, unknown)]
-        assert await Sending(endpoint, forged(), [b"{}"]).run() == 401
-        assert (first.reads, second.reads, unknown.reads) == (1, 0, 0)
-        for one, task in zip((first, second, unknown), running, strict=True):
+        running = [asyncio.create_task(one.run()) for one in (silent, first, second, third)]
+        small = Sending(endpoint, forged(), b"{}")
+        small.released.set()
+        assert await small.run() == 401
+        assert [one.reads for one in (silent, first, second, third)] == [1, 2, 4, 1]  # the third has no room for more
+        for one, task in zip((first, second, third, silent), (*running[1:], running[0]), strict=True):
             one.released.set()
             assert await task == 401
 
     asyncio.run(run())
+
+
+def test_a_body_that_takes_too_long_is_given_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "BODY_SECONDS", 0.01)
+    assert asyncio.run(Sending(app.jobs.push_endpoint(), forged()).run()) == 408

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -57,19 +57,23 @@ class Receiver:
             raise Problem(503, "Service unavailable", "this app has no secret: Rowcall(push=PushOptions(secrets=[…]))")
         tolerance = float(push.tolerance)  # type: ignore[arg-type]
         checked_headers(request.headers, clock.wall(), tolerance)  # before anything is read: the body may be large
-        pushed, message_id = await clock.within(self._signed(request, push, tolerance), BODY_SECONDS)
+        try:
+            pushed, message_id = await clock.within(self._signed(request, push, tolerance), BODY_SECONDS)
+        except TimeoutError:
+            raise Problem(408, "Request timeout", f"the body took longer than {BODY_SECONDS:g} s") from None
         return await self._answers.once(message_id, 2 * tolerance, lambda: self._run(pushed, push))
 
     async def _signed(self, request: Request, push: PushOptions, tolerance: float) -> tuple[PushedJob, str]:
         """Read the body, and return the job in it and the id of the message. Until then its sender is anyone."""
         most = self._queue.options.payload_limit + MORE_THAN_PAYLOAD
         size = _length_of(request, most)
-        async with self._room.of(size, most):
+        async with self._room.of_one(most) as grow:
             body = bytearray()
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > size:
                     raise Problem(413, "Content too large", f"at most {size:,} bytes of body")
+                await grow(len(body))
             wall = self._queue.clock.wall()
             message_id = verify_message(push.secrets, request.headers, body, wall, tolerance)
             return pushed_from(body), message_id
@@ -108,26 +112,32 @@ def _length_of(request: Request, most: int) -> int:
 class Room:
     """The memory of bodies that are being read, and whose signatures are not checked yet.
 
-    Small bodies are read at once. Larger ones take turns: all of them together are at most as large as one may be.
+    What has come counts, not what was announced: a client that sends nothing keeps no other waiting. Small bodies are
+    read at once. When all larger ones together are as large as one may be, only the first of them is read further.
     """
 
     def __init__(self) -> None:
+        self._sizes: dict[object, int] = {}
         self._used = 0
         self._freed = asyncio.Event()
 
     @asynccontextmanager
-    async def of(self, size: int, most: int) -> AsyncIterator[None]:
-        if size <= SMALL_BODY:
-            yield
-            return
-        while self._used + size > most:
-            self._freed.clear()
-            await self._freed.wait()
-        self._used += size
+    async def of_one(self, most: int) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+        """Yield a function of how large the body has become. It waits until more may be read."""
+        mine = object()
+
+        async def grow(size: int) -> None:
+            if size > SMALL_BODY:
+                self._used += size - self._sizes.get(mine, 0)
+                self._sizes[mine] = size
+                while self._used > most and next(iter(self._sizes)) is not mine:
+                    self._freed.clear()
+                    await self._freed.wait()
+
         try:
-            yield
+            yield grow
         finally:
-            self._used -= size
+            self._used -= self._sizes.pop(mine, 0)
             self._freed.set()
 
 

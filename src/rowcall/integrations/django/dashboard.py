@@ -17,7 +17,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from rowcall.app import queue_of
 from rowcall.http.access import Access
-from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, run_in_loop
+from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, respond_in_loop
 from rowcall.http.settings import AsgiApp
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing
@@ -40,7 +40,7 @@ def dashboard(request: HttpRequest, path: str = "") -> HttpResponse:
     )
     if is_testing():  # only this thread sees the transaction of the test
         return _response(async_to_sync(respond)(_new_app(), asked))
-    return _response(run_in_loop(respond(_app(), asked)))
+    return _response(respond_in_loop(_app(), asked))
 
 
 def _visitor(request: HttpRequest) -> Access | HttpResponse:
