@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 
 import pytest
@@ -21,7 +22,7 @@ def asked(jobs: Rowcall, path: str, method: str = "GET", body: bytes = b"", **he
         query="limit=1",
         headers=[("Host", "shop.example"), *headers.items()],
         client="10.0.0.7",
-        read_body=lambda: body,
+        read_body=io.BytesIO(body).read,
     )
     return run_in_loop(respond(hosted_app(queue_of(jobs), frozenset({"https://ops.example"})), request))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import os
 import threading
@@ -18,6 +19,7 @@ from rowcall.http.settings import AppResponse, AsgiApp, Settings
 from rowcall.queue import Queue
 
 T = TypeVar("T")
+PART_BYTES = 64 * 1024
 _VISITOR = "rowcall.visitor"
 
 
@@ -33,7 +35,8 @@ class HostedRequest(NamedTuple):
     query: str
     headers: Sequence[tuple[str, str]]
     client: str | None
-    read_body: Callable[[], bytes]
+    read_body: Callable[[int], bytes]
+    """Returns at most so many bytes, and none at the end."""
 
     @property
     def scope(self) -> Scope:
@@ -70,7 +73,7 @@ def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
 
 
 async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
-    """Return the answer to a request. Its body is read in a thread, if the app asks for it."""
+    """Return the answer to a request. Its body is read in a thread, in parts, as long as the app asks for more."""
     start: Message = {}
     parts: list[bytes] = []
     is_read = False
@@ -79,8 +82,9 @@ async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
         nonlocal is_read
         if is_read:
             return {"type": "http.disconnect"}
-        is_read = True
-        return {"type": "http.request", "body": await asyncio.to_thread(request.read_body), "more_body": False}
+        part = await asyncio.to_thread(request.read_body, PART_BYTES)
+        is_read = not part
+        return {"type": "http.request", "body": part, "more_body": not is_read}
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -94,8 +98,11 @@ async def respond(app: AsgiApp, request: HostedRequest) -> HostedResponse:
 
 
 def run_in_loop(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on the event loop of all hosted requests, which also counts jobs between them."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    """Run a coroutine on the event loop of all hosted requests, which also counts jobs between them.
+
+    Its context is empty: the one of the caller says that sync code belongs into the caller's thread, which waits here.
+    """
+    return contextvars.Context().run(asyncio.run_coroutine_threadsafe, coroutine, _loop()).result()
 
 
 @functools.cache

@@ -92,6 +92,12 @@ class TestDashboard(TestCase):
         with self.assertRaisesMessage(ImproperlyConfigured, "AuthenticationMiddleware"):
             dashboard(RequestFactory().get("/jobs/"))
 
+    def test_a_query_that_is_not_encoded(self) -> None:
+        """Django has decoded it, if the server is one for ASGI."""
+        request: Any = RequestFactory().get("/jobs/jobs", QUERY_STRING="type=za\u0142oga")
+        request.user = User(username="ann", is_staff=True, is_superuser=True)
+        self.assertContains(dashboard(request, "jobs"), "za\u0142oga")
+
     def test_the_origins_that_the_project_trusts_may_use_forms(self) -> None:
         request: Any = RequestFactory().post("/jobs/pause", headers={"origin": "https://ops.example"})
         request.user = User(username="ann", is_staff=True, is_superuser=True)

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.urls import NoReverseMatch, reverse
+from django.utils.encoding import iri_to_uri
 from django.views.decorators.csrf import csrf_exempt
 
 from rowcall.app import queue_of
@@ -33,7 +34,7 @@ def dashboard(request: HttpRequest, path: str = "") -> HttpResponse:
         scheme=request.scheme,
         root=request.path.removesuffix(path).rstrip("/"),
         path=f"/{path}",
-        query=request.META.get("QUERY_STRING", ""),
+        query=iri_to_uri(request.META.get("QUERY_STRING", "")),
         headers=list({**request.headers, "Host": request.get_host()}.items()),
         client=request.META.get("REMOTE_ADDR"),
         read_body=request.read,
