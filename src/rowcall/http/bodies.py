@@ -44,7 +44,7 @@ class Bodies:
                     detail, later = "too many large bodies at a time; try again later", {"retry-after": "5"}
                     raise Problem(503, "Busy", detail, headers=later)
 
-        length = request.headers.get("content-length", "0")
+        length = request.headers.get("content-length") or "0"  # some servers for WSGI send an empty one
         try:
             take(int(length) if length.isdecimal() else largest + 1)
             try:

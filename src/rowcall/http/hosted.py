@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
@@ -24,9 +25,9 @@ _VISITOR = "rowcall.visitor"
 
 
 class HostedRequest(NamedTuple):
-    """A request, and what its framework says about the visitor: what `authorize` would return."""
+    """A request, and what its framework says about the visitor: what `authorize` would return or raise."""
 
-    visitor: Access | AppResponse | None
+    visitor: Access | AppResponse | HTTPException | None
     method: str
     scheme: str
     root: str
@@ -66,7 +67,9 @@ def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
     """Return the app for requests that are `HostedRequest`s."""
 
     def authorize(request: Request) -> Access | AppResponse | None:
-        visitor: Access | AppResponse | None = request.scope[_VISITOR]
+        visitor: Access | AppResponse | HTTPException | None = request.scope[_VISITOR]
+        if isinstance(visitor, HTTPException):
+            raise visitor
         return visitor
 
     return asgi_app(queue, Settings(authorize=authorize, origins=origins, streams=False))

@@ -66,6 +66,12 @@ class TestAdmin(TestCase):
             answer = self.client.get(f"{LIST}{missing}/change/")
             self.assertEqual(answer.status_code, 302)  # Django: it does not exist
 
+    def test_a_task_that_fails_at_once_has_no_maximum_of_attempts(self) -> None:
+        self.log_in("view_job")
+        for job, shown in ((tasks.fail.enqueue("no stock"), False), (tasks.confirm.enqueue(1), True)):
+            page = self.client.get(f"{LIST}{job.id}/change/")
+            self.assertEqual("Max attempts" in page.text, shown)
+
     def test_actions_need_the_permission_to_change(self) -> None:
         self.log_in("view_job")
         job = tasks.confirm.enqueue(1)

@@ -23,6 +23,7 @@ from rowcall.integrations.django.site import alias, local
 from rowcall.operations.arguments import KEY_LENGTH
 from rowcall.overview.formats import counted
 from rowcall.overview.scrub import scrubbed
+from rowcall.overview.tasks import fails_at_once
 
 MOST_COUNTED = 10_000
 MOST_NAMES, MOST_OF_EACH = 20, 50
@@ -90,6 +91,12 @@ class JobAdmin(admin.ModelAdmin):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
         return [field.name for field in self.model._meta.fields]
+
+    def get_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
+        """Leave the most attempts out for a task that fails at once, such as Django's: the number is about recovery."""
+        task = queue_of(jobs).tasks.get(obj.type) if obj is not None else None
+        hidden = {"max_attempts"} if task is not None and fails_at_once(task.options.retry) else set()
+        return [name for name in self.get_readonly_fields(request, obj) if name not in hidden]
 
     def save_model(self, request: HttpRequest, obj: Job, form: object, change: bool) -> None:
         """Write nothing: the form has no fields that can change."""
