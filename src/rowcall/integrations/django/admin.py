@@ -26,6 +26,7 @@ from rowcall.overview.scrub import scrubbed
 from rowcall.overview.tasks import fails_at_once
 
 MOST_COUNTED = 10_000
+MOST_PROBLEMS = 10  # that a page says; all jobs of a list may be selected
 MOST_NAMES, MOST_OF_EACH = 20, 50
 
 
@@ -103,8 +104,12 @@ class JobAdmin(admin.ModelAdmin):
 
     @admin.action(permissions=["change"], description="Retry selected jobs")
     def retry(self, request: HttpRequest, selected: QuerySet) -> None:
-        for job_id in selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True):
-            self.message_user(request, f"job {job_id} has succeeded; open it to run it again", messages.WARNING)
+        succeeded = list(selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True))
+        if len(succeeded) == 1:
+            self.message_user(request, f"job {succeeded[0]} has succeeded; open it to run it again", messages.WARNING)
+        elif succeeded:
+            problem = f"{counted(len(succeeded), 'job')} have succeeded; open each to run it again"
+            self.message_user(request, problem, messages.WARNING)
         self._act(request, "retry", selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
 
     @admin.action(permissions=["change"], description="Cancel selected jobs")
@@ -130,12 +135,17 @@ class JobAdmin(admin.ModelAdmin):
     def _act(self, request: HttpRequest, action: str, ids: Iterable[int]) -> None:
         """Retry or cancel each, and say which could not be."""
         act, actor, done = getattr(jobs, action), f"admin:{request.user.get_username()}", 0
+        problems = []
         for job_id in ids:
             try:
                 act(job_id, actor=actor)
                 done += 1
             except RowcallError as error:
-                self.message_user(request, str(error), messages.ERROR)
+                problems.append(str(error))
+        for problem in problems[:MOST_PROBLEMS]:
+            self.message_user(request, problem, messages.ERROR)
+        if more := problems[MOST_PROBLEMS:]:
+            self.message_user(request, f"{counted(len(more), 'more job')} could not be changed", messages.ERROR)
         if done:
             said = {"retry": "Retried", "cancel": "Cancelled"}[action]
             self.message_user(request, f"{said} {counted(done, 'job')}.", messages.SUCCESS)
