@@ -51,7 +51,7 @@ def test_the_body_is_read_if_the_visitor_may_ask(filled: Rowcall) -> None:
 
 def test_a_request_without_a_body_may_have_an_empty_length(filled: Rowcall) -> None:
     """So does the server of Django's `runserver`."""
-    assert asked(filled, "/api/jobs/2", "DELETE", user="ann", **{"content-length": ""}).status == 200
+    assert asked(filled, "/api/jobs/2", "DELETE", b"", user="ann", **{"content-length": ""}).status == 200
 
 
 def test_a_child_process_has_another_loop(filled: Rowcall) -> None:

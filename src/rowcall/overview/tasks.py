@@ -69,7 +69,7 @@ def shown_as(handler: F, function: Callable[..., object], parameters: Sequence[P
 
 
 def fails_at_once(retry: object) -> bool:
-    """Return whether no exception is retried. A job whose worker has died runs again all the same."""
+    """Return whether no exception is retried. A job whose worker has died still runs again."""
     policy = retry.to_dict() if isinstance(retry, Backoff) else retry
     return isinstance(policy, dict) and "builtins.BaseException" in policy["give_up_on"]
 
