@@ -68,7 +68,10 @@ class TestAdmin(TestCase):
 
     def test_a_task_that_fails_at_once_has_no_maximum_of_attempts(self) -> None:
         self.log_in("view_job")
-        for job, shown in ((tasks.fail.enqueue("no stock"), False), (tasks.confirm.enqueue(1), True)):
+        jobs.enqueue("elsewhere", max_attempts=1)
+        (failed,) = jobs.claim("by hand")
+        jobs.fail(failed, "SHOP:GONE")
+        for job, shown in ((tasks.fail.enqueue("no stock"), False), (tasks.confirm.enqueue(1), True), (failed, False)):
             page = self.client.get(f"{LIST}{job.id}/change/")
             self.assertEqual("Max attempts" in page.text, shown)
 

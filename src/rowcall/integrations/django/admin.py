@@ -94,10 +94,16 @@ class JobAdmin(admin.ModelAdmin):
         return [field.name for field in self.model._meta.fields]
 
     def get_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
-        """Leave the most attempts out for a task that fails at once, such as Django's: the number is about recovery."""
+        """Leave the most attempts out if there are no more: for a failed job, and for a task that fails at once.
+
+        Django's tasks are such, where they are imported: they have more attempts only after the death of a worker.
+        """
+        names = self.get_readonly_fields(request, obj)
         task = queue_of(jobs).tasks.get(obj.type) if obj is not None else None
-        hidden = {"max_attempts"} if task is not None and fails_at_once(task.options.retry) else set()
-        return [name for name in self.get_readonly_fields(request, obj) if name not in hidden]
+        is_last = obj is not None and obj.status == Status.FAILED
+        if is_last or (task is not None and fails_at_once(task.options.retry)):
+            names.remove("max_attempts")
+        return names
 
     def save_model(self, request: HttpRequest, obj: Job, form: object, change: bool) -> None:
         """Write nothing: the form has no fields that can change."""
