@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from rowcall import Access, Rowcall
 from rowcall.app import queue_of
 from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond_in_loop
 
-Body = bytes | Callable[[], bytes]
+Body = bytes | Callable[[int], bytes]
 
 
 def asked(jobs: Rowcall, path: str, method: str = "GET", body: Body = b"", **headers: str) -> HostedResponse:
@@ -26,7 +27,7 @@ def asked(jobs: Rowcall, path: str, method: str = "GET", body: Body = b"", **hea
         query="limit=1",
         headers=[("Host", "shop.example"), *headers.items()],
         client="10.0.0.7",
-        read_body=(lambda: body) if isinstance(body, bytes) else body,
+        read_body=io.BytesIO(body).read if isinstance(body, bytes) else body,
     )
     return respond_in_loop(hosted_app(queue_of(jobs), frozenset({"https://ops.example"})), request)
 
@@ -56,7 +57,7 @@ def test_the_body_is_read_if_the_visitor_may_ask(filled: Rowcall) -> None:
 def test_slow_clients_that_have_not_signed_in_do_not_keep_others_out(filled: Rowcall) -> None:
     reading, gone = Semaphore(0), Event()
 
-    def slowly() -> bytes:
+    def slowly(most: int) -> bytes:
         reading.release()
         gone.wait(20)
         raise OSError("the client has left")
@@ -70,6 +71,11 @@ def test_slow_clients_that_have_not_signed_in_do_not_keep_others_out(filled: Row
         assert asked(filled, "/api/jobs/2/retry", "POST", b"{}", user="ann", **json).status == 200
         gone.set()
         assert {type(one.exception()) for one in slow} == {OSError}
+
+
+def test_a_request_without_a_body_may_have_an_empty_length(filled: Rowcall) -> None:
+    """So does the server of Django's `runserver`."""
+    assert asked(filled, "/api/jobs/2", "DELETE", b"", user="ann", **{"content-length": ""}).status == 200
 
 
 def test_a_child_process_has_another_loop(filled: Rowcall) -> None:

@@ -41,14 +41,14 @@ def test_a_browser_gets_a_page_and_a_program_a_problem(filled: Rowcall) -> None:
 
 
 def test_a_browser_is_sent_to_the_login_of_the_app(filled: Rowcall) -> None:
-    with client_of(filled, authorize=ann_only, login_url="/accounts/login?from=jobs", token=TOKEN) as client:
+    with client_of(filled, authorize=ann_only, login_url="/accounts/login?from=jobs&all=", token=TOKEN) as client:
         for accept in (BROWSER, "*/*"):
             answer = client.get("/jobs?status=failed", accept=accept)
             login = urlsplit(answer.headers["location"])
             assert (answer.status_code, login.path) == (303, "/accounts/login")
             assert parse_qs(login.query) == {"from": ["jobs"], "next": ["/jobs?status=failed"]}
         answer = client.post("/jobs/2/retry", accept=BROWSER)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/accounts/login?from=jobs&next=%2F")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/accounts/login?from=jobs&all=&next=%2F")
         for path in ("/api/jobs", "/metrics", "/jobs"):
             assert client.get(path, accept="application/json").status_code == 401
         assert client.get("/api/jobs", authorization=f"Bearer {TOKEN}").status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import os
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
@@ -19,13 +21,14 @@ from rowcall.http.app import asgi_app
 from rowcall.http.settings import AppResponse, AsgiApp, Settings
 from rowcall.queue import Queue
 
+PART_BYTES = 64 * 1024
 _VISITOR = "rowcall.visitor"
 
 
 class HostedRequest(NamedTuple):
-    """A request, and what its framework says about the visitor: what `authorize` would return."""
+    """A request, and what its framework says about the visitor: what `authorize` would return or raise."""
 
-    visitor: Access | AppResponse | None
+    visitor: Access | AppResponse | HTTPException | None
     method: str
     scheme: str
     root: str
@@ -34,7 +37,8 @@ class HostedRequest(NamedTuple):
     query: str
     headers: Sequence[tuple[str, str]]
     client: str | None
-    read_body: Callable[[], bytes]
+    read_body: Callable[[int], bytes]
+    """Returns at most so many bytes, and none at the end."""
 
     @property
     def scope(self) -> Scope:
@@ -64,17 +68,21 @@ def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
     """Return the app for requests that are `HostedRequest`s."""
 
     def authorize(request: Request) -> Access | AppResponse | None:
-        visitor: Access | AppResponse | None = request.scope[_VISITOR]
+        visitor: Access | AppResponse | HTTPException | None = request.scope[_VISITOR]
+        if isinstance(visitor, HTTPException):
+            raise visitor
         return visitor
 
     return asgi_app(queue, Settings(authorize=authorize, origins=origins, streams=False))
 
 
-ReadBody = Callable[[], Awaitable[bytes]]
+ReadPart = Callable[[], Awaitable[bytes]]
 
 
-async def respond(app: AsgiApp, request: HostedRequest, read_body: ReadBody | None = None) -> HostedResponse:
-    """Return the answer to a request. Its body is read only if the app asks for it, by default in a thread."""
+async def respond(app: AsgiApp, request: HostedRequest, read_part: ReadPart | None = None) -> HostedResponse:
+    """Return the answer to a request. Its body is read in parts, as long as the app asks for more, by default in a
+    thread.
+    """
     start: Message = {}
     parts: list[bytes] = []
     is_read = False
@@ -83,9 +91,9 @@ async def respond(app: AsgiApp, request: HostedRequest, read_body: ReadBody | No
         nonlocal is_read
         if is_read:
             return {"type": "http.disconnect"}
-        is_read = True
-        body = await (asyncio.to_thread(request.read_body) if read_body is None else read_body())
-        return {"type": "http.request", "body": body, "more_body": False}
+        part = await (asyncio.to_thread(request.read_body, PART_BYTES) if read_part is None else read_part())
+        is_read = not part
+        return {"type": "http.request", "body": part, "more_body": not is_read}
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -101,23 +109,24 @@ async def respond(app: AsgiApp, request: HostedRequest, read_body: ReadBody | No
 def respond_in_loop(app: AsgiApp, request: HostedRequest) -> HostedResponse:
     """Return the answer, made on the event loop of all hosted requests, which also counts jobs between them.
 
-    The calling thread reads the body: threads that all requests share could all be kept by slow clients.
+    The calling thread reads the body: threads that all requests share could all be kept by slow clients. The context
+    there is empty: the caller's says that sync code belongs into the calling thread, which waits here.
     """
     asked: SimpleQueue[Future[bytes] | None] = SimpleQueue()
 
-    async def read_body() -> bytes:
-        body: Future[bytes] = Future()
-        body.set_running_or_notify_cancel()  # it is read to its end, also if the app has answered before
-        asked.put(body)
-        return await asyncio.wrap_future(body)
+    async def read_part() -> bytes:
+        part: Future[bytes] = Future()
+        part.set_running_or_notify_cancel()  # it is read, also if the app has answered before
+        asked.put(part)
+        return await asyncio.wrap_future(part)
 
-    answer = asyncio.run_coroutine_threadsafe(respond(app, request, read_body), _loop())
+    answer = contextvars.Context().run(asyncio.run_coroutine_threadsafe, respond(app, request, read_part), _loop())
     answer.add_done_callback(lambda _: asked.put(None))
-    while (body := asked.get()) is not None:
+    while (part := asked.get()) is not None:
         try:
-            body.set_result(request.read_body())
+            part.set_result(request.read_body(PART_BYTES))
         except Exception as error:
-            body.set_exception(error)
+            part.set_exception(error)
     return answer.result()
 
 

@@ -29,7 +29,9 @@ def login_address(login_url: str, request: Request, back: str) -> str:
     login = urlsplit(login_url)
     if login.netloc:
         back = f"{request.url.scheme}://{request.url.netloc}{back}"
-    return urlunsplit(login._replace(query=urlencode([*parse_qsl(login.query), ("next", back)])))
+    return urlunsplit(
+        login._replace(query=urlencode([*parse_qsl(login.query, keep_blank_values=True), ("next", back)]))
+    )
 
 
 def response_of(found: object) -> Response:

@@ -68,6 +68,12 @@ def shown_as(handler: F, function: Callable[..., object], parameters: Sequence[P
     return handler
 
 
+def fails_at_once(retry: object) -> bool:
+    """Return whether no exception is retried. A job whose worker has died still runs again."""
+    policy = retry.to_dict() if isinstance(retry, Backoff) else retry
+    return isinstance(policy, dict) and "builtins.BaseException" in policy["give_up_on"]
+
+
 def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskOverview:
     options, defaults = task.options, queue.options.defaults
     name = options.queue or queue.config.default_queue

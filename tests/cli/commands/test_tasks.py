@@ -44,6 +44,16 @@ def test_without_an_app_only_jobs_name_tasks(run: Run, filled: Rowcall) -> None:
     assert rows[3:] == [["broken", "0", "0", "1"], ["hello", "2", "0", "0"]]
 
 
+def test_a_task_that_fails_at_once_has_one_attempt(run: Run, folder: Path) -> None:
+    (folder / "strict.py").write_text(
+        "from rowcall import Backoff, Rowcall\n"
+        "jobs = Rowcall('sqlite:///strict.db')\n"
+        "once = jobs.task(name='once', retry=Backoff.constant(0, give_up_on=BaseException))(lambda: None)\n"
+    )
+    assert rows_of(run, "tasks", "strict:jobs")[2] == ["once", "default", "1", "-", "0", "0", "0"]
+    assert answer_of(run, "tasks", "strict:jobs")["tasks"][0]["max_attempts"] == 5
+
+
 def test_an_app_without_tasks_says_so(run: Run, folder: Path) -> None:
     (folder / "idle.py").write_text("from rowcall import Rowcall\njobs = Rowcall('sqlite:///idle.db')\n")
     assert run("tasks", "idle:jobs").stdout == "idle:jobs declares no task\n"

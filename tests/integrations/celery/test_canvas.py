@@ -110,7 +110,7 @@ def test_a_canvas_is_stored_as_a_dict(shop: Any) -> None:
     assert maybe_signature(call) is call
     assert maybe_signature(call, clone=True) is not call
     assert shop.app.signature(dict(call))["task"] == "shop.add"
-    for wrong in ({}, {"task": 3}, {"subtask_type": "star"}):
+    for wrong in ({}, {"task": 3}, {"subtask_type": "star"}, {"subtask_type": "chain"}):
         with pytest.raises(InvalidOption, match="must be a call, or a dict of one"):
             signature(wrong)
 

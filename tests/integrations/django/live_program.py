@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import AsyncIterator
+from typing import Any
 
 import django
+import httpx
 from asgiref.sync import async_to_sync
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.integrations.django.settings")
@@ -12,6 +16,7 @@ django.setup()
 
 from django.conf import settings  # noqa: E402
 from django.contrib.auth.models import User  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection, transaction  # noqa: E402
 from django.test import Client  # noqa: E402
@@ -72,7 +77,24 @@ def check_dashboard() -> None:
     connection.settings_dict["ATOMIC_REQUESTS"] = False
     assert (answer.status_code, jobs.get(job).status) == (303, "cancelled"), answer.text
     assert jobs.timeline(job)[-1].actor == "ann"
+    asyncio.run(check_dashboard_of_asgi(job.id, {name: cookie.value for name, cookie in client.cookies.items()}))
     print("staff use the dashboard", flush=True)
+
+
+async def check_dashboard_of_asgi(job_id: int, cookies: dict[str, str]) -> None:
+    """The thread of a request waits for the dashboard, which must not wait for that thread."""
+    server: Any = httpx.ASGITransport(get_asgi_application())
+    async with httpx.AsyncClient(transport=server, base_url="http://testserver", cookies=cookies) as client:
+        for path in ("", "jobs", f"jobs/{job_id}"):
+            page = await client.get(f"/ops/jobs/{path}")
+            assert page.status_code == 200, page.text
+
+        async def endless() -> AsyncIterator[bytes]:
+            for _ in range(100):
+                yield b"x" * 65_536
+
+        refused = await client.post("/ops/jobs/api/push/x", content=endless())
+        assert refused.status_code == 413, refused.text
 
 
 @jobs.task(max_attempts=2, retry=Backoff.constant(0))

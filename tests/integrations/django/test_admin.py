@@ -7,7 +7,7 @@ from django.test import TestCase
 from django.utils import timezone
 
 from rowcall.django import jobs, run_jobs
-from rowcall.integrations.django.admin import MOST_COUNTED, SomePages
+from rowcall.integrations.django.admin import MOST_COUNTED, MOST_PROBLEMS, SomePages
 from rowcall.integrations.django.models import Job
 from tests.integrations.django.shop import tasks
 
@@ -66,6 +66,15 @@ class TestAdmin(TestCase):
             answer = self.client.get(f"{LIST}{missing}/change/")
             self.assertEqual(answer.status_code, 302)  # Django: it does not exist
 
+    def test_a_task_that_fails_at_once_has_no_maximum_of_attempts(self) -> None:
+        self.log_in("view_job")
+        jobs.enqueue("elsewhere", max_attempts=1)
+        (failed,) = jobs.claim("by hand")
+        jobs.fail(failed, "SHOP:GONE")
+        for job, shown in ((tasks.fail.enqueue("no stock"), False), (tasks.confirm.enqueue(1), True), (failed, False)):
+            page = self.client.get(f"{LIST}{job.id}/change/")
+            self.assertEqual("Max attempts" in page.text, shown)
+
     def test_actions_need_the_permission_to_change(self) -> None:
         self.log_in("view_job")
         job = tasks.confirm.enqueue(1)
@@ -106,6 +115,16 @@ class TestAdmin(TestCase):
         self.assertEqual(jobs.get(done.id).status, "succeeded")
         self.client.post(path, {"_retry": "1", "_again": "on"})
         self.assertEqual(jobs.get(done.id).status, "pending")
+
+    def test_the_problems_of_many_jobs_are_few_messages(self) -> None:
+        self.log_in("view_job", "change_job")
+        made = tasks.confirm.enqueue_many([{"order_id": number} for number in range(MOST_PROBLEMS + 5)])
+        for job in made[:3]:
+            jobs.complete(job.id, None)
+        page = self.client.post(LIST, {"action": "retry", "_selected_action": [job.id for job in made]}, follow=True)
+        self.assertContains(page, "3 jobs have succeeded; open each to run it again")
+        self.assertContains(page, "2 more jobs could not be changed")
+        self.assertEqual(len(page.context["messages"]), MOST_PROBLEMS + 2)
 
     def test_pages_are_counted_up_to_a_limit(self) -> None:
         tasks.confirm.enqueue(1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import Permission, User
@@ -72,10 +75,13 @@ class TestDashboard(TestCase):
         for where in ("api/jobs", "metrics"):
             problem = self.client.get(f"{SITE}{where}", headers=browser)
             self.assertEqual((problem.status_code, problem.json()["title"]), (401, "Unauthorized"))
+        form = self.client.post(f"{SITE}jobs/1/retry", headers=browser)
+        self.assertEqual(form.headers["location"], f"{reverse('admin:login')}?next={SITE}")
         with self.settings(ROOT_URLCONF=__name__, LOGIN_URL="/sign-in/"):
             self.assertEqual(self.client.get("/jobs/").headers["location"], "/sign-in/?next=/jobs/")
         self.log_in(is_staff=True)
         self.assertContains(self.client.get(SITE), "rowcall.view_job", status_code=403)
+        self.assertIn("rowcall.view_job", self.client.get(f"{SITE}api/jobs", headers={"accept": "*/*"}).json()["title"])
         User.objects.all().delete()
         self.log_in("view_job", is_staff=False)
         self.assertEqual(self.client.get(SITE).status_code, 403)
@@ -91,6 +97,21 @@ class TestDashboard(TestCase):
     def test_the_middleware_of_django_is_needed(self) -> None:
         with self.assertRaisesMessage(ImproperlyConfigured, "AuthenticationMiddleware"):
             dashboard(RequestFactory().get("/jobs/"))
+
+    def test_without_the_libraries_the_error_says_what_to_install(self) -> None:
+        module = "rowcall.integrations.django.dashboard"
+        loaded = {name: found for name, found in sys.modules.items() if name not in (module, "rowcall.django.urls")}
+        with (
+            mock.patch.dict(sys.modules, {**loaded, "starlette": None, "rowcall.http.hosted": None}, clear=True),
+            self.assertRaisesMessage(ImproperlyConfigured, "pip install 'rowcall[http]'"),
+        ):
+            importlib.import_module("rowcall.django.urls")
+
+    def test_a_query_that_is_not_encoded(self) -> None:
+        """Django has decoded it, if the server is one for ASGI."""
+        request: Any = RequestFactory().get("/jobs/jobs", QUERY_STRING="type=za\u0142oga")
+        request.user = User(username="ann", is_staff=True, is_superuser=True)
+        self.assertContains(dashboard(request, "jobs"), "za\u0142oga")
 
     def test_the_origins_that_the_project_trusts_may_use_forms(self) -> None:
         request: Any = RequestFactory().post("/jobs/pause", headers={"origin": "https://ops.example"})

@@ -8,14 +8,15 @@ from rowcall.cli.present.console import is_narrow, show
 from rowcall.cli.present.tables import table_of, text
 from rowcall.cli.target import Target, declaring, has_tables
 from rowcall.domain.job import WAITING, Status
-from rowcall.overview.tasks import TaskOverview, tasks_of
+from rowcall.overview.tasks import TaskOverview, fails_at_once, tasks_of
 
 
 @queue_command("tasks", "List the declared tasks, their options, and the jobs of each.", opened=declaring)
 def tasks_command(target: Target) -> Answer:
     """List the tasks of APP, their options, and how many jobs of each there are.
 
-    Tasks that APP does not declare are listed if there are jobs of them. Arguments in brackets are optional.
+    Tasks that APP does not declare are listed if there are jobs of them. Arguments in brackets are optional. A task
+    whose exceptions are never retried has 1 attempt; only after the death of a worker, it has up to max_attempts.
 
     With --json: {"tasks": [{"name", "declared", "function", "arguments", "optional", "aliases", "on", "queue",
     "priority", "max_attempts", "timeout", "retry", "runs_in", "batch", "tags", "limits", "jobs": {"blocked", …}}, …]},
@@ -35,7 +36,7 @@ def _show(target: Target, tasks: list[TaskOverview]) -> None:
         "task": lambda task: task.name,
         "arguments": lambda task: text("") if task.arguments is None else _arguments(task),
         "queue": lambda task: task.queue,
-        "attempts": lambda task: task.max_attempts,
+        "attempts": lambda task: 1 if fails_at_once(task.retry) else task.max_attempts,
         "timeout": lambda task: duration(task.timeout),
         "waiting": lambda task: sum(task.jobs[status] for status in WAITING),
         "running": lambda task: task.jobs[Status.RUNNING],

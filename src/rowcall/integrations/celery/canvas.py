@@ -437,11 +437,11 @@ def _read(given: Mapping[str, Any]) -> Part:
         case None if isinstance(name := given.get("task"), str):
             part: Part = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
             return part
-        case "chain":
+        case "chain" if "tasks" in kwargs:
             part = chain(kwargs["tasks"])
-        case "group":
+        case "group" if "tasks" in kwargs:
             part = group(kwargs["tasks"])
-        case "chord":
+        case "chord" if "header" in kwargs:
             part = chord(kwargs["header"], kwargs.get("body"))
         case "xmap" | "xstarmap" as kind:
             part = Spread(signature(kwargs["task"]["task"]).task, kwargs["it"], "map" if kind == "xmap" else "starmap")

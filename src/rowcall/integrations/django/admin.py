@@ -23,8 +23,10 @@ from rowcall.integrations.django.site import alias, local
 from rowcall.operations.arguments import KEY_LENGTH
 from rowcall.overview.formats import counted
 from rowcall.overview.scrub import scrubbed
+from rowcall.overview.tasks import fails_at_once
 
 MOST_COUNTED = 10_000
+MOST_PROBLEMS = 10  # that a page says; all jobs of a list may be selected
 MOST_NAMES, MOST_OF_EACH = 20, 50
 
 
@@ -91,13 +93,29 @@ class JobAdmin(admin.ModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
         return [field.name for field in self.model._meta.fields]
 
+    def get_fields(self, request: HttpRequest, obj: Job | None = None) -> list[str]:
+        """Leave the most attempts out if there are no more: for a failed job, and for a task that fails at once.
+
+        Django's tasks are such, where they are imported: they have more attempts only after the death of a worker.
+        """
+        names = self.get_readonly_fields(request, obj)
+        task = queue_of(jobs).tasks.get(obj.type) if obj is not None else None
+        is_last = obj is not None and obj.status == Status.FAILED
+        if is_last or (task is not None and fails_at_once(task.options.retry)):
+            names.remove("max_attempts")
+        return names
+
     def save_model(self, request: HttpRequest, obj: Job, form: object, change: bool) -> None:
         """Write nothing: the form has no fields that can change."""
 
     @admin.action(permissions=["change"], description="Retry selected jobs")
     def retry(self, request: HttpRequest, selected: QuerySet) -> None:
-        for job_id in selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True):
-            self.message_user(request, f"job {job_id} has succeeded; open it to run it again", messages.WARNING)
+        succeeded = list(selected.filter(status=Status.SUCCEEDED).values_list("id", flat=True))
+        if len(succeeded) == 1:
+            self.message_user(request, f"job {succeeded[0]} has succeeded; open it to run it again", messages.WARNING)
+        elif succeeded:
+            problem = f"{counted(len(succeeded), 'job')} have succeeded; open each to run it again"
+            self.message_user(request, problem, messages.WARNING)
         self._act(request, "retry", selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
 
     @admin.action(permissions=["change"], description="Cancel selected jobs")
@@ -123,12 +141,17 @@ class JobAdmin(admin.ModelAdmin):
     def _act(self, request: HttpRequest, action: str, ids: Iterable[int]) -> None:
         """Retry or cancel each, and say which could not be."""
         act, actor, done = getattr(jobs, action), f"admin:{request.user.get_username()}", 0
+        problems = []
         for job_id in ids:
             try:
                 act(job_id, actor=actor)
                 done += 1
             except RowcallError as error:
-                self.message_user(request, str(error), messages.ERROR)
+                problems.append(str(error))
+        for problem in problems[:MOST_PROBLEMS]:
+            self.message_user(request, problem, messages.ERROR)
+        if more := problems[MOST_PROBLEMS:]:
+            self.message_user(request, f"{counted(len(more), 'more job')} could not be changed", messages.ERROR)
         if done:
             said = {"retry": "Retried", "cancel": "Cancelled"}[action]
             self.message_user(request, f"{said} {counted(done, 'job')}.", messages.SUCCESS)

@@ -11,12 +11,15 @@ from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
+from django.utils.encoding import iri_to_uri
 from django.views.decorators.csrf import csrf_exempt
+from starlette.exceptions import HTTPException
 
 from rowcall.app import queue_of
 from rowcall.http.access import Access
+from rowcall.http.guard import SAFE_METHODS
 from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, respond_in_loop
 from rowcall.http.settings import AsgiApp
 from rowcall.integrations.django.queue import jobs
@@ -27,13 +30,14 @@ from rowcall.integrations.django.site import alias, is_testing
 @transaction.non_atomic_requests(using=alias())  # on SQLite, the request's transaction would lock its writes out
 def dashboard(request: HttpRequest, path: str = "") -> HttpResponse:
     """Show the dashboard to staff who may view jobs. The buttons need the permission to change them."""
+    root = request.path.removesuffix(path).rstrip("/")
     asked = HostedRequest(
-        visitor=_visitor(request),
+        visitor=_visitor(request, root),
         method=request.method,
         scheme=request.scheme,
-        root=request.path.removesuffix(path).rstrip("/"),
+        root=root,
         path=f"/{path}",
-        query=request.META.get("QUERY_STRING", ""),
+        query=iri_to_uri(request.META.get("QUERY_STRING", "")),
         headers=list({**request.headers, "Host": request.get_host()}.items()),
         client=request.META.get("REMOTE_ADDR"),
         read_body=request.read,
@@ -43,19 +47,19 @@ def dashboard(request: HttpRequest, path: str = "") -> HttpResponse:
     return _response(respond_in_loop(_app(), asked))
 
 
-def _visitor(request: HttpRequest) -> Access | HttpResponse:
-    """Return who asks, as the permissions of the admin say, or a response to someone who may not."""
+def _visitor(request: HttpRequest, root: str) -> Access | HttpResponse | HTTPException:
+    """Return who asks, as the permissions of the admin say, or what someone gets who may not."""
     user = getattr(request, "user", None)
     if user is None:
         raise ImproperlyConfigured(
             "rowcall.django.urls needs django.contrib.auth.middleware.AuthenticationMiddleware in MIDDLEWARE"
         )
     if not user.is_authenticated:
-        return redirect_to_login(request.get_full_path(), _login_url())
+        back = request.get_full_path() if request.method in SAFE_METHODS else f"{root}/"
+        return redirect_to_login(back, _login_url())
     name = user.get_username()
     if not (user.is_active and user.is_staff and (user.has_perm("rowcall.view_job") or _may_change(user))):
-        problem = f"{name} must be staff, with the permission rowcall.view_job"
-        return HttpResponseForbidden(problem, content_type="text/plain; charset=utf-8")
+        return HTTPException(403, f"{name} must be staff, with the permission rowcall.view_job")
     return Access(name, "operate" if _may_change(user) else "read")
 
 
