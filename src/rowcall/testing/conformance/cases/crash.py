@@ -163,6 +163,7 @@ class TestCrash:
         sleeper.send(signal.SIGCONT)
         eventually(
             lambda: {one.pid for one in real.workers() if one.name not in names} == {sleeper.pid, other.pid},
+            within=60,  # with a lease of one second, a busy machine may declare either of them lost once more
             message="a new name",
         )
         assert started() == [other.pid] * 3
