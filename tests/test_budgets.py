@@ -1,0 +1,185 @@
+"""How much of some things there may be. A change that needs more removes something first.
+
+`python -m tests.test_budgets` prints the table. A ceiling only gets lower, until it is the goal.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rowcall import Rowcall
+from rowcall.store.catalogue import Catalogue
+from rowcall.store.postgres.dialect import PostgresDialect
+from rowcall.store.sqlite.dialect import SqliteDialect
+from tests.docs.test_walk import but, entered_by
+
+SOURCE = Path(__file__).parents[1] / "src" / "rowcall"
+MOST_PARAMETERS, MOST_LINES = 8, 60
+NO_BUDGET = {0, 1, 2, 1000}
+"""Numbers that count and convert, and decide nothing."""
+
+
+def _catalogues() -> list[dict[str, str]]:
+    """Return the texts of each database, by name."""
+    dialects = (SqliteDialect("rowcall_"), PostgresDialect("rowcall_"))
+    return [value.texts() for one in dialects for value in vars(one).values() if isinstance(value, Catalogue)]
+
+
+def _ends_a_job(text: str) -> bool:
+    changed = re.search(r"update\s+rowcall_job\b.*?\bset\b(.*)", text, re.DOTALL)
+    return changed is not None and all(
+        re.search(pattern, changed[1]) for pattern in (r"\bstatus = ", r"\bfinished_at = (?!null)")
+    )
+
+
+def _claims_a_job(name: str, text: str) -> bool:
+    moves_rows = re.search(r"(insert into|update|delete from)\s+rowcall_(claim|ready)\b", text)
+    runs = re.search(r"update\s+rowcall_job\b.*?\bstatus = 'running'", text, re.DOTALL)
+    return bool(moves_rows or runs) and not name.startswith("clear_")
+
+
+def _trees(folder: str = "") -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((SOURCE / folder).rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith("testing/conformance/"):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _functions() -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for _, tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node
+
+
+def _parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def _folder_of(module: str, room: str) -> str | None:
+    """Return the folder or module directly below a room that a module belongs to."""
+    prefix = f"rowcall.{room}."
+    return module.removeprefix(prefix).partition(".")[0] if module.startswith(prefix) else None
+
+
+def _in_cycles(room: str) -> set[str]:
+    """Return what lies directly below a room and imports itself through others."""
+    imports: dict[str, set[str]] = defaultdict(set)
+    for name, tree in _trees(room):
+        here = name.removeprefix(f"{room}/").partition("/")[0].removesuffix(".py")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                modules = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+                found = {_folder_of(module, room) for module in modules if _folder_of(module, room)}
+                known = {one for one in found if one and (SOURCE / room / one).exists()}
+                imports[here] |= known | {one for one in found if one and (SOURCE / room / f"{one}.py").exists()}
+    reached = {start: set(there) - {start} for start, there in imports.items()}
+    for _ in reached:
+        for start, there in reached.items():
+            reached[start] = there.union(*(reached.get(one, set()) for one in there))
+    return {start for start, there in reached.items() if start in there}
+
+
+def files_of_a_plain_job() -> int:
+    """Return how many files an enqueue, a claim and an end of one job enter on SQLite."""
+    with tempfile.TemporaryDirectory() as folder, Rowcall(Path(folder, "app.db")) as jobs:
+
+        @jobs.task
+        def add(left: int, right: int) -> int:
+            return left + right
+
+        add.enqueue(1, 2)
+        jobs.drain()
+        jobs.drain()
+        enqueued = entered_by(lambda: add.enqueue(1, 2))
+        drained, empty = entered_by(jobs.drain), entered_by(jobs.drain)
+    return len({*enqueued, *but(drained, empty)})
+
+
+def numbers_of_the_worker() -> int:
+    return sum(
+        isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value not in NO_BUDGET
+        for name, tree in _trees("worker")
+        if not re.fullmatch(r"worker/(pace\.py|pacing/.*)", name)
+        for node in ast.walk(tree)
+    )
+
+
+def uses_of_one_writer() -> int:
+    return sum(
+        isinstance(node, ast.Attribute) and node.attr == "one_writer"
+        for name, tree in _trees()
+        if not re.match(r"store/(sqlite|postgres)/|worker/pacing/", name)
+        for node in ast.walk(tree)
+    )
+
+
+def repeated_class_names() -> int:
+    names = Counter(node.name for _, tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return sum(count > 1 for count in names.values())
+
+
+def callers_of_pass_order() -> int:
+    return sum(
+        any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "pass_order" for node in ast.walk(tree))
+        for _, tree in _trees("store")
+    )
+
+
+class Budget(NamedTuple):
+    measure: Callable[[], int]
+    ceiling: int
+    goal: int
+
+
+BUDGETS = {
+    "statements that end a job, per database": Budget(
+        lambda: max(sum(map(_ends_a_job, texts.values())) for texts in _catalogues()), 12, 5
+    ),
+    "statements that claim, of both databases": Budget(
+        lambda: sum(_claims_a_job(*item) for texts in _catalogues() for item in texts.items()), 31, 12
+    ),
+    "modules that write out what follows an end": Budget(callers_of_pass_order, 1, 1),
+    "Python files that one plain job enters on SQLite": Budget(files_of_a_plain_job, 48, 32),
+    "folders in a cycle: store and worker": Budget(lambda: len(_in_cycles("store")) + len(_in_cycles("worker")), 0, 0),
+    "class names defined more than once": Budget(repeated_class_names, 35, 8),
+    "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 99, 15),
+    "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 27, 5),
+    f"functions with more than {MOST_PARAMETERS} parameters": Budget(
+        lambda: sum(_parameters_of(one) > MOST_PARAMETERS for one in _functions()), 7, 3
+    ),
+    f"functions over {MOST_LINES} lines": Budget(
+        lambda: sum((one.end_lineno or 0) - one.lineno >= MOST_LINES for one in _functions()), 1, 0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_there_is_no_more_than_the_ceiling(name: str) -> None:
+    budget = BUDGETS[name]
+    measured = budget.measure()
+    assert measured <= budget.ceiling, "remove something first"
+    assert measured == budget.ceiling or measured < budget.goal, "lower the ceiling, so that it stays there"
+
+
+def test_a_cycle_and_a_statement_are_found() -> None:
+    assert _ends_a_job("update rowcall_job as job set status = 'failed', finished_at = now where id = $1")
+    assert not _ends_a_job("update rowcall_job set status = 'pending', finished_at = null where id = $1")
+    assert _claims_a_job("claim_first", "delete from rowcall_ready where id = $1")
+    assert not _claims_a_job("find_work", "select * from rowcall_ready")
+
+
+if __name__ == "__main__":
+    print(f"{'budget':<52} {'now':>4} {'goal':>5}")
+    for name, budget in BUDGETS.items():
+        print(f"{name:<52} {budget.measure():>4} {budget.goal:>5}")
