@@ -144,7 +144,7 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "statements that end a job, per database": Budget(
-        lambda: max(sum(map(_ends_a_job, texts.values())) for texts in _catalogues()), 12, 5
+        lambda: max(sum(map(_ends_a_job, texts.values())) for texts in _catalogues()), 6, 5
     ),
     "statements that claim, of both databases": Budget(
         lambda: sum(_claims_a_job(*item) for texts in _catalogues() for item in texts.items()), 31, 12

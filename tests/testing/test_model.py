@@ -19,7 +19,7 @@ from rowcall.store.control import actions
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.flows import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
-from rowcall.store.queries.jobs import DELETE, EXPIRE, HEARTBEAT, STAGE, Ready
+from rowcall.store.queries.jobs import DELETE, FIND_EXPIRED, HEARTBEAT, STAGE, Ready
 from rowcall.store.queries.limits import RESERVE_SLOTS, SLOTS_OF
 from rowcall.store.recovery import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
@@ -87,7 +87,7 @@ WRONGS: dict[str, Break] = {
     "recovery_does_not_count": recovery_does_not_count,
     "heartbeats_renew_nothing": silent(HEARTBEAT, (1,)),
     "what_is_due_stays": silent(STAGE),
-    "nothing_expires": silent(EXPIRE),
+    "nothing_expires": silent(FIND_EXPIRED),
     "deleted_jobs_stay": silent(DELETE),
     "anything_is_buffered": lambda patch: patch.setattr(Ready, "bufferable", True),
 }

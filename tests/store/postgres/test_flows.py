@@ -13,7 +13,6 @@ from rowcall.store.queries.flows import (
     BLOCKER_RESULTS,
     DEPENDANTS,
     DOUBT_EDGES,
-    END_BLOCKED,
     ENDED_EDGES,
     ENDS_OF,
     KEY_HOLDERS,
@@ -29,7 +28,6 @@ from rowcall.store.queries.flows import (
     TRUST_EDGES,
     UNBLOCK,
     UNSURE_EDGES,
-    BlockedEnd,
     EndedEdge,
     Replacement,
     UnsureEdge,
@@ -71,9 +69,6 @@ CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
     ),
     "ends of": lambda size: ask(ENDS_OF, [(job, job + 7) for job in ids(size)]),
     "lock blocked": lambda size: ask(LOCK_BLOCKED, ids(size)),
-    "end blocked": lambda size: ask(
-        END_BLOCKED, None, {job: BlockedEnd(job, "failed", "A:B", "why") for job in ids(size)}
-    ),
     "unblock": lambda size: ask(UNBLOCK, None, ids(size)),
     "doubt edges": lambda size: ask(DOUBT_EDGES, 1000),
     "unsure edges": lambda size: ask(UNSURE_EDGES, 500),

@@ -20,13 +20,14 @@ from rowcall.store.control.actions import rerun_locked
 from rowcall.store.ends.attempts import _settle_others
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.queries.control import CANCEL_WAITING, INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
+from rowcall.store.queries.control import INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
 from rowcall.store.queries.jobs import (
     CLAIM_FIRST,
     DELETE,
-    EXPIRE,
-    FAIL_MISMATCHED,
+    END_WAITING,
+    FIND_EXPIRED,
     FIND_OTHER_WORK_AND_LOCK,
+    FIND_OVERDUE,
     FIND_WORK,
     FIND_WORK_AND_LOCK,
     GET,
@@ -140,8 +141,22 @@ CASES = {
         writes=False,
     ),
     "stage": Case(lambda size: statements_of(DIALECT.change(STAGE, None, size)), ["rowcall_job_due(run_at)", BY_ID]),
-    "expire": Case(
-        lambda size: statements_of(DIALECT.ask(EXPIRE, None, size)), ["rowcall_job_expiry(expires_at)", BY_ID]
+    "find expired": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_EXPIRED, None, size)), ["rowcall_job_expiry(expires_at)"]
+    ),
+    "end waiting": Case(
+        lambda size: statements_of(
+            DIALECT.ask(
+                END_WAITING, None, ids(size), "failed", None, "A:B", dict.fromkeys(ids(size), "why"), None, None
+            )
+        ),
+        [BY_ID],
+    ),
+    "end blocked": Case(
+        lambda size: statements_of(
+            DIALECT.ask(END_WAITING, None, ids(size), "failed", "blocked", "A:B", {1: "why"}, None, None)
+        ),
+        [BY_ID],
     ),
     "mismatched": Case(
         lambda size: statements_of(DIALECT.ask(MISMATCHED, None, 7, size)), ["rowcall_job_mismatched(id)"], writes=False
@@ -149,8 +164,8 @@ CASES = {
     "offered": Case(
         lambda size: statements_of(DIALECT.ask(OFFERED_JOBS, None, ids(size))), ["rowcall_job_mismatched(id)"]
     ),
-    "fail mismatched": Case(
-        lambda size: statements_of(DIALECT.ask(FAIL_MISMATCHED, None, ids(size))), ["rowcall_job_mismatched(id)", BY_ID]
+    "find overdue": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_OVERDUE, None, ids(size))), ["rowcall_job_mismatched(id)"]
     ),
     "settle without results": Case(lambda size: settle_successes(size, None), [BY_ID]),
     "settle a run": Case(lambda size: settle_successes(size, None, Claimed("worker1", 7)), [BY_ID]),
@@ -168,9 +183,6 @@ CASES = {
         lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 2) for job in ids(size)])), [BY_ID], writes=False
     ),
     "ask to cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, ids(size))), [BY_ID]),
-    "cancel pending jobs": Case(
-        lambda size: statements_of(DIALECT.ask(CANCEL_WAITING, None, ids(size), "A:B", None)), [BY_ID]
-    ),
     "lock jobs": Case(lambda size: statements_of(DIALECT.ask(LOCK_JOBS, ids(size))), [BY_ID]),
     "rerun": Case(
         lambda size: statements_of(rerun_locked(DIALECT, [Rerun(job, 5) for job in ids(size)], None), [], []),

@@ -77,7 +77,7 @@ def test_claiming_merges_the_types_in_their_order_and_sorts_nothing(database: sq
     ("name", "index"),
     [
         ("stage", "rowcall_job_due (run_at<?)"),
-        ("expire", "rowcall_job_expiry (expires_at>? AND expires_at<?)"),
+        ("find_expired", "rowcall_job_expiry (expires_at>? AND expires_at<?)"),
         ("lease_expired", "rowcall_job_leased (lease_until>? AND lease_until<?)"),
     ],
 )
@@ -92,7 +92,7 @@ def test_what_time_brings_is_read_in_the_order_of_its_index(
 def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Connection) -> None:
     plan = plan_of(database, SQL.mismatched)
     assert lines_about(plan, "rowcall_job") == ["SEARCH rowcall_job USING INDEX rowcall_job_mismatched (id>?)"], plan
-    for name in ("extend_mismatched", "fail_mismatched"):
+    for name in ("extend_mismatched", "find_overdue"):
         lines = lines_about(plan_of(database, getattr(SQL, name)), "(rowcall_job|job)")
         assert lines, name
         # newer versions of SQLite may read the held jobs alone
@@ -101,7 +101,7 @@ def test_jobs_that_were_refused_are_read_by_their_own_index(database: sqlite3.Co
     assert offered.endswith((BY_ID, "rowcall_job_mismatched (id=? AND rowid=?)"))
 
 
-@pytest.mark.parametrize("name", ["stage", "expire", "mark_claimed_alike"])
+@pytest.mark.parametrize("name", ["stage", "end_waiting", "mark_claimed_alike"])
 def test_what_was_chosen_is_changed_by_its_id(database: sqlite3.Connection, name: str) -> None:
     plan = plan_of(database, getattr(SQL, name))
     assert {f"SEARCH rowcall_job {BY_ID}", f"SEARCH job {BY_ID}"} & set(plan), plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ from rowcall.store.limits.held_jobs import free
 from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.counts import TALLY, Tally
-from rowcall.store.queries.flows import BlockedEnd, EndedEdge, Touched
-from rowcall.store.queries.jobs import IN_USE, InUse
+from rowcall.store.queries.flows import EndedEdge, Touched
+from rowcall.store.queries.jobs import END_WAITING, IN_USE, InUse
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
@@ -130,32 +130,45 @@ def _resolve(
 def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
     """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
     ended: list[int] = []
-    by_move: dict[Move, dict[int, BlockedEnd]] = {Move.BREAK: {}, Move.CANCEL: {}}
+    details: dict[Move, dict[int, str]] = {Move.BREAK: {}, Move.CANCEL: {}}
     for edge in edges:
         move = Move.CANCEL if edge.status == Status.CANCELLED else Move.BREAK
-        by_move[move].setdefault(edge.job_id, _end_of(edge, move))
-    for move, ends in by_move.items():
-        if ends:
-            touched = yield from end_blocked(dialect, list(ends.values()), now_ms)
+        details[move].setdefault(edge.job_id, _detail_of(edge, move))
+    for move, by_id in details.items():
+        if by_id:
+            end = End(target(Status.BLOCKED, move), _CODES[move], only=Status.BLOCKED)
+            touched = yield from end_waiting(dialect, by_id, end, now_ms)
             ids = [job.id for job in touched]
             if ids:
-                yield from _count(dialect, ids, broken(touched, target(Status.BLOCKED, move), _CODES[move]), now_ms)
+                yield from _count(dialect, ids, broken(touched, end.status, end.error_code), now_ms)
                 yield from pass_order(dialect, ids)
             ended += ids
     return ended
 
 
-def end_blocked(dialect: Dialect, ends: Sequence[BlockedEnd], now_ms: int | None) -> Plan[list[Touched]]:
-    """End jobs that are still blocked; return them."""
-    return (yield from dialect.ask(queries.END_BLOCKED, now_ms, {end.job_id: end for end in ends}))
+class End(NamedTuple):
+    """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end."""
+
+    status: str
+    error_code: str = ""
+    result: str | None = None
+    only: str | None = None
+    on_end: str | None = None
 
 
-def _end_of(edge: EndedEdge, move: Move) -> BlockedEnd:
+def end_waiting(
+    dialect: Dialect, details: Mapping[int, str | None], end: End, now_ms: int | None
+) -> Plan[list[Touched]]:
+    """End locked jobs, given the details of their errors; return them. Attempts that run lose their leases."""
+    values = end.status, end.only, end.error_code or None, details, end.result, end.on_end
+    return (yield from dialect.ask(END_WAITING, now_ms, sorted(details), *values))
+
+
+def _detail_of(edge: EndedEdge, move: Move) -> str:
     what = "chain" if edge.of_chain else "job"
     why = f" with {edge.error_code}" if edge.error_code else ""
     how = "was cancelled" if move is Move.CANCEL else "failed"
-    detail = f"{what} {edge.blocker_id} {how}{why}"
-    return BlockedEnd(edge.job_id, target(Status.BLOCKED, move), _CODES[move], detail)
+    return f"{what} {edge.blocker_id} {how}{why}"
 
 
 def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:

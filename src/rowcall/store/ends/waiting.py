@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from rowcall.domain.job import Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE
+from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.after import Locked, after_end
+from rowcall.store.ends.after import End, Locked, after_end, end_waiting
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.control import CANCEL_WAITING
-from rowcall.store.queries.flows import COMPLETE_BY_HAND, SKIP_STEPS, Touched
 from rowcall.store.queries.jobs import InUse
 from rowcall.store.queries.workers import KNOWN_TASKS
 from rowcall.store.statement import Plan
@@ -30,7 +28,11 @@ _names = msgspec.json.Decoder(list[str])
 
 def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
     """Cancel jobs that were not started in time; return how many."""
-    expired = yield from dialect.ask(queries.EXPIRE, now_ms, EXPIRED_AT_ONCE)
+    details = dict((yield from dialect.ask(queries.FIND_EXPIRED, now_ms, EXPIRED_AT_ONCE)))
+    if not details:
+        return 0
+    end = End(target(Status.PENDING, Move.EXPIRE), EXPIRED_CODE)
+    expired = yield from end_waiting(dialect, details, end, now_ms)
     ids, tallies = [job.id for job in expired], tallies_of_expired(expired)
     yield from after_end(dialect, ids, tallies, now_ms, (), in_use, Locked.SKIP, claimed=False)
     return len(expired)
@@ -38,32 +40,32 @@ def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
 
 def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, now_ms: int | None) -> Plan[None]:
     """Cancel locked jobs that wait."""
-    ids = [job.id for job in jobs]
-    yield from dialect.ask(CANCEL_WAITING, now_ms, ids, CANCELLED_BY_HAND_CODE, reason)
+    end = End(target(Status.PENDING, Move.CANCEL), CANCELLED_BY_HAND_CODE)
+    yield from end_waiting(dialect, dict.fromkeys((job.id for job in jobs), reason), end, now_ms)
     tallies = [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in jobs]
-    yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)
+    yield from after_end(dialect, [job.id for job in jobs], tallies, now_ms, (), claimed=False)
 
 
 def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int | None) -> Plan[None]:
     """Complete a locked job that has not finished. An attempt that runs loses its lease."""
-    yield from dialect.ask(COMPLETE_BY_HAND, now_ms, job.id, result)
+    end = End(target(job.status, Move.COMPLETE), result=result)
+    yield from end_waiting(dialect, {job.id: None}, end, now_ms)
     yield from refer_to(dialect, [result], [job.id])
     yield from after_end(dialect, [job.id], [completed_by_hand(job)], now_ms, claimed=False)
 
 
 def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Plan[None]:
     """Cancel locked steps of a chain that is completed. Attempts that run lose their leases."""
-    ids = [job.id for job in jobs]
-    yield from dialect.ask(SKIP_STEPS, now_ms, ids, CHAIN_COMPLETED_CODE, "its chain was completed")
-    touched = [Touched(job.id, job.queue, job.type, job.attempt) for job in jobs]
-    tallies = broken(touched, target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
-    yield from after_end(dialect, ids, tallies, now_ms, claimed=False)
+    end = End(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
+    details = dict.fromkeys((job.id for job in jobs), "its chain was completed")
+    touched = yield from end_waiting(dialect, details, end, now_ms)
+    yield from after_end(dialect, list(details), broken(touched, end.status, end.error_code), now_ms, claimed=False)
 
 
 def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
     """Fail the jobs that still wait and whose time is over; return how many."""
-    failed = yield from dialect.ask(queries.FAIL_MISMATCHED, now_ms, job_ids)
-    return (yield from _after_refusal(dialect, failed, MISMATCH_CODE, now_ms))
+    details = dict((yield from dialect.ask(queries.FIND_OVERDUE, now_ms, job_ids)))
+    return (yield from _refuse(dialect, details, MISMATCH_CODE, None, now_ms))
 
 
 def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
@@ -86,11 +88,17 @@ def fail_unknown(
     (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
     if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
         return 0
-    failed = yield from dialect.ask(queries.FAIL_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE, detail, on_end)
-    return (yield from _after_refusal(dialect, failed, UNKNOWN_TASK_CODE, now_ms))
+    ids = yield from dialect.ask(queries.FIND_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE)
+    return (yield from _refuse(dialect, dict.fromkeys(ids, detail), UNKNOWN_TASK_CODE, on_end, now_ms))
 
 
-def _after_refusal(dialect: Dialect, failed: Sequence[Touched], code: str, now_ms: int | None) -> Plan[int]:
-    ids, tallies = [job.id for job in failed], broken(failed, target(Status.PENDING, Move.REFUSE), code)
+def _refuse(
+    dialect: Dialect, details: Mapping[int, str], code: str, on_end: str | None, now_ms: int | None
+) -> Plan[int]:
+    if not details:
+        return 0
+    end = End(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
+    failed = yield from end_waiting(dialect, details, end, now_ms)
+    ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
     yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)
     return len(failed)

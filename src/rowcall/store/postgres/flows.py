@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_or_null, time_of
-from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement, UnsureEdge
+from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, Edge, EndedEdge, Replacement, UnsureEdge
 
 
 def _items(names: Sequence[str]) -> SimpleNamespace:
@@ -51,7 +51,7 @@ _new, _edge = _items(INSERTED_FIELDS), _items(Edge.__struct_fields__)
 _step, _blocker = _items(("id", "chain_id", "chain_index")), _items(("id", "of_chain"))
 _pair, _place = _items(("blocker_id", "job_id")), _items(("chain_id", "chain_index"))
 _ended, _unsure = _items(EndedEdge.__struct_fields__), _items(UnsureEdge.__struct_fields__)
-_end, _other = fields(BlockedEnd), fields(Replacement)
+_other = fields(Replacement)
 _RUN_AT = f"coalesce({time_of(_new.run_at_ms)}, {_after(_new.delay_ms)})"
 _NEW_RUN_AT = f"coalesce({time_of(_other.run_at_ms)}, {_after(_other.delay_ms)})"
 # Where statistics are of a time when no edge was open, the index of open edges looks empty, and is read as a whole.
@@ -119,12 +119,6 @@ lock_blocked = f"""
       select id from <job> where id = given.id and {_BLOCKED} for update) as mine"""
 lock_free_blocked = lock_blocked.replace("for update", "for update skip locked")
 still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
-end_blocked = f"""
-    with {_GIVEN}
-    update <job> as job set status = {_end.status}, lease = <next:job.lease>, finished_at = moment.now,
-      error_code = {_end.error_code}, error_detail = {_end.error_detail}
-    from {_MOMENT} where {_IS_GIVEN} and job.{_BLOCKED}
-    returning job.id, job.queue::text, job.type::text, job.attempt"""
 # a turn is a number between the ids of earlier and of later jobs
 unblock = f"""
     update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,

@@ -5,7 +5,6 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 
 from __future__ import annotations
 
-from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, field, fields, time_of
 from rowcall.store.queries.jobs import IS_GONE, KEPT_PROGRESS, OF_JOB, WRITE, Settlement, Success
 from rowcall.store.schema import IS_CLAIMED
@@ -280,19 +279,23 @@ mismatched = f"""
 offered_jobs = f"""
     select {_READY_COLUMNS.replace(_IS_PLAIN, "false")} from <job> as job
     where id = any ($2::text::bigint[]) and {_MISMATCHED} and {_NOT_EXPIRED} for update skip locked"""
-fail_unknown = f"""
-    with failed as (
-      update <job> as job set status = <to:refuse>, lease = <next:job.lease>, finished_at = moment.now,
-        error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6::text, on_end = coalesce(on_end, $7::text::jsonb)
-      from (select <now> as now) as moment
-      where id = any (array(
-        select job.id from (
-          select id from <ready> where queue = $2::text and type = $3::text
-            and since <= (select <now>) - $4::bigint * interval '1 millisecond'
-          {_IN_ORDER} limit $5::int for update skip locked) as first cross join lateral (
-          select id from <job> where id = first.id and {_IS_READY} for update skip locked) as job))
-      returning id, queue, type, attempt)
-    select id, queue::text, type::text, attempt from failed"""
+find_unknown = f"""
+    select job.id from (
+      select id from <ready> where queue = $2::text and type = $3::text
+        and since <= (select <now>) - $4::bigint * interval '1 millisecond'
+      {_IN_ORDER} limit $5::int for update skip locked) as first cross join lateral (
+      select id from <job> where id = first.id and {_IS_READY} for update skip locked) as job"""
+# the status is in no index this way: by their ids, the jobs are found by the primary key
+end_waiting = """
+    update <job> as job set status = $3::text, lease = <next:job.lease>, lease_until = null, held = null,
+      finished_at = moment.now, result = case when $3::text = <succeeded> then $7::text::jsonb else job.result end,
+      error_code = $5::text, error_detail = $6::text::jsonb ->> job.id::text,
+      traceback = case when $3::text = <succeeded> then null else job.traceback end,
+      on_end = coalesce(job.on_end, $8::text::jsonb)
+    from (select <now> as now) as moment
+    where job.id <in_ids:2> and job.status || '' not in <finished>
+      and ($4::text is null or job.status || '' = $4::text)
+    returning job.id, job.queue::text, job.type::text, job.attempt"""
 is_consumed = """
     select (exists (select from <job> where status = <running> and lease_until is not null
                     and queue = $2::text and type = $3::text)

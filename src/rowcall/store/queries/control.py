@@ -169,11 +169,6 @@ INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)
 # in the order of their ids
 _LOCK_JOBS = "select <job_columns> from <job> as job where id <in_ids:1> order by id <for_update>"
 LOCK_JOBS = Query("lock_jobs", (Ids,), job_from_row, text=_LOCK_JOBS)
-_CANCEL_WAITING = """
-    update <job> as job set status = <to:cancel>, lease = <next:job.lease>, finished_at = <now>,
-      error_code = <text:3>, error_detail = <text:4>
-    where id <in_ids:2>"""
-CANCEL_WAITING = Query("cancel_waiting", (Now, Ids, Text, Text), text=_CANCEL_WAITING)
 
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event
 _RECORD_LAST_ATTEMPTS = f"""

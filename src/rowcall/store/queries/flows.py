@@ -85,15 +85,6 @@ class UnsureEdge(msgspec.Struct, array_like=True, frozen=True, gc=False):
     on_failure: str
 
 
-class BlockedEnd(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How a blocked job ends because of its blocker."""
-
-    job_id: int
-    status: str
-    error_code: str
-    error_detail: str
-
-
 class Touched(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A job whose status was changed."""
 
@@ -271,7 +262,6 @@ LOCK_BLOCKED = Query("lock_blocked", (Ids,), only=_SERVER)
 LOCK_FREE_BLOCKED = Query("lock_free_blocked", (Ids,), number_from_row, only=_SERVER)
 STILL_BLOCKED = Query("still_blocked", (Ids,), number_from_row, only=_SERVER)
 # ends by job id
-END_BLOCKED = Query("end_blocked", (Now, Json), row_as(Touched))
 # jobs without an open edge become ready, behind all that are
 UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
@@ -342,13 +332,3 @@ _PREVIOUS_RESULT = """
     select <text_of:result>, <text_of:type> from <job>
     where chain_id = <bigint:1> and chain_index = (select <int:2> - 1)"""
 PREVIOUS_RESULT = Query("previous_result", (Int, Int), result_from_row, text=_PREVIOUS_RESULT)
-_COMPLETE_BY_HAND = """
-    update <job> set status = <to:complete>, lease = <next:lease>, lease_until = null, held = null,
-      result = <json:3>, finished_at = <now>, error_code = null, error_detail = null, traceback = null
-    where id = <bigint:2>"""
-COMPLETE_BY_HAND = Query("complete_by_hand", (Now, Int, Text), text=_COMPLETE_BY_HAND)
-_SKIP_STEPS = """
-    update <job> set status = <to:cancel>, lease = <next:lease>, lease_until = null, held = null,
-      finished_at = <now>, error_code = <text:3>, error_detail = <text:4>
-    where id <in_ids:2>"""
-SKIP_STEPS = Query("skip_steps", (Now, Ids, Text, Text), text=_SKIP_STEPS)

@@ -22,8 +22,6 @@ import msgspec
 
 from rowcall.base.times import EPOCH
 from rowcall.domain.job import Attempt, Event
-from rowcall.domain.outcome import EXPIRED_CODE
-from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.store.columns import job_from_row, secret_of, struct_from_row, text, time
 from rowcall.store.new_job import Inserted
 from rowcall.store.queries.flows import Touched
@@ -297,6 +295,11 @@ def work_from_row(row: Row) -> Work:
     return Work(*known, edges_open, edges_unsure, slots, waiters, seconds)
 
 
+def detail_from_row(row: Row) -> tuple[int, str]:
+    """Return an id and a text about its job."""
+    return cast("tuple[int, str]", row)
+
+
 def in_use_from_row(row: Row) -> InUse:
     return InUse(*map(bool, row))
 
@@ -348,15 +351,15 @@ _STAGE = """
       select id from <job> <indexed:job_due> where status = <scheduled> and run_at <= (select <now>)
       order by run_at limit <int:2> <for_update> <skip_locked> <end_rows>"""
 STAGE = Change("stage", (Now, Int), text=_STAGE)
-_EXPIRE = f"""
-    update <job> as job set status = <to:expire>, lease = <next:job.lease>, finished_at = moment.now,
-      error_code = '{EXPIRED_CODE}', error_detail = 'not started by ' || <shown:expires_at>
-    from (select <now> as now) as moment where id <in_rows>
-      select id from <job> <indexed:job_expiry>
-      where expires_at is not null and attempt = 0 and status in <waiting> and expires_at <= (select <now>)
-      order by expires_at limit <int:2> <for_update> <skip_locked> <end_rows>
-    returning id, <text_of:queue>, <text_of:type>, attempt"""
-EXPIRE = Query("expire", (Now, Int), row_as(Touched), text=_EXPIRE)
+# jobs without a claim: find and lock them, with the detail of their error, then end them
+_FIND_EXPIRED = """
+    select id, 'not started by ' || <shown:expires_at> from <job> <indexed:job_expiry>
+    where expires_at is not null and attempt = 0 and status in <waiting> and expires_at <= (select <now>)
+    order by expires_at limit <int:2> <for_update> <skip_locked>"""
+FIND_EXPIRED = Query("find_expired", (Now, Int), detail_from_row, text=_FIND_EXPIRED)
+# ids, the status in which they end, the only one that they may have (or null), the code of the error, its details by
+# id, the result, and what follows if the row does not say
+END_WAITING = Query("end_waiting", (Now, Ids, Text, Text, Text, Json, Text, Text), row_as(Touched))
 READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text, Int, Int, Int), Ready, only=_SERVER)
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
@@ -451,18 +454,13 @@ _ADD_ON_END = """
       select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
     returning id"""
 ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
-_FAIL_MISMATCHED = f"""
-    update <job> as job set status = <to:refuse>, lease = <next:job.lease>, held = null, finished_at = moment.now,
-      error_code = '{MISMATCH_CODE}',
-      error_detail = coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-    from (select <now> as now) as moment where id <in_rows>
-      select id from <job> where {_STILL_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
-      order by id <for_update> <skip_locked> <end_rows>
-    returning id, <text_of:queue>, <text_of:type>, attempt"""
-FAIL_MISMATCHED = Query("fail_mismatched", (Now, Ids), row_as(Touched), text=_FAIL_MISMATCHED)
-# queue, task, how many milliseconds a job must have been due, how many jobs to look at, the detail of the error, and
-# what follows if the row does not say
-FAIL_UNKNOWN = Query("fail_unknown", (Now, Text, Text, Int, Int, Text, Text), row_as(Touched))
+_FIND_OVERDUE = f"""
+    select id, coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+    from <job> where {_STILL_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
+    order by id <for_update> <skip_locked>"""
+FIND_OVERDUE = Query("find_overdue", (Now, Ids), detail_from_row, text=_FIND_OVERDUE)
+# queue, task, how many milliseconds a job must have been due, how many jobs to look at
+FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), number_from_row)
 # whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds
 IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, BlockedEnd, Edge, EndedEdge, Replacement
+from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, Edge, EndedEdge, Replacement
 from rowcall.store.sqlite.words import given
 
 _RUN_AT = "coalesce(given.run_at_ms, <now> + given.delay_ms)"
@@ -51,12 +51,6 @@ ends_of = f"""
       cross join <job> as head on head.id = edge.blocker_id)
     where status in <finished>"""
 # the plus keeps SQLite from a partial index where it has ids: it would read all waiting jobs
-end_blocked = f"""
-    update <job> set status = given.status, lease = <next:lease>, finished_at = <now>,
-      error_code = given.error_code, error_detail = given.error_detail
-    from {given(BlockedEnd, "$2")}
-    where <job>.id = given.job_id and +<job>.status = <blocked>
-    returning <job>.id, queue, type, attempt"""
 unblock = """
     update <job> set status = case when run_at > <now> then <to:defer> else <to:unblock> end,
       run_at = max(run_at, <now>), turn = case when fair is null

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.store.queries.jobs import IS_GONE, KEPT_PROGRESS, WRITE, Settlement, Success
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.words import LARGEST, given
@@ -141,12 +140,14 @@ offered_jobs = f"""
     from json_each($2) as given cross join <job> as job on job.id = given.value
     where job.status = <pending> and job.held = 'mismatch'
       and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
-fail_unknown = f"""
-    update <job> set status = <to:refuse>, lease = <next:lease>, finished_at = <now>,
-      error_code = '{UNKNOWN_TASK_CODE}', error_detail = $6, on_end = coalesce(on_end, $7)
-    where id in (
-      select id from <ready> where queue = $2 and type = $3 and since <= <now> - $4
-      order by rank, turn, id limit $5)
+find_unknown = """
+    select id from <ready> where queue = $2 and type = $3 and since <= <now> - $4 order by rank, turn, id limit $5"""
+end_waiting = """
+    update <job> set status = $3, lease = <next:lease>, lease_until = null, held = null, finished_at = <now>,
+      result = case when $3 = <succeeded> then $7 else result end, error_code = $5,
+      error_detail = json_extract($6, '$."' || id || '"'),
+      traceback = case when $3 = <succeeded> then null else traceback end, on_end = coalesce(on_end, $8)
+    where id <in_ids:2> and +status not in <finished> and ($4 is null or +status = $4)
     returning id, queue, type, attempt"""
 is_consumed = """
     select exists (select 1 from <job> indexed by <prefix>job_leased

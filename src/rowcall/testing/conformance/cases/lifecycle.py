@@ -23,11 +23,11 @@ from rowcall.domain.outcome import (
     decide,
 )
 from rowcall.operations.effects import Write
-from rowcall.store.ends.after import end_blocked
+from rowcall.store.ends.after import End, end_waiting
 from rowcall.store.ends.attempts import settle_one
 from rowcall.store.ends.waiting import fail_overdue
 from rowcall.store.flows.blockers import block_again, unblock
-from rowcall.store.queries.flows import MARK_CHAINS, BlockedEnd
+from rowcall.store.queries.flows import MARK_CHAINS
 from rowcall.store.queries.jobs import STAGE
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
@@ -104,8 +104,8 @@ class Walk(NamedTuple):
 
     def break_blocked(self) -> None:
         self.end_blocker(Move.FAIL)
-        end = BlockedEnd(self.job_id, target(Status.BLOCKED, Move.BREAK), "A:B", "why")
-        self.run(lambda now_ms: end_blocked(queue_of(self.jobs).dialect, [end], now_ms))
+        end = End(target(Status.BLOCKED, Move.BREAK), "A:B", only=Status.BLOCKED)
+        self.run(lambda now_ms: end_waiting(queue_of(self.jobs).dialect, {self.job_id: "why"}, end, now_ms))
 
     def stage(self) -> None:
         self.clock.advance(DELAY + 1)
