@@ -40,7 +40,6 @@ NAMES = (
     "ended_edges",
     "settle_edges",
     "ends_of",
-    "end_blocked",
     "unblock",
     "key_holders",
     "replace_waiting",

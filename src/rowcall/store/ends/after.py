@@ -136,7 +136,7 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
         details[move].setdefault(edge.job_id, _detail_of(edge, move))
     for move, by_id in details.items():
         if by_id:
-            end = End(target(Status.BLOCKED, move), _CODES[move], only=Status.BLOCKED)
+            end = WaitingEnd(target(Status.BLOCKED, move), _CODES[move], only=Status.BLOCKED)
             touched = yield from end_waiting(dialect, by_id, end, now_ms)
             ids = [job.id for job in touched]
             if ids:
@@ -146,7 +146,7 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
     return ended
 
 
-class End(NamedTuple):
+class WaitingEnd(NamedTuple):
     """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end."""
 
     status: str
@@ -157,7 +157,7 @@ class End(NamedTuple):
 
 
 def end_waiting(
-    dialect: Dialect, details: Mapping[int, str | None], end: End, now_ms: int | None
+    dialect: Dialect, details: Mapping[int, str | None], end: WaitingEnd, now_ms: int | None
 ) -> Plan[list[Touched]]:
     """End locked jobs, given the details of their errors; return them. Attempts that run lose their leases."""
     values = end.status, end.only, end.error_code or None, details, end.result, end.on_end

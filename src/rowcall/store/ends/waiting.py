@@ -14,7 +14,7 @@ from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.after import End, Locked, after_end, end_waiting
+from rowcall.store.ends.after import Locked, WaitingEnd, after_end, end_waiting
 from rowcall.store.queries import jobs as queries
 from rowcall.store.queries.jobs import InUse
 from rowcall.store.queries.workers import KNOWN_TASKS
@@ -31,7 +31,7 @@ def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
     details = dict((yield from dialect.ask(queries.FIND_EXPIRED, now_ms, EXPIRED_AT_ONCE)))
     if not details:
         return 0
-    end = End(target(Status.PENDING, Move.EXPIRE), EXPIRED_CODE)
+    end = WaitingEnd(target(Status.PENDING, Move.EXPIRE), EXPIRED_CODE)
     expired = yield from end_waiting(dialect, details, end, now_ms)
     ids, tallies = [job.id for job in expired], tallies_of_expired(expired)
     yield from after_end(dialect, ids, tallies, now_ms, (), in_use, Locked.SKIP, claimed=False)
@@ -40,7 +40,7 @@ def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
 
 def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, now_ms: int | None) -> Plan[None]:
     """Cancel locked jobs that wait."""
-    end = End(target(Status.PENDING, Move.CANCEL), CANCELLED_BY_HAND_CODE)
+    end = WaitingEnd(target(Status.PENDING, Move.CANCEL), CANCELLED_BY_HAND_CODE)
     yield from end_waiting(dialect, dict.fromkeys((job.id for job in jobs), reason), end, now_ms)
     tallies = [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in jobs]
     yield from after_end(dialect, [job.id for job in jobs], tallies, now_ms, (), claimed=False)
@@ -48,7 +48,7 @@ def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, no
 
 def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int | None) -> Plan[None]:
     """Complete a locked job that has not finished. An attempt that runs loses its lease."""
-    end = End(target(job.status, Move.COMPLETE), result=result)
+    end = WaitingEnd(target(job.status, Move.COMPLETE), result=result)
     yield from end_waiting(dialect, {job.id: None}, end, now_ms)
     yield from refer_to(dialect, [result], [job.id])
     yield from after_end(dialect, [job.id], [completed_by_hand(job)], now_ms, claimed=False)
@@ -56,7 +56,7 @@ def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int
 
 def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Plan[None]:
     """Cancel locked steps of a chain that is completed. Attempts that run lose their leases."""
-    end = End(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
+    end = WaitingEnd(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
     details = dict.fromkeys((job.id for job in jobs), "its chain was completed")
     touched = yield from end_waiting(dialect, details, end, now_ms)
     yield from after_end(dialect, list(details), broken(touched, end.status, end.error_code), now_ms, claimed=False)
@@ -97,7 +97,7 @@ def _refuse(
 ) -> Plan[int]:
     if not details:
         return 0
-    end = End(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
+    end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
     failed = yield from end_waiting(dialect, details, end, now_ms)
     ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
     yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)

@@ -23,7 +23,7 @@ from rowcall.domain.outcome import (
     decide,
 )
 from rowcall.operations.effects import Write
-from rowcall.store.ends.after import End, end_waiting
+from rowcall.store.ends.after import WaitingEnd, end_waiting
 from rowcall.store.ends.attempts import settle_one
 from rowcall.store.ends.waiting import fail_overdue
 from rowcall.store.flows.blockers import block_again, unblock
@@ -104,7 +104,7 @@ class Walk(NamedTuple):
 
     def break_blocked(self) -> None:
         self.end_blocker(Move.FAIL)
-        end = End(target(Status.BLOCKED, Move.BREAK), "A:B", only=Status.BLOCKED)
+        end = WaitingEnd(target(Status.BLOCKED, Move.BREAK), "A:B", only=Status.BLOCKED)
         self.run(lambda now_ms: end_waiting(queue_of(self.jobs).dialect, {self.job_id: "why"}, end, now_ms))
 
     def stage(self) -> None:
