@@ -115,7 +115,10 @@ def test_a_disk_that_its_own_wal_has_filled(tmp_path: Path) -> None:
     """A reader kept the WAL from being copied back. Once it has ended, a write makes room, and succeeds."""
     with PythonProcess("-c", FILL_THE_DISK, str(tmp_path), "own WAL") as process:
         assert process.wait() == 0, process.output
-        assert process.output.splitlines()[-1] in ("emptied", "no file system")
+        *_, said = process.output.splitlines()
+    if said == "no file system":
+        pytest.skip("no small file system can be mounted here")
+    assert said == "emptied"
 
 
 @pytest.mark.parametrize("how", ["file system", "limit"])

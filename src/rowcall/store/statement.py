@@ -4,7 +4,7 @@ The runner of a plan owns the transaction. A plan never catches a database error
 
 A query is a statement by name. To add one:
 
-1. Define it in `store/<topic>/queries.py`: its name, the kinds of its parameters, and the function that makes a value
+1. Define it in `store/queries/<topic>.py`: its name, the kinds of its parameters, and the function that makes a value
    of a row.
 
        RUNNING = Query("running", (Int,), running_from_row)

@@ -1,4 +1,4 @@
-"""What follows the end of a job or of an attempt, whatever ended it. Nothing else does any of this."""
+"""What follows the end of a job or of an attempt. Whatever ends one calls `after_end`, and does none of it by hand."""
 
 from __future__ import annotations
 

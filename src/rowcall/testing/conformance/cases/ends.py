@@ -125,28 +125,26 @@ class Attached:
 Way = Callable[[Attached], Job]
 
 
-def _drain(attached: Attached) -> Job:
-    job = attached.enqueue(SUCCEED)
+def _drained(attached: Attached, how: int) -> Job:
+    job = attached.enqueue(how)
     attached.jobs.drain()
     return job
+
+
+def _drain(attached: Attached) -> Job:
+    return _drained(attached, SUCCEED)
 
 
 def _drain_failing(attached: Attached) -> Job:
-    job = attached.enqueue(RAISE)
-    attached.jobs.drain()
-    return job
+    return _drained(attached, RAISE)
 
 
 def _complete_in_the_handler(attached: Attached) -> Job:
-    job = attached.enqueue(COMPLETE)
-    attached.jobs.drain()
-    return job
+    return _drained(attached, COMPLETE)
 
 
 def _roll_back_in_the_handler(attached: Attached) -> Job:
-    job = attached.enqueue(ROLL_BACK)
-    attached.jobs.drain()
-    return job
+    return _drained(attached, ROLL_BACK)
 
 
 def _settle_beside_the_handlers(attached: Attached) -> Job:
