@@ -22,10 +22,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.getbasetemp().parent / "wheel")
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
-    tracked = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    packed = zipfile.ZipFile(wheel).namelist()
-    assert {file.removeprefix("src/") for file in tracked.splitlines()} - set(packed) == set()
+def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]
+    files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert packed == {file.removeprefix("src/") for file in files}
     assert "rowcall/py.typed" in packed
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 
-from rowcall.testing.conformance.store import Row, Store
-from rowcall.testing.conformance.suite import *  # noqa: F403
 from rowcall.testing.postgres_database import Databases, database_of
+from tests.conformance.store import Row, Store
+from tests.conformance.suite import *  # noqa: F403
 from tests.spare_databases import SpareDatabases
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from rowcall.store.postgres.dialect import catalogue
 from rowcall.store.postgres.privileges import grants
-from rowcall.testing.conformance.store import Row, Store
-from rowcall.testing.conformance.suite import (
+from rowcall.testing.postgres_database import Databases, database_of
+from tests.conformance.store import Row, Store
+from tests.conformance.suite import (
     TestBatches,
     TestByHand,
     TestEvents,
@@ -37,7 +38,6 @@ from rowcall.testing.conformance.suite import (
     start_program,
     store,
 )
-from rowcall.testing.postgres_database import Databases, database_of
 from tests.spare_databases import SpareDatabase, SpareDatabases
 
 __all__ = [

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.testing.conformance.store import Row, Store
-from rowcall.testing.conformance.suite import *  # noqa: F403
+from tests.conformance.store import Row, Store
+from tests.conformance.suite import *  # noqa: F403
 
 
 class SqliteFile:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rowcall.testing.conformance.notes import Note
+from tests.conformance.notes import Note
 from tests.crash.storm import checks, flow_checks, terms
 from tests.crash.storm.journal import Attempt, Change, Edge, Effect, Follow, Start
 from tests.crash.storm.records import Problems, Records

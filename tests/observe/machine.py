@@ -22,7 +22,7 @@ from rowcall.store.counts import folding
 from rowcall.store.counts.pruning import prune_history
 from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.worker_parts import StoreWorker
+from tests.conformance.worker_parts import StoreWorker
 from tests.observe import slow
 from tests.observe.plain_sql import JobRow, PlainDatabase, attempts_of, jobs_of
 from tests.observe.slow import Ended, Wanted

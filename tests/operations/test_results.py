@@ -32,8 +32,8 @@ from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.store.results.waiting import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
-from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
+from tests.conformance.worker_parts import StoreWorker
 from tests.connected import connected
 
 LONG = 20.0

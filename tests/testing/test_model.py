@@ -24,9 +24,9 @@ from rowcall.store.queries.limits import RESERVE_SLOTS, SLOTS_OF
 from rowcall.store.recovery import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Change, Plan, Query
-from rowcall.testing.conformance.model.flow_machine import FlowMachine
-from rowcall.testing.conformance.model.machine import QueueMachine
-from rowcall.testing.conformance.store import Row
+from tests.conformance.model.flow_machine import FlowMachine
+from tests.conformance.model.machine import QueueMachine
+from tests.conformance.store import Row
 
 QUICK = settings(
     max_examples=100,

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from rowcall.testing.conformance.notes import Note, Notes
+from tests.conformance.notes import Note, Notes
 
 
 def test_what_was_never_written_is_empty(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import importlib
 import inspect
 import pkgutil
 
-from rowcall.testing.conformance import suite
+from tests.conformance import suite
 
-CASES = "rowcall.testing.conformance.cases"
+CASES = "tests.conformance.cases"
 
 
 def test_the_suite_holds_every_case() -> None:

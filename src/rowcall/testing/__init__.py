@@ -1,4 +1,4 @@
-"""Helpers for tests of code that uses Rowcall, and the conformance kit for databases."""
+"""Helpers for tests of code that uses Rowcall."""
 
 from rowcall.testing.assertions import assert_enqueued, assert_not_enqueued
 from rowcall.testing.clean_queue import clean_queue

@@ -32,7 +32,7 @@ MOST_OUTPUT_BYTES = 16 * 1024 * 1024
 STOPPING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 # imported once, for all programs that a fork server starts
-PRELOADED = ("rowcall", "rowcall.cli.main", "psycopg_pool", "rowcall.testing.conformance.program")
+PRELOADED = ("rowcall", "rowcall.cli.main", "psycopg_pool")
 REQUEST_BYTES = 64 * 1024
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rowcall.testing.conformance.notes import Notes
 from rowcall.testing.waiting import eventually
+from tests.conformance.notes import Notes
 from tests.crash.storm.nursery import PATIENCE_SECONDS, Child, Nursery
 
 SIZES = {"work": 3, "produce": 2, "steer": 1, "claim": 1}

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import msgspec
 
-from rowcall.testing.conformance.notes import Note, Notes
+from tests.conformance.notes import Note, Notes
 from tests.crash.storm.journal import (
     Attempt,
     Change,

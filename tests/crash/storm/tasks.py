@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, JobOutcome, Retention, Retry, Rowcall, Snooze
-from rowcall.testing.conformance.notes import Notes
+from tests.conformance.notes import Notes
 from tests.crash.storm import terms
 from tests.crash.storm.terms import MAX_ATTEMPTS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
-from rowcall.testing.conformance.cases.requests import requested
 from rowcall.testing.process import ForkedProcess
+from tests.conformance.cases.requests import requested
 
 DIES = """
 import os, sys

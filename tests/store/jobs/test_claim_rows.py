@@ -17,8 +17,8 @@ from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
 from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.queries.limits import HOLD
-from rowcall.testing.conformance.worker_parts import StoreWorker
 from rowcall.testing.waiting import eventually
+from tests.conformance.worker_parts import StoreWorker
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 CLAIM = """

@@ -19,7 +19,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.store.queries.jobs import FIND_WORK
 from rowcall.testing import FakeClock, eventually
-from rowcall.testing.conformance.worker_parts import StoreWorker
+from tests.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected
 from tests.store.postgres.stepping import Stepper
 

@@ -11,7 +11,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.recovery.recover import Recovered, recover_worker, release_unknown
-from rowcall.testing.conformance.worker_parts import StoreWorker
+from tests.conformance.worker_parts import StoreWorker
 
 
 @pytest.fixture

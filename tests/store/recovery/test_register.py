@@ -11,7 +11,7 @@ from rowcall import Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.recovery.register import retire
-from rowcall.testing.conformance.worker_parts import StoreWorker
+from tests.conformance.worker_parts import StoreWorker
 
 
 @pytest.fixture

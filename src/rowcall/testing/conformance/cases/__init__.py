@@ -1,1 +1,0 @@
-"""The cases, one module for each subject."""

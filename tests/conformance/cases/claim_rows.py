@@ -1,0 +1,351 @@
+"""Jobs that are claimed together by one row are read and changed exactly as jobs whose claim is in their own rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowcall import LeaseLost, Rowcall, Status, WrongState
+from rowcall.app import queue_of
+from rowcall.domain.outcome import Released, Reported, Succeeded
+from rowcall.operations.effects import Write
+from rowcall.store.ends.attempts import Written, write_ended
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.jobs import CLAIMS_OF, Ready, Success
+from rowcall.store.statement import Plan
+from rowcall.testing.clock import FakeClock
+from tests.conformance.store import Store
+from tests.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
+
+CLAIMS = "select first_id, last_id, worker from rowcall_claim order by first_id"
+OWN_ROW = "select status, lease, attempt, worker from rowcall_job where id = {}"
+BROKEN = Reported("INTERNAL:ValueError", "broken")
+
+
+def lost_to(jobs: Rowcall, clock: FakeClock) -> int:
+    """Let the lease of all workers pass, and return how many jobs were recovered."""
+    others = watcher(jobs)
+    others.check()
+    clock.advance(LEASE_SECONDS)
+    return others.check()
+
+
+class TestClaimRows:
+    @pytest.fixture
+    def worker(self, jobs: Rowcall) -> StoreWorker:
+        return StoreWorker(jobs, "together")
+
+    @pytest.fixture
+    def claimed(self, jobs: Rowcall, worker: StoreWorker) -> list[Ready]:
+        for _ in range(6):
+            jobs.enqueue("send")
+        claim = worker.claim(slots=4, buffer=2)
+        return [*claim.started, *claim.buffered]
+
+    def test_a_group_costs_a_row_for_each_run_and_its_jobs_read_as_running(
+        self, jobs: Rowcall, store: Store, claimed: list[Ready]
+    ) -> None:
+        first = claimed[0].id
+        assert store.execute(CLAIMS) == [(first, first + 3, "together"), (first + 4, first + 5, "together")]
+        assert store.execute(OWN_ROW.format(first)) == [("pending", 0, 0, None)]
+        assert store.execute("select count(*) from rowcall_ready") == [(0,)]
+        started, buffered = jobs.get(first), jobs.get(first + 4)
+        assert (started.status, started.attempt, started.worker) == (Status.RUNNING, 1, "together")
+        assert started.claimed_at == started.started_at == buffered.claimed_at
+        assert (buffered.status, buffered.started_at) == (Status.RUNNING, None)
+        assert [event.event for event in jobs.timeline(first)] == ["ENQUEUED", "CLAIMED", "STARTED"]
+        assert [(one.attempt, one.status) for one in jobs.attempts(first)] == [(1, "running")]
+
+    def test_a_job_that_was_read_is_settled_by_hand(self, jobs: Rowcall, claimed: list[Ready]) -> None:
+        first, second, third, fourth = (jobs.get(job.id) for job in claimed[:4])
+        jobs.complete(first, result=1)
+        jobs.fail(second, "TIMEOUT:UPSTREAM_API", "30 s")
+        jobs.release(third)
+        jobs.heartbeat(fourth)
+        found = [jobs.get(job.id) for job in claimed[:4]]
+        assert [job.status for job in found] == ["succeeded", "scheduled", "pending", "running"]
+        assert (found[0].attempt, found[0].worker, found[0].result) == (1, "together", 1)
+        for job in (first, second, third):
+            with pytest.raises(LeaseLost):
+                jobs.complete(job)
+
+    def test_a_worker_tells_running_jobs_from_buffered_ones(self, jobs: Rowcall, store: Store) -> None:
+        worker = StoreWorker(jobs, "busy")  # with 10 slots
+        for number in range(25):
+            jobs.enqueue("send", priority=-(number % 2))
+        for together in (True, False):
+            worker.claim(slots=3, buffer=0, together=together)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(6, 0)]
+        claim = worker.claim(slots=4, buffer=9)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(10, 9)]
+        for ready in claim.buffered:  # a batch takes one slot
+            worker.mark_started(ready)
+        assert [(one.running, one.buffered) for one in jobs.workers()] == [(19, 0)]
+
+    def test_lists_and_counts_agree_with_it(self, jobs: Rowcall, claimed: list[Ready]) -> None:
+        jobs.enqueue("send", queue="other")
+        ids = [job.id for job in claimed]
+        assert sorted(job.id for job in jobs.list(status="running").jobs) == ids
+        assert sorted(job.id for job in jobs.list(status="running", queue="default").jobs) == ids
+        assert jobs.list(status="running", queue="other").jobs == []
+        assert len(jobs.list(status="pending").jobs) == 1
+        assert {job.status for job in jobs.list(queue="default").jobs} == {Status.RUNNING}
+        counts = jobs.stats().by_status
+        assert (counts["pending"], counts["running"]) == (1, 6)
+        assert [(one.name, one.running) for one in jobs.workers()] == [("together", 6)]
+
+    def test_the_view_shows_what_get_shows(self, jobs: Rowcall, store: Store, claimed: list[Ready]) -> None:
+        shown = store.execute("select id, status, attempt, worker from rowcall_jobs order by id")
+        assert shown == [
+            (job.id, job.status.value, job.attempt, job.worker) for job in (jobs.get(one.id) for one in claimed)
+        ]
+
+    def test_each_job_is_written_once_and_the_last_one_deletes_the_claim(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        for ready in claimed[:4]:
+            assert len(store.execute(CLAIMS)) == 2
+            assert worker.settle(ready, Succeeded(str(ready.id)))
+            assert store.execute(OWN_ROW.format(ready.id)) == [("succeeded", 2, 1, "together")]
+        assert store.execute(CLAIMS) == [(claimed[4].id, claimed[5].id, "together")]
+        assert jobs.get(claimed[0].id).result == claimed[0].id
+        for ready in claimed[4:]:
+            assert worker.settle(ready, Succeeded())
+        assert store.execute(CLAIMS) == []
+
+    def test_what_does_not_succeed_is_written_first(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        failed, released = claimed[0], claimed[4]
+        assert worker.settle(failed, BROKEN)
+        assert worker.settle(released, Released(started=False))
+        assert store.execute(OWN_ROW.format(failed.id)) == [("scheduled", 2, 1, "together")]
+        assert [(one.status, one.error_code) for one in jobs.attempts(failed.id)] == [("failed", BROKEN.code)]
+        assert (jobs.get(released.id).status, jobs.get(released.id).attempt) == (Status.PENDING, 0)
+        again = jobs.dequeue("hand")
+        assert again is not None
+        assert again.id == released.id
+
+    def test_after_a_while_plain_sql_sees_the_claim_too(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        before = jobs.get(claimed[0].id), jobs.get(claimed[5].id)
+        clock.advance(0.049)
+        worker.write_old_claims()
+        assert len(store.execute(CLAIMS)) == 2
+        clock.advance(0.001)
+        worker.write_old_claims()
+        assert store.execute(CLAIMS) == []
+        assert store.execute(OWN_ROW.format(claimed[5].id)) == [("running", 1, 1, "together")]
+        assert (jobs.get(claimed[0].id), jobs.get(claimed[5].id)) == before
+        assert worker.settle(claimed[0], Succeeded())
+
+    def test_a_worker_that_dies_before_it_settles_loses_what_had_started(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, claimed: list[Ready]
+    ) -> None:
+        assert lost_to(jobs, clock) == 6
+        assert store.execute(CLAIMS) == []
+        for ready in claimed[:4]:
+            assert [one.status for one in jobs.attempts(ready.id)] == ["lost"]
+        assert [jobs.attempts(ready.id) for ready in claimed[4:]] == [[], []]
+        assert {job.status for job in jobs.list().jobs} == {Status.PENDING}
+
+    def test_a_group_that_is_half_settled_loses_the_other_half(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        for ready in (claimed[0], claimed[2]):
+            assert worker.settle(ready, Succeeded())
+        assert lost_to(jobs, clock) == 4
+        statuses = [jobs.get(ready.id).status.value for ready in claimed]
+        assert statuses == ["succeeded", "pending", "succeeded", "pending", "pending", "pending"]
+        assert store.execute(CLAIMS) == []
+
+    def test_a_worker_that_was_only_paused_settles_nothing_of_what_others_recovered(
+        self, jobs: Rowcall, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        assert lost_to(jobs, clock) == 6
+        before = [jobs.get(ready.id) for ready in claimed]
+        for ready in claimed:
+            assert not worker.settle(ready, Succeeded())
+        assert [jobs.get(ready.id) for ready in claimed] == before
+        other = StoreWorker(jobs, "other")
+        for ready in other.claim(slots=6).started:
+            assert not worker.settle(claimed[0], Succeeded())
+            assert other.settle(ready, Succeeded())
+        assert jobs.stats().by_status["succeeded"] == 6
+
+    def test_claims_of_a_worker_that_is_not_registered_are_recovered(
+        self, jobs: Rowcall, store: Store, claimed: list[Ready]
+    ) -> None:
+        store.execute("delete from rowcall_worker")
+        assert watcher(jobs).check() == 6
+        assert store.execute(CLAIMS) == []
+        assert jobs.stats().by_status["pending"] == 6
+
+    def test_a_cancel_asks_the_handler_to_stop(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        assert jobs.cancel(claimed[1].id, reason="not needed").status is Status.RUNNING
+        assert store.execute(OWN_ROW.format(claimed[1].id)) == [("running", 1, 1, "together")]
+        assert worker.settle(claimed[1], BROKEN)
+        assert jobs.get(claimed[1].id).status is Status.CANCELLED
+        assert {"CANCEL_REQUESTED", "CANCELLED"} < {event.event for event in jobs.timeline(claimed[1].id)}
+        for ready in (*claimed[:1], *claimed[2:]):
+            assert worker.settle(ready, Succeeded())
+        assert store.execute(CLAIMS) == []
+
+    def test_a_cancel_of_many_knows_which_of_them_run(self, jobs: Rowcall, claimed: list[Ready]) -> None:
+        waiting = jobs.enqueue("send")
+        assert jobs.cancel(queue="default", status="pending") == 1
+        assert jobs.get(waiting.id).status is Status.CANCELLED
+        assert {jobs.get(ready.id).status for ready in claimed} == {Status.RUNNING}
+
+    def test_what_a_running_job_refuses_is_refused(self, jobs: Rowcall, claimed: list[Ready]) -> None:
+        for action in (jobs.delete, jobs.retry, lambda job_id: jobs.reschedule(job_id, delay=5)):
+            with pytest.raises(WrongState, match="running"):
+                action(claimed[0].id)
+        assert jobs.get(claimed[0].id).status is Status.RUNNING
+
+    def test_priority_and_pause_do_not_stop_it(self, jobs: Rowcall, worker: StoreWorker, claimed: list[Ready]) -> None:
+        assert jobs.set_priority(claimed[0].id, 7).priority == 7
+        jobs.pause("default")
+        assert worker.settle(claimed[0], Succeeded())
+        assert jobs.get(claimed[0].id).status is Status.SUCCEEDED
+        jobs.resume("default")
+        assert worker.claim(slots=6).started == []
+
+    def test_plain_sql_beside_it_harms_only_what_it_changes(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        store.execute(f"delete from rowcall_job where id = {claimed[1].id}")
+        store.execute("insert into rowcall_job (type) values ('send')")
+        assert not worker.settle(claimed[1], Succeeded())
+        for ready in (*claimed[:1], *claimed[2:]):
+            assert worker.settle(ready, Succeeded())
+        assert store.execute(CLAIMS) == []
+        (beside,) = worker.claim(slots=9).started
+        assert worker.settle(beside, Succeeded())
+
+    @pytest.mark.parametrize(
+        "change",
+        ["priority = 7", "run_at = run_at", "queue = 'other'", "turn = 5", "payload = '{}'", "priority = priority"],
+    )
+    def test_plain_sql_that_changes_a_claimed_job_does_not_make_it_ready_again(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready], change: str
+    ) -> None:
+        store.execute(f"update rowcall_job set {change} where status = 'pending'")
+        assert store.execute("select * from rowcall_ready") == []
+        assert StoreWorker(jobs, "other").claim(slots=9).started == []
+        assert all(worker.settle(ready, Succeeded()) for ready in claimed)
+
+    @pytest.mark.parametrize("index", [0, 1, 3])
+    def test_an_id_that_plain_sql_uses_again_is_not_claimed(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready], index: int
+    ) -> None:
+        old = claimed[index]
+        store.execute(f"delete from rowcall_job where id = {old.id}")
+        store.execute(f"insert into rowcall_job (id, type, status) values ({old.id}, 'send', 'pending')")
+        assert jobs.get(old.id).status is Status.PENDING
+        assert not worker.settle(old, Succeeded())
+        assert [worker.settle(ready, Succeeded()) for ready in claimed if ready is not old] == [True] * 5
+        assert store.execute(CLAIMS) == []
+        (again,) = worker.claim(slots=9).started
+        assert again.id == old.id
+
+    def test_an_attempt_that_is_given_twice_does_not_end_the_claim_of_its_neighbour(
+        self, jobs: Rowcall, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        dialect, (ready, neighbour) = queue_of(jobs).dialect, claimed[4:]
+        twice = [Success(ready.id, lease, 5, 1, None) for lease in (1, 3)]
+
+        def settle_twice() -> Plan[Written]:
+            claims = yield from dialect.ask(CLAIMS_OF, queue_of(jobs).now_ms(), worker.name, 50)
+            return (yield from write_ended(dialect, twice, None, queue_of(jobs).now_ms(), worker.name, claims))
+
+        assert queue_of(jobs).run(Write(settle_twice)).live == set()
+        assert jobs.get(neighbour.id).status is Status.RUNNING
+        assert worker.settle(neighbour, Succeeded())
+
+    def test_a_group_with_gaps_settles_what_is_still_its_own(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        for number in range(12):
+            jobs.enqueue("send", queue="other" if number in (2, 9) else "default")
+        group = worker.claim(slots=10, queues=["default"]).started
+        others = StoreWorker(jobs, "other").claim(slots=2).started
+        running, asked, completed, deleted = group[3], group[4], group[5], group[6]
+        for one in (asked, completed):
+            jobs.cancel(one.id)
+        jobs.complete(jobs.get(completed.id), "by hand")
+        store.execute(f"delete from rowcall_job where id = {deleted.id}")
+        ended = [Success(one.id, one.lease, 5, 1, None) for one in group if one is not running]
+        counted: list[set[int]] = []
+
+        def tallies(settled: set[int]) -> list[Tally]:
+            counted.append(settled)
+            return []
+
+        dialect, now_ms = queue_of(jobs).dialect, queue_of(jobs).now_ms()
+
+        def settle_group() -> Plan[Written]:
+            claims = yield from dialect.ask(CLAIMS_OF, now_ms, worker.name, 50)
+            return (yield from write_ended(dialect, ended, tallies, now_ms, worker.name, claims))
+
+        ours = {one.id for one in group} - {running.id, completed.id, deleted.id}
+        assert queue_of(jobs).run(Write(settle_group)).live == ours
+        assert counted == [ours]
+        assert {job.id for job in jobs.list(status="succeeded").jobs} == {*ours, completed.id}
+        assert jobs.get(completed.id).result == "by hand"
+        assert {job.id for job in jobs.list(status="running").jobs} == {running.id, *(one.id for one in others)}
+        assert worker.settle(running, Succeeded())
+        assert store.execute(CLAIMS.replace("order by", "where worker = 'together' order by")) == []
+
+    def test_a_job_that_another_worker_refused_is_claimed_in_its_own_row(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        job = jobs.enqueue("send")
+        store.execute(f"update rowcall_job set held = 'mismatch' where id = {job.id}")
+        assert [ready.id for ready in worker.claim(offers=[job.id]).started] == [job.id]
+        assert store.execute(CLAIMS) == []
+        assert worker.claim(offers=[job.id]).started == []
+
+    def test_claims_are_written_at_once_if_the_clock_was_set_back(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        clock.jump(-3600)
+        worker.write_old_claims()
+        assert store.execute(CLAIMS) == []
+        assert jobs.get(claimed[0].id).status is Status.RUNNING
+
+    def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        store.execute("delete from rowcall_job")
+        assert jobs.stats().by_status["running"] == 0
+        assert not any(worker.settle(ready, Succeeded()) for ready in claimed)
+        assert store.execute(CLAIMS) == []
+
+    def test_jobs_with_something_to_ask_for_are_claimed_by_their_own_rows(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        jobs.enqueue("send", key="k")
+        jobs.enqueue("send", tags=["t"])
+        jobs.enqueue("send", max_attempts=1)
+        jobs.enqueue("send", expires_in=60)
+        assert len(worker.claim(slots=9).started) == 4
+        assert store.execute(CLAIMS) == []
+        assert store.execute("select count(*) from rowcall_job where status = 'running'") == [(4,)]
+
+    def test_jobs_of_several_queues_and_priorities_are_claimed_once(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        made = [
+            jobs.enqueue(("send", "print")[number % 2], queue=("mail", "media")[number % 3 % 2], priority=number % 4).id
+            for number in range(60)
+        ]
+        claim = worker.claim(slots=40, buffer=5)
+        other = StoreWorker(jobs, "other").claim(slots=60)
+        both = [one.id for found in (claim, other) for one in (*found.started, *found.buffered)]
+        assert sorted(both) == made
+        for ready in (*claim.started, *claim.buffered):
+            assert worker.settle(ready, Succeeded())
+        assert store.execute("select distinct worker from rowcall_claim") == [("other",)]
