@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidOption, Rowcall
+from rowcall.app import queue_of
 from rowcall.testing import TravelClock, clean_queue, inline
+from rowcall.testing.inline import Inline
 from tests.testing import queues
 from tests.testing.queues import jobs, send_email, sent
 
@@ -82,3 +84,18 @@ def test_a_handler_may_enqueue_and_unknown_tasks_wait(tmp_path: Path) -> None:
 def test_it_is_refused_outside_of_a_clean_queue() -> None:
     with pytest.raises(InvalidOption, match="inside clean_queue"), inline(jobs):
         pass
+
+
+def test_blocks_nest() -> None:
+    with Rowcall("sqlite:///:memory:") as jobs:
+
+        @jobs.task
+        def double(number: int) -> int:
+            return number * 2
+
+        outer, inner = (Inline(queue_of(jobs), jobs.drain, jobs.adrain) for _ in range(2))
+        with outer.on():
+            with inner.on():
+                assert double.enqueue(1).result == 2
+            assert double.enqueue(2).result == 4
+        assert double.enqueue(3).status == "pending"

@@ -25,7 +25,7 @@ _GLUE = "rowcall.integrations."
 """Calls the function of another framework's task, and is called by it: `self.retry()` of Celery."""
 _BETWEEN = ("rowcall.declare.", "rowcall.middleware.", _GLUE)
 """Call the next middleware, or the handler."""
-_CALLERS = ("rowcall.worker.", "asyncio.", *_BETWEEN)
+_CALLERS = ("rowcall.worker.", "rowcall.testing.", "asyncio.", *_BETWEEN)
 
 
 class Shown(msgspec.Struct, frozen=True):

@@ -17,8 +17,8 @@ from rowcall.domain.job import Summary
 from rowcall.integrations.django.connection import in_thread
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing
-from rowcall.worker.calling_thread import CallingThreadWorker
-from rowcall.worker.inline import Inline
+from rowcall.testing.calling_thread import CallingThreadWorker
+from rowcall.testing.inline import Inline
 
 
 def run_jobs(*, raise_errors: bool = True) -> Summary:

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall import INJECTED, Cancel, Context, Depends, Rowcall, Snooze
 from rowcall.app import queue_of
-from rowcall.worker.calling_thread import CallingThreadWorker
+from rowcall.testing.calling_thread import CallingThreadWorker
 
 
 @pytest.fixture
