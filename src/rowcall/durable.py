@@ -64,6 +64,7 @@ class StepFacts(NamedTuple):
     task: str
     job_id: int
     lease: int
+    holder: int
     attempt: int
     max_attempts: int
     is_async: bool
@@ -122,10 +123,8 @@ class Steps:
         self._last = 0
         """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
-        # the first claim of a job: no attempt has recorded anything before
-        if facts.lease == 1:
+        if facts.lease == 1:  # the first claim of a job: no attempt has recorded anything before
             self._recorded = {}
-        self._claim_written = facts.lease != 1
 
     # what a context calls: the place is fixed by the call, not by when it is awaited
 
@@ -307,11 +306,7 @@ class Steps:
 
     def _write(self, place: Place, **fields: Any) -> StepWrite:
         facts = self.facts
-        common = (facts.job_id, facts.lease, facts.attempt, *place)
-        return StepWrite(*common, writes_claim=not self._claim_written, **fields)
-
-    def note_written(self) -> None:
-        self._claim_written = True
+        return StepWrite(facts.job_id, facts.lease, facts.holder, facts.attempt, *place, **fields)
 
     def _suspend(self, run_at_ms: int | None, *, waits: bool = False) -> NoReturn:
         self.suspended = Suspend(run_at_ms, waits=waits)
@@ -396,17 +391,11 @@ class Write(Effect[Steps, StepWritten]):
 
     def run(self, steps: Steps) -> StepWritten:
         steps.facts.check_running(self._write.kind)
-        written = steps.store.write(self._write, self._connection)
-        if self._connection is None:
-            steps.note_written()
-        return written
+        return steps.store.write(self._write, self._connection)
 
     async def arun(self, steps: Steps) -> StepWritten:
         steps.facts.check_running(self._write.kind)
-        written = await steps.store.awrite(self._write, self._connection)
-        if self._connection is None:
-            steps.note_written()
-        return written
+        return await steps.store.awrite(self._write, self._connection)
 
 
 class Call(Effect[Steps, object]):

@@ -19,7 +19,7 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
 from rowcall.domain.payload import hints_of, value_from_row
 from rowcall.store.new_job import NewJob
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.workers import Owned
 
 ARGUMENT = "job"

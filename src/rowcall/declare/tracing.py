@@ -9,7 +9,7 @@ from typing import Protocol
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import Transition
 from rowcall.store.new_job import NewJob
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 
 
 class Sending(Protocol):

@@ -73,8 +73,9 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     target: str | None = None
     duplicate: bool = False
     lease: int = 0
+    holder: int = 0
 
-    _hidden = ("lease",)  # it fences the calls of an attempt, and means nothing elsewhere
+    _hidden = ("lease", "holder")  # they fence the calls of an attempt, and mean nothing elsewhere
 
     def __repr__(self) -> str:
         shown = {"id": self.id, "type": self.type, "status": str(self.status), "queue": self.queue}

@@ -88,24 +88,24 @@ def checked_headers(headers: Mapping[str, str], now: float, tolerance_seconds: f
     return SignedPart(message_id, f"{message_id}.{timestamp}.".encode()), given
 
 
-def callback_token(secrets: Sequence[str], job_id: int, lease: int) -> str:
-    """Return what a target needs to settle the attempt with this lease."""
-    return f"{job_id}.{lease}.{_callback_mac(secrets[0], job_id, lease)}"
+def callback_token(secrets: Sequence[str], job_id: int, lease: int, holder: int) -> str:
+    """Return what a target needs to settle the attempt with this lease and this holder."""
+    return f"{job_id}.{lease}.{holder}.{_callback_mac(secrets[0], job_id, lease, holder)}"
 
 
-def attempt_of_token(secrets: Sequence[str], token: object) -> tuple[int, int]:
-    """Return the job's id and the lease of the attempt that a token is for, or raise `PushRefused`."""
-    job_id, _, rest = token.partition(".") if isinstance(token, str) else ("", "", "")
-    lease, _, mac = rest.partition(".")
-    if all(part.isascii() and part.isdigit() and len(part) < 20 for part in (job_id, lease)):
-        attempt = int(job_id), int(lease)
-        if _any_equal([mac.encode()], [_callback_mac(secret, *attempt).encode() for secret in secrets]):
-            return attempt
+def attempt_of_token(secrets: Sequence[str], token: object) -> tuple[int, int, int]:
+    """Return the job's id, the lease and the holder of the attempt that a token is for, or raise `PushRefused`."""
+    *parts, mac = token.split(".", 3) if isinstance(token, str) else [""]
+    if len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+        job_id, lease, holder = map(int, parts)
+        wanted = [_callback_mac(secret, job_id, lease, holder).encode() for secret in secrets]
+        if _any_equal([mac.encode()], wanted):
+            return job_id, lease, holder
     raise PushRefused("the token was not made with one of the secrets")
 
 
-def _callback_mac(secret: str, job_id: int, lease: int) -> str:
-    mac = _mac(secret, _CALLBACK + f"{job_id}.{lease}".encode())
+def _callback_mac(secret: str, *attempt: int) -> str:
+    mac = _mac(secret, _CALLBACK + ".".join(map(str, attempt)).encode())
     return base64.urlsafe_b64encode(mac).decode().rstrip("=")
 
 

@@ -83,6 +83,7 @@ class StepWrite(msgspec.Struct, frozen=True):
 
     job_id: int
     lease: int
+    holder: int
     attempt: int
     position: int
     kind: StepKind
@@ -95,8 +96,6 @@ class StepWrite(msgspec.Struct, frozen=True):
     error_detail: str | None = None
     delay_ms: int | None = None
     due_at_ms: int | None = None
-    writes_claim: bool = True
-    """Whether its job may still be under a claim row."""
 
 
 class StepWritten(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from rowcall.base.clock import Clock
 from rowcall.base.text import duration, one_line
 from rowcall.domain.outcome import OUTCOMES, SUCCESS, Transition
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.recovery.recover import RecoveredAttempt
 
 T = TypeVar("T")

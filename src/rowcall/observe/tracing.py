@@ -17,7 +17,7 @@ from rowcall.domain.job import Job
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import OUTCOMES, Transition
 from rowcall.store.new_job import NewJob
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 
 _propagator = TraceContextTextMapPropagator()
 _FAILURES = (Move.RETRY, Move.FAIL)

@@ -34,7 +34,7 @@ from rowcall.store.ends import attempts as settle
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.flows.inserted import standing_of
 from rowcall.store.new_job import RelatedJob
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Fence, Ready, new_holder
 from rowcall.store.statement import Plan
 
 DEFAULT_LEASE_SECONDS = 300.0
@@ -131,7 +131,8 @@ def release(queue: Queue, job: Job) -> Operation[None]:
 
 def heartbeat(queue: Queue, job: Job, lease: float | timedelta | None = None) -> Operation[None]:
     lease_ms = None if lease is None else _lease_ms(lease)
-    yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, lease_ms, queue.now_ms())
+    fence = Fence(_owned(job).id, job.lease, job.holder)
+    yield from Write(settle.heartbeat, queue.dialect, fence, lease_ms, queue.now_ms())
 
 
 def _lease_ms(lease: float | timedelta) -> int:
@@ -154,6 +155,7 @@ def _checked_demand(
         checks.queue("queues", name)
     return Demand(
         worker=worker,
+        holder=new_holder(),
         slots=limit,
         queues=None if names is None else dict.fromkeys(names),
         lease_ms=lease_ms,
@@ -270,4 +272,5 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
         retry=ready.retry,
         target=ready.target,
         lease=ready.lease,
+        holder=ready.holder,
     )

@@ -10,13 +10,14 @@ from rowcall.operations import inspect
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.ends import attempts as settle
-from rowcall.store.jobs.claim_rows import write_claims_of
+from rowcall.store.queries.claims import Fence
 
 
 def leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> Operation[bool]:
     """Leave the attempt to the target. Return whether it was still this worker's: the callback may have come first."""
     lease_ms = round(float(push.open_for) * 1000)  # type: ignore[arg-type]
-    return (yield from Write(settle.leave_open, queue.dialect, job.id, job.lease, host, lease_ms, queue.now_ms()))
+    fence = Fence(job.id, job.lease, job.holder)
+    return (yield from Write(settle.leave_open, queue.dialect, fence, host, lease_ms, queue.now_ms()))
 
 
 def pushed_job(queue: Queue, token: object) -> Operation[Job]:
@@ -24,10 +25,8 @@ def pushed_job(queue: Queue, token: object) -> Operation[Job]:
     push = queue.options.push
     if push is None:
         raise PushRefused("this app has no secret to check tokens with: Rowcall(push=PushOptions(secrets=[…]))")
-    job_id, lease = attempt_of_token(push.secrets, token)
-    if lease == 1:  # the claim may not be in the job's own row yet
-        yield from Write(write_claims_of, queue.dialect, [job_id])
+    job_id, lease, holder = attempt_of_token(push.secrets, token)
     job = yield from inspect.get(queue, job_id)
-    if job.status is not Status.RUNNING or job.lease != lease:
+    if job.status is not Status.RUNNING or (job.lease, job.holder) != (lease, holder):
         raise LeaseLost(job_id)
     return job

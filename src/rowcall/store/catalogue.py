@@ -11,8 +11,10 @@ import msgspec
 
 from rowcall.store.queries import (
     blobs,
+    claims,
     control,
     counts,
+    ends,
     flows,
     jobs,
     limits,
@@ -30,7 +32,9 @@ Encoder = Callable[[object], Parameter]
 
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
-    for module in (blobs, control, counts, flows, jobs, limits, notes, order, results, schedules, steps, workers)
+    for module in (
+        *(blobs, claims, control, counts, ends, flows, jobs, limits, notes, order, results, schedules, steps, workers),
+    )
 }
 
 

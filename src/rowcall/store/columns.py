@@ -17,14 +17,14 @@ T = TypeVar("T")
 _COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
     " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
-    " chain_id, chain_index, expires_at, timeout, retry, target, lease"
+    " chain_id, chain_index, expires_at, timeout, retry, target, lease, holder"
 )
 _JSON = ("payload", "result", "tags")
 _OF_STEPS = ("STEP_FINISHED", "STEP_FAILED", "WAITING", "SIGNAL_RECEIVED", "WAIT_TIMED_OUT")
 
 
 def job_columns(time: Callable[[str], str], json: Callable[[str], str]) -> str:
-    """Return the columns of a table called `job`, in the order that `job_from_row` expects."""
+    """Return the columns of the view of jobs, called `job`, in the order that `job_from_row` expects."""
     return ", ".join(
         time(f"job.{name}") if name.endswith("_at") else json(f"job.{name}") if name in _JSON else f"job.{name}"
         for name in _COLUMNS.split(", ")
@@ -35,7 +35,7 @@ def job_from_row(row: Row) -> Job:
     (
         job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
         started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
-        key, tags, chain_id, chain_index, expires_at, timeout, retry, target, lease,
+        key, tags, chain_id, chain_index, expires_at, timeout, retry, target, lease, holder,
     ) = row  # fmt: skip
     return Job(
         id=cast("int", job_id),
@@ -67,6 +67,7 @@ def job_from_row(row: Row) -> Job:
         retry=cast("str | None", retry),
         target=cast("str | None", target),
         lease=cast("int", lease),
+        holder=cast("int | None", holder) or 0,
     )
 
 

@@ -13,7 +13,7 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
@@ -21,7 +21,8 @@ import msgspec
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
-from rowcall.store.queries.jobs import NOTHING_KNOWN, Claimed, Places, Ready, Success
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
+from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
 R = TypeVar("R")
@@ -160,27 +161,28 @@ class Dialect(Protocol):
         types: Sequence[str],
         limit: int,
         now_ms: int | None,
-        alone: Collection[str] | None = None,
         places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
 
-        Unless `alone` is None, plain ones whose queue and type are not in it will be claimed by `claim_together`.
         Jobs that stand at or before the places may be left out.
         """
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order, without a lock."""
 
-    def mark_claimed(
-        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
-    ) -> Plan[None]:
-        """Assign jobs that this transaction has locked to a worker."""
+    def claim(
+        self,
+        started: Sequence[Ready],
+        buffered: Sequence[Ready],
+        owner: Owner,
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[set[int] | None]:
+        """Claim jobs that `ready_jobs` has returned. Return None, or the ids that were claimed if some were not.
 
-    def claim_together(
-        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
-    ) -> Plan[None]:
-        """Assign plain jobs to a worker by a row for each run: its first id, its last id, whether its jobs started."""
+        Such a job has a claim already: then only its ready row is deleted, as it should not have been there.
+        """
 
     # limits; see `rowcall.store.queries.limits`
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
@@ -196,13 +198,8 @@ class Dialect(Protocol):
         """
 
     # settle
-    def settle_successes(
-        self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
-    ) -> Plan[set[int]]:
-        """Settle by id and lease in the order of the ids, and return the ids of the jobs that it changed.
-
-        `claimed`: write this claim, too, which the rows do not have yet.
-        """
+    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
+        """Take the claims of an owner in the order of the ids, write their jobs, and return the ids of these jobs."""
 
     # callers' connections
     def for_caller(self) -> Plan[Dialect]:

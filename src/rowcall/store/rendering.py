@@ -16,7 +16,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<ms:column>`, `<ms_or_null:column>`, `<ms_after:column>` | a time as milliseconds; null for infinity; rounded up |
 | `<span:column>` | milliseconds, to add to a time |
 | `<interval:2>` | parameter 2, milliseconds, to add to a time |
-| `<job_columns>` | the columns of a table called `job` that `job_from_row` expects |
+| `<job_columns>` | the columns of the view of jobs, called `job`, that `job_from_row` expects |
 | `<next:job.lease>` | one more, but never beyond what the column takes |
 | `<for_update>` | the row lock, where there are many writers |
 | `id <in_ids:2>`, `name <in_texts:2>` | whether the value is in the list in parameter 2 |

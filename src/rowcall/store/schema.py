@@ -74,11 +74,7 @@ TABLES = {
   claimed_at time?
   started_at time?
   finished_at time?
-  heartbeat_at time?
-  lease_until time?
   held_until time
-  lease_ms bigint?
-  cancel_lease bigint
   turn bigint
   chain_id bigint
   timeout seconds
@@ -111,7 +107,8 @@ TABLES = {
   payload json not null default '{}'
   result json?
 """,
-    # Exactly the pending jobs that are not held, in the order of claims. Triggers keep it.
+    # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Triggers keep it,
+    # except for claims and for ends of attempts. `expires_at` is that of jobs that have never started.
     "ready": """
   queue key? not null
   type key? not null
@@ -119,18 +116,27 @@ TABLES = {
   turn bigint? not null
   id bigint? not null
   since time? not null
+  expires_at time?
+  lease bigint? not null
   attempt int? not null
   primary key (queue, type, rank, turn, id)
 """,
-    # Jobs that a worker claimed together: their own rows say pending, with a lease of 0. Each row here is a run of ids
-    # without a gap.
+    # Who holds a job. A job with a row here is running, and its own row is not written until the attempt ends. `lease`
+    # is one more than in the job's row, and `attempt` is the number of this attempt.
     "claim": """
-  id rowid
+  job_id job_key
+  lease bigint not null
+  holder bigint not null
   claimed_at time? not null
-  first_id bigint? not null
-  last_id bigint? not null
-  started flag? not null
-  worker key? not null
+  started_at time?
+  lease_until time?
+  lease_ms bigint?
+  heartbeat_at time?
+  progress real?
+  attempt int not null
+  cancel flag? not null default 0
+  worker key not null
+  progress_message text?
 """,
     # `lease` is that of the job after the attempt had ended
     "attempt": """
@@ -351,11 +357,18 @@ TABLES = {
 # What keeps later jobs of the same value from running, where `ordered` is not null.
 HOLDS_ORDER = "ordered is not null and (status in <unfinished> or status = <failed> and order_blocks = 1)"
 
+# Jobs that are neither ready nor claimed, and must start by a time.
+EXPIRES_OUTSIDE = (
+    "expires_at is not null and attempt = 0 and (status = <scheduled> or status = <blocked> or held is not null"
+    " and status = <pending>)"
+)
+
 # A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
 # there to be counted without a read of the rows.
 INDEXES = (
     "create index <prefix>ready_turned on <ready> (queue, type, id) where turn <> id",
-    "create index <prefix>claim_worker on <claim> (worker)",
+    "create index <prefix>ready_expiry on <ready> (expires_at) where expires_at is not null",
+    "create index <prefix>claim_leased on <claim> (lease_until) where lease_until is not null",
     "create index <prefix>job_held on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
     " where held is not null and status = <pending>",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
@@ -365,10 +378,8 @@ INDEXES = (
     " where status = <scheduled>",
     "create index <prefix>job_due on <job> (run_at) where status = <scheduled>",
     "create index <prefix>job_blocked on <job> (queue, type, id <covering:attempt>) where status = <blocked>",
-    "create index <prefix>job_expiry on <job> (expires_at)"
-    " where expires_at is not null and attempt = 0 and status in <waiting>",
-    "create index <prefix>job_owned on <job> (worker, id) where status = <running>",
-    "create index <prefix>job_leased on <job> (lease_until) where lease_until is not null and status = <running>",
+    f"create index <prefix>job_expiry on <job> (expires_at) where {EXPIRES_OUTSIDE}",
+    "create index <prefix>job_unclaimed on <job> (id) where status = <running>",
     "create index <prefix>job_finished on <job> (status, queue, type, id) where finished_at is not null",
     "create index <prefix>job_aged on <job> (status, queue, type, finished_at) where finished_at is not null",
     "create index <prefix>job_failed on <job> (coalesce(error_code, ''), finished_at, id) where status = <failed>",
@@ -396,68 +407,52 @@ INDEXES = (
     "create index <prefix>schedule_due on <schedule> (next_run_at) where paused = 0 and next_run_at is not null",
 )
 
-# What a claim means for a job, while it is not written into the job's own row.
-IS_CLAIMED = (
-    "job.id between claim.first_id and claim.last_id and <by_id:job.lease> = 0 and <by_id:job.status> = <pending>"
-    " and <by_id:job.held> is null"
-)
-_CLAIMED_AT = "<greatest:claim.claimed_at, job.created_at>"
+# What the view of jobs shows of a claim, instead of what is in the job's row.
+_HAS_STEPS = "exists (select 1 from <step> where job_id = job.id)"
 _BY_CLAIM = {
     "status": "<running>",
-    "lease": "job.lease + 1",
-    "attempt": "job.attempt + 1",
+    "lease": "claim.lease",
+    "attempt": "claim.attempt",
     "worker": "claim.worker",
-    "claimed_at": _CLAIMED_AT,
-    "started_at": f"case when claim.started <> 0 then {_CLAIMED_AT} end",
-    **dict.fromkeys(
-        ("finished_at", "heartbeat_at", "progress", "progress_message", "result", "error_code", "error_detail",
-         "traceback"),
-        "null",
-    ),
-}  # fmt: skip
-WRITE_CLAIM = ", ".join(f"{column} = {value}" for column, value in _BY_CLAIM.items())
+    "claimed_at": "claim.claimed_at",
+    "started_at": "claim.started_at",
+    # an attempt of a job with durable steps continues where the last one was
+    **{
+        column: f"case when claim.progress is not null then claim.{column} when {_HAS_STEPS} then job.{column} end"
+        for column in ("progress", "progress_message")
+    },
+    **dict.fromkeys(("finished_at", "result", "error_code", "error_detail", "traceback"), "null"),
+}
 _COLUMNS = [line.split()[0] for line in TABLES["job"].strip().splitlines()]
+_OF_CLAIM = ("holder", "heartbeat_at", "lease_until", "lease_ms")
 _JOBS = f"""
 create view <prefix>jobs as
 select {
     ", ".join(
-        f"case when claim.id is null then job.{name} else {_BY_CLAIM[name]} end as {name}"
+        f"case when claim.job_id is null then job.{name} else {_BY_CLAIM[name]} end as {name}"
         if name in _BY_CLAIM
         else f"job.{name}"
         for name in _COLUMNS
     )
-}
-from <job> as job left join <claim> as claim on {IS_CLAIMED}
-"""
-# The id of a deleted job leaves its claim row. Plain SQL may insert it again, and that job is not claimed.
-LEAVE_CLAIM = """
-  insert into {0}<claim> (worker, claimed_at, first_id, last_id, started)
-  select worker, claimed_at, old.id + 1, last_id, started from {0}<claim>
-  where old.id between first_id and last_id and last_id > old.id;
-  update {0}<claim> set last_id = old.id - 1 where old.id between first_id and last_id;
-  delete from {0}<claim> where last_id < first_id;
+}, {", ".join(f"claim.{name}" for name in _OF_CLAIM)}
+from <job> as job left join <claim> as claim on claim.job_id = job.id
 """
 
 # What follows the end of a job: `on_end` has an object for each status that is followed by a job. These are its fields.
 NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)"
 
-# each database has its own way to read the jobs by their ids alone
-CLAIMED = """
-create view <prefix>claimed as
-select job.id, job.queue, job.type, job.attempt + 1 as attempt, claim.worker, claim.started
-from <claim> as claim cross join"""
-
 # `~` is the one way to turn an order round that no number is too large for
-READY_COLUMNS = "(queue, type, rank, turn, id, since, attempt)"
+READY_COLUMNS = "(queue, type, rank, turn, id, since, expires_at, lease, attempt)"
 READY_KEY = "queue = {0}.queue and type = {0}.type and rank = ~{0}.priority and turn = coalesce({0}.turn, {0}.id)"
 READY_ROW = (
     "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
-    " <greatest:{0}.run_at, {0}.created_at>, {0}.attempt"
+    " <greatest:{0}.run_at, {0}.created_at>, case when {0}.attempt = 0 then {0}.expires_at end, {0}.lease, {0}.attempt"
 )
 
-# A claim takes its ready rows out of the table, so triggers leave them alone. Jobs that were claimed together end with
-# two added to the lease. A status that plain SQL sets does not change the lease.
-IS_NO_CLAIM = "(new.status <> <running> or new.lease = old.lease) and new.lease <> old.lease + 2"
+# The end of an attempt adds two to the lease, and writes the ready row by a separate statement: a trigger that fires
+# costs more than that. All other changes of a job, by plain SQL too, are left to triggers.
+IS_NO_END = "new.lease <> old.lease + 2"
+READY_CHANGES = "id, status, held, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease"
 
 # The turn of a job that becomes ready: one after the last waiting job of the same value, but not before the next turn
 # of the others. `{0}` is where the tables are. Where no others wait, the turn is the id, as
@@ -465,7 +460,7 @@ IS_NO_CLAIM = "(new.status <> <running> or new.lease = old.lease) and new.lease 
 HIGHEST_TURN = 2**60
 _OF_VALUE = """{0}<job> as other <indexed:job_fair> where other.status = <pending> and other.fair = new.fair
         and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
-        and other.turn"""
+        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id) and other.turn"""
 FAIR_TURN = f"""
     select case when value_turn is null or value_turn < base then base
                 when coalesce(new.weight, 1) > (select count(*) from {_OF_VALUE} = value_turn)
@@ -476,6 +471,7 @@ FAIR_TURN = f"""
           (select other.turn from {{0}}<job> as other <indexed:job_turn>
            where other.status = <pending> and other.fair is not null and other.queue = new.queue
              and other.type = new.type and other.priority = new.priority and other.id <> new.id
+             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id)
              and other.turn > last and other.turn < {HIGHEST_TURN} order by other.turn limit 1),
           <greatest:last + 1, new.id>) end as base
       from (
@@ -487,7 +483,8 @@ TURN_IS_OVER = """new.fair is not null and new.status = <pending> and new.held i
     and (old.status <> <pending> and old.status <> <running> or new.priority <> old.priority or new.queue <> old.queue
          or new.type <> old.type or old.fair is null or new.fair <> old.fair)"""
 
-# The job's row holds its latest attempt while claimed_at is set; the table holds earlier ones.
+# The job's row holds its latest ended attempt while claimed_at is set, and a claim the one that runs; the table holds
+# earlier ones.
 _ATTEMPTS = f"""
 create view <prefix>attempts as
 select id as seq, job_id, attempt, status, claimed_at, started_at, finished_at, worker,
@@ -515,12 +512,12 @@ union all
 select job_id, started_at, seq, 2, 'STARTED', worker, 'attempt ' || attempt, null
 from <prefix>attempts where started_at is not null
 union all
-select id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
-from <job> where heartbeat_at is not null
+select job_id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
+from <claim> where heartbeat_at is not null
 union all
-select id, heartbeat_at, 9000000000000000000, 3, 'PROGRESS', worker,
+select id, coalesce(heartbeat_at, finished_at), 9000000000000000000, 3, 'PROGRESS', worker,
        <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
-from <job> where progress is not null and heartbeat_at is not null
+from <prefix>jobs where progress is not null and (heartbeat_at is not null or finished_at is not null)
 union all
 select job_id, finished_at, seq, 4,
        case status when <succeeded> then 'SUCCEEDED' when <lost> then 'RECOVERED' when <released> then 'RELEASED'

@@ -19,8 +19,7 @@ from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand, claim_by_hand
 from rowcall.store.ends.attempts import settle_one
-from rowcall.store.jobs.marks import ProgressMark
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Mark, Ready, new_holder
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import summary_of
@@ -92,6 +91,7 @@ class CallingThreadWorker:
         queue = self._queue
         demand = Demand(
             worker=NAME,
+            holder=new_holder(),
             slots=1,
             types=set(queue.tasks),
             first_queue=next(queue.turns),
@@ -105,7 +105,7 @@ class CallingThreadWorker:
     def _run(self, claim: Claim) -> BaseException | None:
         """Run one attempt, or a batch, and settle it. Return what its handler raised."""
         facts = ClaimFacts(
-            Identity(NAME, None), claim.work.now_ms, self._queue.clock, self._completion, self._queue.tracing
+            Identity(NAME, None, claim.started[0].holder), claim.work.now_ms, self._queue.clock, self._completion, self._queue.tracing
         )
 
         def attempt_of(ready: Ready) -> Attempt:
@@ -167,6 +167,6 @@ def _problem(error: BaseException) -> BaseException | None:
 
 
 class _ImmediateProgress(ProgressWriter):
-    def note(self, mark: ProgressMark, task: str) -> None:
-        self._reports[mark.job_id, mark.lease] = (mark, task)
+    def note(self, report: Mark, task: str) -> None:
+        self._reports[report.job_id, report.lease] = (report, task)
         self._write()

@@ -16,7 +16,7 @@ from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations.effects import Read
 from rowcall.operations.inspect import get
 from rowcall.queue import Operation, Queue
-from rowcall.store.queries.jobs import FIND_WORK
+from rowcall.store.queries.claims import FIND_WORK
 
 T = TypeVar("T")
 

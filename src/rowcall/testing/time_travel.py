@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from rowcall.app import Rowcall, queue_of
 from rowcall.base.times import time_of
 from rowcall.operations.effects import Read
-from rowcall.store.queries.jobs import FIND_WORK
+from rowcall.store.queries.claims import FIND_WORK
 from rowcall.testing.clock import START, Duration, FakeClock, duration_of
 from rowcall.worker.raised_errors import RaisedErrors, raising
 from rowcall.worker.settings import settings

@@ -55,8 +55,7 @@ from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, wi
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
-from rowcall.store.jobs.marks import ProgressMark
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Mark, Ready
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity, Lease
 from rowcall.worker.steps import AttemptSteps, facts_of
@@ -107,7 +106,7 @@ class Attempt:
     kept_error: BaseException | None = None
     """What its handler raised, where a drain is to raise it."""
     transition: Transition | None = None
-    reported: ProgressMark | None = None
+    reported: Mark | None = None
     """The last progress that its handler reported."""
     left_open = False
     """Whether its target is to call back."""
@@ -136,7 +135,7 @@ class Attempt:
 
     @property
     def fence(self) -> tuple[int, int]:
-        """The job's id and the lease of this attempt."""
+        """The job's id and the lease of this attempt, which identify its slots."""
         return self.ready.id, self.ready.lease
 
     @property
@@ -249,17 +248,17 @@ class Attempt:
 
     @property
     def _replays(self) -> bool:
-        return self.ready.lease != 1 if self._steps is None else self._steps.replays
+        return not self.ready.is_first if self._steps is None else self._steps.replays
 
-    def last_report(self) -> ProgressMark | None:
+    def last_report(self) -> Mark | None:
         """Return the last report of an attempt that has ended: no repetition, if all recorded steps came after it."""
         if self.reported is not None and self.reported.replays and not self._replays:
-            return self.reported._replace(replays=False)
+            return msgspec.structs.replace(self.reported, replays=0)
         return self.reported
 
     def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
         if not self.settled and self.claim.completion is not None:
-            self.reported = ProgressMark(*self.fence, share, message, replays=replays)
+            self.reported = Mark(*self.ready.fence, progress=share, message=message, replays=int(replays))
             if not self.completed:  # otherwise its handler may lock the row, and may still roll back
                 self.claim.completion.progress.note(self.reported, self.ready.type)
 

@@ -18,11 +18,10 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.attempts import complete
+from rowcall.store.ends.attempts import Completed, complete
 from rowcall.store.ends.next_steps import Then
-from rowcall.store.jobs.marks import ProgressMark
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.statement import Plan
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter
@@ -53,7 +52,7 @@ class Completion:
         age_ms: int,
         connection: object,
         then: Then | None,
-        reported: ProgressMark | None,
+        reported: Mark | None,
         completed: Callable[[], None],
     ) -> Operation[None]:
         """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
@@ -94,17 +93,18 @@ class Completion:
         waited_ms: int,
         age_ms: int,
         then: Then | None,
-        reported: ProgressMark | None,
+        reported: Mark | None,
     ) -> Plan[None]:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
         on_end = self.queue.outcomes.on_end_of(ready.type, ready.queue)
-        fence = ready.id, ready.lease
-        progress = reported and reported.at_end(0, succeeded=True)
+        progress = reported and reported.at_end(succeeded=True)
         if progress is not None:
-            progress = progress._replace(message=self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS))
-        plan = complete(dialect, *fence, result, age_ms, lambda settled: tallies.rows(), now_ms, then, on_end, progress)
+            message = self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS)
+            progress = msgspec.structs.replace(progress, message=message)
+        completed = Completed(ready.fence, result, age_ms, then, on_end, progress)
+        plan = complete(dialect, completed, lambda settled: tallies.rows(), now_ms)
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 
+import msgspec
+
 from rowcall.domain.encryption import Kind
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.jobs.marks import ProgressMark, mark_progress
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import Mark
 from rowcall.worker.service import Background
 
 PAUSE_SECONDS = 0.5
@@ -19,14 +22,14 @@ class ProgressWriter:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._lock = threading.Lock()
-        self._reports: dict[tuple[int, int], tuple[ProgressMark, str]] = {}
+        self._reports: dict[tuple[int, int], tuple[Mark, str]] = {}
         self._reported = threading.Event()
         self.thread = Background("progress", self._run, queue.clock, wake=self._reported)
 
-    def note(self, mark: ProgressMark, task: str) -> None:
+    def note(self, report: Mark, task: str) -> None:
         """Note a report, from any thread, without waiting."""
         with self._lock:
-            self._reports[mark.job_id, mark.lease] = (mark, task)
+            self._reports[report.job_id, report.lease] = (report, task)
             self.thread.start()
         self._reported.set()
 
@@ -43,6 +46,7 @@ class ProgressWriter:
         if reports:
             queue, encrypted = self._queue, self._queue.blobs.encrypted_text
             marks = [
-                mark._replace(message=encrypted(mark.message, task, Kind.PROGRESS)) for mark, task in reports.values()
+                msgspec.structs.replace(report, message=encrypted(report.message, task, Kind.PROGRESS))
+                for report, task in reports.values()
             ]
-            queue.run(Write(mark_progress, queue.dialect, marks, queue.now_ms()))
+            queue.run(Write(mark, queue.dialect, marks, queue.now_ms()))

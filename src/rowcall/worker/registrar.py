@@ -20,6 +20,7 @@ from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_ol
 from rowcall.drivers.side_files import make_folder
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
+from rowcall.store.queries.claims import new_holder
 from rowcall.store.queries.workers import Registration
 from rowcall.store.recovery.register import register, retire
 from rowcall.worker.service import Background
@@ -37,6 +38,8 @@ class Identity(NamedTuple):
 
     name: str
     liveness_file: LivenessFile | None
+    holder: int = 0
+    """The number of this start: it fences everything that is written about its jobs."""
 
 
 class Lease:
@@ -97,7 +100,7 @@ class Registrar:
                 file.close()
             raise
         self.close()
-        self.current = Identity(name, file)
+        self.current = Identity(name, file, new_holder())
         self.lease.renew(registered_at)
 
     def task_names(self) -> str:

@@ -15,10 +15,9 @@ from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.drivers.group_commit import GroupCommit
 from rowcall.durable import StepFacts
 from rowcall.operations import blobs
-from rowcall.operations.effects import OnCallerConnection, Read, Write, open_target, several_statements
+from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
 from rowcall.queue import Operation, Queue
-from rowcall.store.jobs.claim_rows import write_claims_of
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.steps import recorded
 
 
@@ -54,13 +53,7 @@ class StepWriter:
         return written
 
     def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
-        """Write a step in the caller's transaction.
-
-        On a server, its claim is written before: the transaction would lock the job against further steps.
-        """
-        if write.writes_claim and not self.queue.database.one_writer:
-            yield from Write(write_claims_of, self.queue.dialect, [write.job_id])
-            write = msgspec.structs.replace(write, writes_claim=False)
+        """Write a step in the caller's transaction."""
         target, dialect = yield from open_target(self.queue, connection)
         if not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("a step takes")
@@ -90,7 +83,7 @@ def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[]
         raised = task.failures.raised(error)
         return raised.code, raised.detail
 
-    attempt = (ready.type, ready.id, ready.lease, ready.attempt, ready.max_attempts)
+    attempt = (ready.type, *ready.fence, ready.attempt, ready.max_attempts)
     return StepFacts(*attempt, task.is_async, clock, is_over, described)
 
 

@@ -72,7 +72,7 @@ def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
         max_attempts=job.max_attempts,
         created_at=job.created_at,
         tags=job.tags,
-        token=callback_token(push.secrets, job.id, job.lease),
+        token=callback_token(push.secrets, job.id, job.lease, job.holder),
         callback_url=push.callback_url,
     )
     return msgspec.json.encode(pushed)

@@ -90,11 +90,11 @@ class Receiver:
 
     async def _known(self, pushed: PushedJob, push: PushOptions) -> Response | None:
         """Return the answer for an attempt that is over, or None for one that is current."""
-        job_id, lease = attempt_of_token(push.secrets, pushed.token)
+        job_id, lease, holder = attempt_of_token(push.secrets, pushed.token)
         job = await self._queue.arun(inspect.get(self._queue, job_id))
         if job.status is Status.SUCCEEDED:
             return json_answer(msgspec.json.encode(job.result))
-        if job.status is Status.RUNNING and job.lease == lease:
+        if job.status is Status.RUNNING and (job.lease, job.holder) == (lease, holder):
             return None
         return refusal(409, OVER_CODE, f"this attempt of job {job_id} is over: the job is {job.status}")
 

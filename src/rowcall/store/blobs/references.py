@@ -9,7 +9,7 @@ from rowcall.domain.blobs import Reference, reference_of
 from rowcall.domain.errors import RowcallError
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries.blobs import PIN_BLOBS, REFER_TO_BLOBS, UNPIN_BLOBS, Pin
-from rowcall.store.queries.jobs import Success
+from rowcall.store.queries.ends import Success
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")

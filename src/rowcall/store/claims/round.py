@@ -1,10 +1,12 @@
-"""The round of a worker, and the claim by hand: settle, expire, stage, claim, in one transaction."""
+"""The round of a worker, and the claim by hand: settle, expire, stage, claim, in one transaction.
+
+A claim is find → admit → write: find the first ready jobs of a few queues in turn, admit those that have room here and
+under their limits, write a row for each into the table of claims.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from itertools import takewhile
 from typing import TypeVar, cast
 
 import msgspec
@@ -17,20 +19,23 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import after_end, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, settle, write_ended
 from rowcall.store.ends.waiting import expire
-from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS, claim_together, write_old
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
 from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
 from rowcall.store.order.turns import serve
-from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.jobs import NOTHING_KNOWN, ClaimRow, Places, Ready, Success, Work, all_plain, any_fair
+from rowcall.store.queries import claims as queries
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, Work, all_plain, any_fair
+from rowcall.store.queries.ends import Owner, Success
+from rowcall.store.queries.jobs import ANY_TAG, RETAG_DUE, STAGE
 from rowcall.store.recovery.recover import recover_expired
 from rowcall.store.schedules.ticks import tick
 from rowcall.store.statement import Plan, before_long
 
 STAGED_AT_ONCE = 1000
 STALE_AT_ONCE = 100
+FEWEST_QUEUES, LEAST_SHARE = 10, 25
+"""A round visits that many queues, or more if each still has a share that is worth a statement."""
 
 V = TypeVar("V")
 
@@ -39,8 +44,13 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What a claimer has room for: `slots` jobs start now, `buffer` more may wait in its buffer."""
 
     worker: str
+    holder: int = 0
     slots: int
     buffer: int = 0
+    lost_ahead: int = 0
+    """How many jobs in the buffer may be ones that were lost before: a kill may charge them for it."""
+    last_ahead: int | None = None
+    """How many may be on their last attempt; None for any number."""
     types: Collection[str] | None = None
     queues: Mapping[str, int | None] | None = None
     first_queue: int = 0
@@ -57,13 +67,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that another worker refused, and that fit this one."""
     resume: Places = NOTHING_KNOWN
     """Where the last round ended. Jobs that stand before these places wait for a round that starts at the beginning."""
-    quick: bool = False
-    """Whether jobs probably end within milliseconds: then they are claimed together, by claim rows."""
 
     @property
-    def claimed_alone(self) -> Collection[str]:
-        """The queues and types whose jobs are never claimed together."""
-        return {*self.batches, *self.limits.of_task, *self.limits.of_queue, *self.limits.ordered}
+    def owner(self) -> Owner:
+        return Owner(self.worker, self.holder)
 
     @property
     def room(self) -> int:
@@ -77,8 +84,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 class Claim(msgspec.Struct):
     """What a round claimed. Jobs in `joining` join a batch that was started; jobs in `unread` have failed because their
     rows cannot be read. `more`: another round would find something at once. `stuck`: another transaction has locked
-    what is due. `left`: another transaction has locked the limit of some jobs. `slot_wanted`: the next job of some
-    queue may not wait in the buffer and needs a free slot; nothing behind it was claimed.
+    what is due. `left`: another transaction has locked the limit of some jobs.
     """
 
     work: Work
@@ -86,23 +92,33 @@ class Claim(msgspec.Struct):
     buffered: list[Ready] = []
     joining: list[Ready] = []
     unread: list[Unreadable] = []
-    batch_room: dict[str, int] = {}
-    offered: dict[str, list[Ready]] = {}
-    """Offered jobs that exist and were not considered yet, by queue."""
-    passed_over: list[int] = []
-    """Offered jobs without room, in this worker or under a limit."""
     places: dict[tuple[str, str], tuple[int, int, int] | None] = {}
     """For each queue and type of ready jobs: the place of the last one that was found, if any was."""
+    visited: int = 0
+    """How many queues were looked at."""
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
     more: bool = False
     stuck: bool = False
     left: bool = False
-    slot_wanted: bool = False
-    any_claim_row: bool = False
-    """Whether claims of this worker are not written into the jobs' own rows."""
-    any_claim_left: bool = False
-    """Whether some of them should be, but other transactions have locked their jobs."""
+    marked: set[int] = set()
+    """Those of the others whose claims say that they have started: a kill counts as an attempt."""
+    slot_needed: bool = False
+    """Whether a job that must start when it is claimed found no free slot; nothing behind it was claimed."""
+
+    @property
+    def jobs(self) -> list[Ready]:
+        return [*self.started, *self.buffered, *self.joining]
+
+    @property
+    def taken(self) -> int:
+        """How many of its jobs need a slot, now or later."""
+        return len(self.started) + len(self.buffered)
+
+    def drop(self, job_ids: Collection[int]) -> None:
+        """Leave out jobs that could not be claimed."""
+        for jobs in (self.started, self.buffered, self.joining):
+            jobs[:] = [job for job in jobs if job.id not in job_ids]
 
 
 def round_of_work(
@@ -114,21 +130,16 @@ def round_of_work(
     *,
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
-    any_claim_row: bool = True,
     before_settle: Callable[[], None] | None = None,
 ) -> Plan[Claim]:
     """Run one round of a worker. A worker that is no longer registered (it was declared lost) claims nothing.
 
     `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
-    `abandoned` attempts still run, so their slots under limits are not freed. `any_claim_row`: whether there may be
-    claim rows of this worker. `before_settle` is called just before the statement that takes most of the time.
+    `abandoned` attempts still run, so their slots under limits are not freed. `before_settle` is called just before the
+    statement that takes most of the time.
     """
-    claims: Sequence[ClaimRow] = ()
-    if any_claim_row:
-        claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, demand.worker, WRITE_AFTER_MS)
-    writing = write_ended(dialect, ended, make_tallies, now_ms, demand.worker, claims)
+    writing = write_ended(dialect, ended, make_tallies, now_ms, demand.owner)
     settled, cancelled, tallies = yield from (writing if before_settle is None else before_long(writing, before_settle))
-    any_left = yield from write_old(dialect, claims)
     if demand.resume:
         known = list(demand.resume)
         (work,) = yield from dialect.ask(queries.FIND_OTHER_WORK_AND_LOCK, now_ms, demand.worker, known)
@@ -140,10 +151,8 @@ def round_of_work(
             (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if not work.registered:
         return Claim(work, settled=settled, cancelled=cancelled)
-    claim = yield from _claim(dialect, demand, work, now_ms)
+    claim = yield from Round(dialect, demand, now_ms).run(work)
     claim.settled, claim.cancelled = settled, cancelled
-    claim.any_claim_row |= any(not one.is_old for one in claims)
-    claim.any_claim_left = any_left
     return claim
 
 
@@ -152,7 +161,7 @@ def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Cl
 
     Return None where a round is needed.
     """
-    if not demand.quick or not demand.slots or demand.offers or demand.resume:
+    if not demand.slots or demand.offers or demand.resume:
         return None
     (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if work.edges_unsure or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms):
@@ -161,203 +170,247 @@ def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Cl
     if not wanted:
         return Claim(work)
     queue, task = wanted[0]
-    if len(wanted) > 1 or queue in demand.claimed_alone or task in demand.claimed_alone:
+    limits = demand.limits
+    alone = {*demand.batches, *limits.of_task, *limits.of_queue, *limits.ordered}
+    if len(wanted) > 1 or queue in alone or task in alone:
         return None
     slots = min(demand.slots, share_of(demand, queue, Claim(work), 1))
     behind = work.ready[queue, task] or queries.START
-    found = yield from dialect.ask(queries.CLAIM_FIRST, work.now_ms, queue, slots, task, *behind, demand.worker)
-    return Claim(work, started=found, more=len(found) == slots, any_claim_row=True) if found else None
+    parameters = (work.now_ms, queue, slots, task, *behind, *demand.owner)
+    claimed = yield from dialect.ask(queries.CLAIM_FIRST, *parameters)
+    for job in claimed:
+        job.holder = demand.holder
+    return Claim(work, started=claimed, visited=1, more=len(claimed) == slots) if claimed else None
 
 
 def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, now_ms, demand.on_end)
     (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, None)
-    return (yield from _claim(dialect, demand, work, now_ms))
+    return (yield from Round(dialect, demand, now_ms).run(work))
 
 
-def _claim(dialect: Dialect, demand: Demand, work: Work, now_ms: int | None) -> Plan[Claim]:
-    stuck = False
-    if work.edges_unsure and (yield from check_unsure_edges(dialect, now_ms)):
-        (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
-    if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
-        ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
-        expired = yield from expire(dialect, work.concerned, now_ms)
-        staged = yield from _stage(dialect, now_ms)
-        opened = work.is_wake_due and (yield from unhold_due(dialect, demand.limits, now_ms))
-        stuck = not (expired or staged or ticked or opened)
-        (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
-    admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
-    now_ms = work.now_ms  # the whole claim, and what is reported of it, has one time
-    places = {pair: demand.resume.get(pair) for pair in work.ready}
-    claim = Claim(work, stuck=stuck, batch_room=dict(demand.batch_room), places=places)
-    wanted = wanted_types(demand, work)
-    if demand.offers:
-        yield from _claim_offers(dialect, demand, work, claim, now_ms)
-        wanted.update({queue: [] for queue in claim.offered if queue not in wanted})
-    queues = in_turn(list(wanted), demand.first_queue)
-    while queues:
-        queues = yield from _claim_shares(dialect, demand, wanted, queues, claim, admission, now_ms)
-    claim.passed_over += [job.id for jobs in claim.offered.values() for job in jobs]
-    claimed = (*claim.started, *claim.buffered, *claim.joining)
-    if any_fair(claimed):
-        yield from serve(dialect, [job for job in claimed if job.fair is not None])
-    retried = {} if all_plain(claimed) else {job.id: job for job in claimed if job.attempt > 1}
-    if retried:
-        for job_id, code, detail in (yield from dialect.ask(queries.ERRORS_OF, list(retried))):
-            job = retried[cast("int", job_id)]
-            job.error_code, job.error_detail = text(code), text(detail)
-    claim.left = admission.left
-    claim.more |= admission.again or (admission.crowded and admission.moved) or bool(demand.resume)
-    return claim
+class Round:
+    """Claims jobs in a transaction that it is a part of: find → admit → write."""
 
+    def __init__(self, dialect: Dialect, demand: Demand, now_ms: int | None) -> None:
+        self._dialect = dialect
+        self._demand = demand
+        self._now_ms = now_ms
+        self._admission = Admission(demand.limits, now_ms, None if demand.lease_ms is not None else demand.worker)
+        self._lost_left = demand.lost_ahead
+        self._last_left = demand.last_ahead
+        self._batch_room = dict(demand.batch_room)
 
-def _stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    """Make due jobs pending, and return how many."""
-    if any((yield from dialect.ask(queries.ANY_TAG))):
-        yield from dialect.ask(queries.RETAG_DUE, now_ms, STAGED_AT_ONCE)
-    return (yield from dialect.change(queries.STAGE, now_ms, STAGED_AT_ONCE))
-
-
-def _claim_shares(
-    dialect: Dialect,
-    demand: Demand,
-    wanted: Mapping[str, Sequence[str]],
-    queues: Sequence[str],
-    claim: Claim,
-    admission: Admission,
-    now_ms: int | None,
-) -> Plan[list[str]]:
-    """Claim an equal share of each queue, and return the queues that may have more, while there is room."""
-    already = len(claim.started), len(claim.buffered), len(claim.joining)
-    plenty: list[str] = []
-    for position, queue in enumerate(queues):
-        share = share_of(demand, queue, claim, len(queues) - position)
-        if share > 0:
-            alone = demand.claimed_alone if demand.quick else None
-            types = wanted[queue]
-            # jobs that were held may just have become ready, before the first one that was found
-            places = demand.resume or (NOTHING_KNOWN if admission.again else claim.work.ready)
-            found = (yield from dialect.ready_jobs(queue, types, share, now_ms, alone, places)) if types else []
-            if not found and types and places is claim.work.ready and not dialect.one_writer:
-                # others may have claimed that first one, and jobs that come before it may have been committed
-                found = yield from dialect.ready_jobs(queue, types, share, now_ms, alone)
-            if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
-                plenty.append(queue)
-            if not dialect.one_writer:
-                last = {job.type: job for job in found}
-                # fair jobs, and the next ones in order, may come before the last one that was claimed
-                last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
-                claim.places.update({(queue, task): job.order() for task, job in last.items()})
-            ready = admission.unread.readable(found)
-            offered = claim.offered.pop(queue, [])
-            if offered:
-                ready = sorted([*offered, *ready], key=Ready.order)[:share]
-            held = admission.held
-            if demand.limits.concern(ready):
-                assigned = yield from admission.admit(dialect, ready, partial(_assign, demand, claim))
-                if admission.held > held and len(found) == share:
-                    yield from admission.sift(dialect, queue, wanted[queue], {job.id for job in assigned})
-            else:
-                assigned = _assign_all(demand, claim, ready)
-            if offered:
-                taken = {job.id for job in assigned}
-                claim.passed_over += [job.id for job in offered if job.id not in taken]
-            if claim.slot_wanted:  # buffer no more jobs of any queue: otherwise the slot might never come free
-                plenty = []
+    def run(self, work: Work) -> Plan[Claim]:
+        """Stage what is due, and claim what there is room for. `work` is what was found."""
+        work, stuck = yield from self._stage(work)
+        self._now_ms = work.now_ms  # the whole claim, and what is reported of it, has one time
+        self._claim = claim = Claim(work, stuck=stuck, places={pair: self._demand.resume.get(pair) for pair in work.ready})
+        self._wanted = wanted_types(self._demand, work)
+        queues = in_turn(list(self._wanted), self._demand.first_queue)
+        while queues:
+            few = queues[: max(FEWEST_QUEUES, self._room // LEAST_SHARE)]
+            plenty = yield from self._visit(few)
+            queues = [*queues[len(few) :], *plenty]
+            claim.visited += len(few)
+            if self._room <= 0 or self._admission.enough or claim.slot_needed:
                 break
-            if (assigned or admission.held > held or admission.unread.jobs) and max(len(found), len(ready)) == share:
+        moved = bool(claim.taken or claim.joining or claim.unread or self._admission.held)
+        yield from self._finish(any_left=bool(queues) and moved)
+        return claim
+
+    @property
+    def _room(self) -> int:
+        return self._demand.room - self._claim.taken
+
+    def _stage(self, work: Work) -> Plan[tuple[Work, bool]]:
+        """Do what is due by the clock. Return the work after that, and whether others have locked all that is due."""
+        dialect, demand, now_ms = self._dialect, self._demand, self._now_ms
+        stuck = False
+        if work.edges_unsure and (yield from check_unsure_edges(dialect, now_ms)):
+            (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
+        if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
+            ticked = work.is_wake_due and (yield from tick(dialect, work.now_ms))
+            expired = yield from expire(dialect, work.concerned, now_ms)
+            staged = yield from stage(dialect, now_ms)
+            opened = work.is_wake_due and (yield from unhold_due(dialect, demand.limits, now_ms))
+            stuck = not (expired or staged or ticked or opened)
+            (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
+        if demand.offers and (yield from dialect.change(queries.OFFER, demand.offers)):
+            (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
+        return work, stuck
+
+    def _visit(self, queues: Sequence[str]) -> Plan[list[str]]:
+        """Claim an equal share of each queue, and return the queues that may have more."""
+        claim, admission = self._claim, self._admission
+        already = len(claim.started), len(claim.buffered), len(claim.joining)
+        plenty: list[str] = []
+        for position, queue in enumerate(queues):
+            share = share_of(self._demand, queue, claim, len(queues) - position)
+            if share > 0 and (yield from self._find_and_admit(queue, share)):
                 plenty.append(queue)
-    started, buffered = claim.started[already[0] :], claim.buffered[already[1] :]
-    if started or buffered:
-        yield from _mark_claimed(dialect, demand, started, buffered, claim, now_ms)
-    if claim.joining[already[2] :]:
-        yield from _mark_joining(dialect, demand, claim.joining[already[2] :], now_ms)
-    if claim.batch_room:
-        yield from _fill_batches(dialect, demand, wanted, claim, admission, now_ms)
-    if unread := admission.unread.jobs:
-        claim.unread += yield from _claim_to_fail(dialect, demand.worker, unread.values(), demand.lease_ms, now_ms)
-        unread.clear()
-    claim.more = bool(plenty)
-    return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
+            if claim.slot_needed:  # buffer no more jobs of any queue: otherwise the slot might never come free
+                break
+        yield from self._write(claim.started[already[0] :], claim.buffered[already[1] :], claim.joining[already[2] :])
+        if self._batch_room:
+            yield from self._fill_batches()
+        if admission.unread.jobs:
+            claim.unread += yield from self._claim_to_fail(list(admission.unread.jobs.values()))
+            admission.unread.jobs.clear()
+        return plenty
+
+    # find and admit
+
+    def _find_and_admit(self, queue: str, share: int) -> Plan[bool]:
+        """Admit the first jobs of a queue. Return whether there may be more."""
+        admission, types, held = self._admission, self._wanted[queue], self._admission.held
+        first = yield from self._find(queue, share)
+        if not first and not self._demand.resume and (yield from self._drop_stale(queue)):
+            return True
+        ready = admission.unread.readable(first)
+        if self._demand.limits.concern(ready):
+            admitted = yield from admission.admit(self._dialect, ready, self._reserve)
+            if admission.held > held and len(first) == share:
+                yield from admission.sift(self._dialect, queue, types, {job.id for job in admitted})
+        else:
+            admitted = self._reserve_all(ready)
+        return len(first) == share and bool(admitted or admission.held > held or admission.unread.jobs)
+
+    def _find(self, queue: str, share: int) -> Plan[list[Ready]]:
+        dialect, types, claim = self._dialect, self._wanted[queue], self._claim
+        # jobs that were held may just have become ready, before the first one that was found
+        places = self._demand.resume or (NOTHING_KNOWN if self._admission.again else claim.work.ready)
+        first = yield from dialect.ready_jobs(queue, types, share, self._now_ms, places)
+        if not first and places is claim.work.ready and not dialect.one_writer:
+            # others may have claimed that first one, and jobs that come before it may have been committed
+            first = yield from dialect.ready_jobs(queue, types, share, self._now_ms)
+        if not dialect.one_writer:
+            last = {job.type: job for job in first}
+            # fair jobs, and the next ones in order, may come before the last one that was claimed
+            last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
+            claim.places.update({(queue, task): job.order() for task, job in last.items()})
+        return first
+
+    def _drop_stale(self, queue: str) -> Plan[bool]:
+        """Where ready jobs were seen, but none was found: remove rows that stand before others and lead to no job."""
+        dropped = 0
+        for task in self._wanted[queue]:
+            dropped += yield from self._dialect.change(queries.DROP_STALE, queue, task, STALE_AT_ONCE)
+        return dropped > 0
+
+    def _reserve_all(self, ready: list[Ready]) -> list[Ready]:
+        """Reserve room for as many jobs as possible. Without batches, use slices: a call for each job is slow."""
+        if self._demand.batches or self._batch_room or not all_plain(ready):
+            admitted = []
+            for job in ready:
+                if not self._reserve(job):
+                    break
+                admitted.append(job)
+            return admitted
+        slots = max(0, self._demand.slots - len(self._claim.started))
+        self._claim.started += ready[:slots]
+        self._claim.buffered += ready[slots:]
+        return ready
+
+    def _reserve(self, job: Ready, at_once: bool = False) -> bool:
+        """Give the job a slot, or put it into the buffer unless `at_once`; return False if there is no room."""
+        claim, demand = self._claim, self._demand
+        if self._batch_room.get(job.type):
+            self._batch_room[job.type] -= 1
+            claim.joining.append(job)
+        elif len(claim.started) < demand.slots:
+            claim.started.append(job)
+            if job.type in demand.batches:
+                self._batch_room[job.type] = demand.batches[job.type] - 1
+        elif at_once or job.type in demand.batches:
+            claim.slot_needed = True
+            return False
+        elif self._may_wait(job):
+            claim.buffered.append(job)
+        else:
+            return False
+        return True
+
+    def _may_wait(self, job: Ready) -> bool:
+        """Return whether the job may wait in the buffer, where a kill charges it for an attempt that had not begun."""
+        if self._claim.taken >= self._demand.room:
+            return False
+        if job.lost > 0:
+            self._lost_left -= 1
+            return self._lost_left >= 0
+        if self._last_left is not None and job.attempt >= job.max_attempts:
+            self._last_left -= 1
+            return self._last_left >= 0
+        return True
+
+    def _fill_batches(self) -> Plan[None]:
+        """Fill up the batches that have a slot."""
+        for queue, tasks in self._wanted.items():
+            for task in tasks:
+                if room := self._batch_room.get(task):
+                    places = self._claim.work.ready
+                    first = yield from self._dialect.ready_jobs(queue, [task], room, self._now_ms, places)
+                    ready = self._admission.unread.readable(first)
+                    if self._demand.limits.concern(ready):
+                        ready = yield from self._admission.admit(self._dialect, ready, lambda job, at_once: True)
+                    self._batch_room[task] -= len(ready)
+                    self._claim.joining += ready
+                    yield from self._write([], [], ready)
+
+    # write
+
+    def _write(self, started: Sequence[Ready], buffered: Sequence[Ready], joining: Sequence[Ready]) -> Plan[None]:
+        """Write the claims. Those that must start soon, or count as an attempt, are marked as started."""
+        waiting = [*buffered, *joining]
+        marked = [] if all_plain(waiting) else [job for job in waiting if self._is_marked(job)]
+        if marked:
+            ids = {job.id for job in marked}
+            self._claim.marked |= ids
+            waiting = [job for job in waiting if job.id not in ids]
+        jobs = [*started, *marked, *waiting]
+        if not jobs:
+            return
+        for job in jobs:
+            job.holder = self._demand.holder
+        demand, starting = self._demand, [*started, *marked]
+        claimed = yield from self._dialect.claim(starting, waiting, demand.owner, demand.lease_ms, self._now_ms)
+        if claimed is not None:
+            self._claim.drop({job.id for job in jobs} - claimed)
+
+    def _is_marked(self, job: Ready) -> bool:
+        return job.lost > 0 or self._last_left is not None and job.attempt >= job.max_attempts
+
+    def _claim_to_fail(self, unread: list[Unreadable]) -> Plan[list[Unreadable]]:
+        """Claim jobs that cannot be read, fail them, and return them."""
+        demand, jobs = self._demand, [one.job for one in unread]
+        for job in jobs:
+            job.holder = demand.holder
+        claimed = yield from self._dialect.claim(jobs, [], demand.owner, demand.lease_ms, self._now_ms)
+        ours = [one for one in unread if claimed is None or one.job.id in claimed]
+        yield from _fail(self._dialect, ours, self._now_ms)
+        return ours
+
+    def _finish(self, *, any_left: bool) -> Plan[None]:
+        claim, admission = self._claim, self._admission
+        jobs = claim.jobs
+        if any_fair(jobs):
+            yield from serve(self._dialect, [job for job in jobs if job.fair is not None])
+        retried = {} if all_plain(jobs) else {job.id: job for job in jobs if job.attempt > 1}
+        if retried:
+            for job_id, code, detail in (yield from self._dialect.ask(queries.ERRORS_OF, list(retried))):
+                job = retried[cast("int", job_id)]
+                job.error_code, job.error_detail = text(code), text(detail)
+        claim.left = admission.left
+        crowded = admission.crowded and admission.moved
+        claim.more = any_left or admission.again or crowded or bool(self._demand.resume)
 
 
-def _mark_claimed(
-    dialect: Dialect,
-    demand: Demand,
-    started: Sequence[Ready],
-    buffered: Sequence[Ready],
-    claim: Claim,
-    now_ms: int | None,
-) -> Plan[None]:
-    """Claim plain jobs together where they probably end soon, and the others by their own rows."""
-    if demand.quick:
-        plain_started, started = _parted(demand, started)
-        plain_buffered, buffered = _parted(demand, buffered)
-        if plain_started or plain_buffered:
-            yield from claim_together(dialect, demand.worker, plain_started, plain_buffered, now_ms)
-            claim.any_claim_row = True
-    if started or buffered:
-        yield from dialect.mark_claimed(demand.worker, started, buffered, demand.lease_ms, now_ms)
-
-
-def _parted(demand: Demand, jobs: Sequence[Ready]) -> tuple[list[Ready], list[Ready]]:
-    """Return the jobs to claim together, and the others."""
-    alone = demand.claimed_alone
-    if not alone and all_plain(jobs):
-        return list(jobs), []
-    together = [job for job in jobs if job.is_plain and job.type not in alone and job.queue not in alone]
-    if len(together) == len(jobs):
-        return together, []
-    ids = {job.id for job in together}
-    return together, [job for job in jobs if job.id not in ids]
-
-
-def _drop_stale(dialect: Dialect, queue: str, types: Sequence[str]) -> Plan[bool]:
-    """Where ready jobs were seen, but none was found: remove rows that stand before others and lead to no job."""
-    dropped = 0
-    for task in types:
-        dropped += yield from dialect.change(queries.DROP_STALE, queue, task, STALE_AT_ONCE)
-    return dropped > 0
-
-
-def _fill_batches(
-    dialect: Dialect,
-    demand: Demand,
-    wanted: Mapping[str, Sequence[str]],
-    claim: Claim,
-    admission: Admission,
-    now_ms: int | None,
-) -> Plan[None]:
-    """Fill up the batches that have a slot."""
-    for queue, tasks in wanted.items():
-        for task in tasks:
-            if claim.batch_room.get(task):
-                room, places = claim.batch_room[task], claim.work.ready
-                found = yield from dialect.ready_jobs(queue, [task], room, now_ms, places=places)
-                ready = admission.unread.readable(found)
-                if demand.limits.concern(ready):
-                    ready = yield from admission.admit(dialect, ready, lambda job, at_once: True)
-                claim.batch_room[task] -= len(ready)
-                claim.joining += ready
-                if ready:
-                    yield from _mark_joining(dialect, demand, ready, now_ms)
-
-
-def _mark_joining(dialect: Dialect, demand: Demand, joining: Sequence[Ready], now_ms: int | None) -> Plan[None]:
-    yield from dialect.mark_claimed(
-        demand.worker,
-        [job for job in joining if not job.bufferable],
-        [job for job in joining if job.bufferable],
-        demand.lease_ms,
-        now_ms,
-    )
-
-
-def _claim_offers(dialect: Dialect, demand: Demand, work: Work, claim: Claim, now_ms: int | None) -> Plan[None]:
-    for job in (yield from dialect.ask(queries.OFFERED_JOBS, now_ms, demand.offers)):
-        if _is_wanted(demand, work, job.queue, job.type):
-            claim.offered.setdefault(job.queue, []).append(job)
+def stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+    """Make due jobs pending, and return how many."""
+    if any((yield from dialect.ask(ANY_TAG))):
+        yield from dialect.ask(RETAG_DUE, now_ms, STAGED_AT_ONCE)
+    return (yield from dialect.change(STAGE, now_ms, STAGED_AT_ONCE))
 
 
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
@@ -385,58 +438,12 @@ def in_turn(queues: list[str], first_queue: int) -> list[str]:
 
 def share_of(demand: Demand, queue: str, claim: Claim, queues_left: int) -> int:
     """Return an equal share of the remaining room, within the queue's own limit."""
-    room = demand.room - len(claim.started) - len(claim.buffered)
-    share = -(-room // queues_left)
+    share = -(-(demand.room - claim.taken) // queues_left)
     limit = demand.queues.get(queue) if demand.queues is not None else None
     if limit is None:
         return share
     of_queue = sum(job.queue == queue for job in (*claim.started, *claim.buffered))
     return min(share, limit - of_queue)
-
-
-def _assign_all(demand: Demand, claim: Claim, ready: list[Ready]) -> list[Ready]:
-    """Assign as many jobs as there is room for. Without batches, use slices: a call for each job is slow."""
-    if demand.batches or claim.batch_room:
-        return list(takewhile(partial(_assign, demand, claim), ready))
-    slots = max(0, demand.slots - len(claim.started))
-    started, waiting = ready[:slots], ready[slots:]
-    if not all_plain(waiting):
-        buffered = list(takewhile(lambda job: job.is_plain or job.bufferable, waiting))
-        claim.slot_wanted |= len(buffered) < len(waiting)
-        waiting = buffered
-    claim.started += started
-    claim.buffered += waiting
-    return [*started, *waiting]
-
-
-def _assign(demand: Demand, claim: Claim, job: Ready, at_once: bool = False) -> bool:
-    """Give the job a slot, or put it into the buffer unless `at_once`; return False if there is no room."""
-    if claim.batch_room and claim.batch_room.get(job.type):
-        claim.batch_room[job.type] -= 1
-        claim.joining.append(job)
-    elif len(claim.started) < demand.slots:
-        claim.started.append(job)
-        if job.type in demand.batches:
-            claim.batch_room[job.type] = demand.batches[job.type] - 1
-    elif job.bufferable and job.type not in demand.batches and not at_once:
-        claim.buffered.append(job)
-    else:
-        claim.slot_wanted = True
-        return False
-    return True
-
-
-def _claim_to_fail(
-    dialect: Dialect, worker: str, unread: Iterable[Unreadable], lease_ms: int | None, now_ms: int | None
-) -> Plan[list[Unreadable]]:
-    """Claim jobs that cannot be read, fail them, and return them."""
-    found = list(unread)
-    if not dialect.one_writer:  # the jobs of ready rows may be locked by others
-        locked = set((yield from dialect.ask(queries.LOCK_FREE, [one.job.id for one in found])))
-        found = [one for one in found if one.job.id in locked]
-    yield from dialect.mark_claimed(worker, [one.job for one in found], [], lease_ms, now_ms)
-    yield from _fail(dialect, found, now_ms)
-    return found
 
 
 def made(dialect: Dialect, claimed: Iterable[Ready], make: Callable[[Ready], V], now_ms: int | None) -> Plan[list[V]]:
@@ -452,5 +459,5 @@ def _fail(dialect: Dialect, unread: list[Unreadable], now_ms: int | None) -> Pla
     tallies = Tallies()
     for job, transition in unread:
         tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
-    ended = [Ended(job.id, job.lease, transition) for job, transition in unread]
+    ended = [Ended(*job.fence, transition) for job, transition in unread]
     yield from settle(dialect, ended, lambda settled: tallies.rows(), now_ms)

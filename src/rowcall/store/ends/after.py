@@ -16,9 +16,10 @@ from rowcall.store.jobs.marks import retag
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import flows as queries
+from rowcall.store.queries.claims import InUse
 from rowcall.store.queries.counts import TALLY, Tally
 from rowcall.store.queries.flows import EndedEdge, Touched
-from rowcall.store.queries.jobs import END_WAITING, IN_USE, InUse
+from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, IN_USE
 from rowcall.store.results.waiting import notify_waiters
 from rowcall.store.statement import Plan
 
@@ -147,21 +148,27 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
 
 
 class WaitingEnd(NamedTuple):
-    """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end."""
+    """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end. `running`: whether
+    some of them may have claims, which are locked.
+    """
 
     status: str
     error_code: str = ""
     result: str | None = None
     only: str | None = None
     on_end: str | None = None
+    running: bool = False
 
 
 def end_waiting(
     dialect: Dialect, details: Mapping[int, str | None], end: WaitingEnd, now_ms: int | None
 ) -> Plan[list[Touched]]:
-    """End locked jobs, given the details of their errors; return them. Attempts that run lose their leases."""
+    """End locked jobs, given the details of their errors; return them. Attempts that run lose their claims."""
     values = end.status, end.only, end.error_code or None, details, end.result, end.on_end
-    return (yield from dialect.ask(END_WAITING, now_ms, sorted(details), *values))
+    ended = yield from dialect.ask(END_WAITING, now_ms, sorted(details), *values)
+    if end.running:
+        yield from dialect.ask(DROP_LOCKED_CLAIMS, sorted(details))
+    return ended
 
 
 def _detail_of(edge: EndedEdge, move: Move) -> str:

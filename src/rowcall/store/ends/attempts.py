@@ -16,20 +16,14 @@ from rowcall.store.counts.tallies import Tallies, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, after_end
 from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_step, write_next_steps
-from rowcall.store.jobs.cancel_requests import apply_requests, cancel_requests
-from rowcall.store.jobs.claim_rows import (
-    WRITE_AFTER_MS,
-    delete_done,
-    settle_claimed,
-    write_claims_of,
-    write_free_claims_of,
-)
+from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
-from rowcall.store.jobs.marks import ProgressMark, mark_progress
-from rowcall.store.queries import jobs as queries
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries import ends as queries
+from rowcall.store.queries.claims import CLAIMED, MAKE_READY, RENEW, Fence, Mark, TakenClaim
 from rowcall.store.queries.counts import NOW, Tally
+from rowcall.store.queries.ends import Owner, Settlement, Success
 from rowcall.store.queries.flows import BEGIN_WRITING
-from rowcall.store.queries.jobs import ClaimRow, Settlement, Success
 from rowcall.store.queries.workers import OPENED_PREFIX
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import wake
@@ -40,11 +34,18 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
     job_id: int
     lease: int
+    holder: int
     transition: Transition
     started_age_ms: int | None = None
     finished_age_ms: int = 0
     then: Then | None = None
-    progress: ProgressMark | None = None
+    progress: Mark | None = None
+    claimed_at_ms: int | None = None
+    """Set where a worker that knows it settles its own success."""
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.job_id, self.lease, self.holder)
 
 
 class Written(NamedTuple):
@@ -66,32 +67,12 @@ def settle(
     now_ms: int | None,
     freed: Collection[tuple[int, int]] | None = None,
     *,
-    write_claims: bool = False,
+    owner: Owner | None = None,
     locked: Locked = Locked.WAIT,
-) -> Plan[set[int]]:
-    """Settle attempts, do what follows, and return the ids whose leases were current.
-
-    `freed`, `locked`: see `after_end`. `write_claims`: first write those claims that are only in claim rows.
-    """
-    if write_claims:
-        yield from write_claims_of(dialect, [job_id for job_id, lease in attempts_of(ended) if lease == 1])
-    written = yield from write_ended(dialect, ended, make_tallies, now_ms)
-    yield from after_end(dialect, written.live, written.tallies, now_ms, freed, locked=locked)
-    return written.live
-
-
-def settle_group(
-    dialect: Dialect,
-    ended: Sequence[Ended | Success],
-    make_tallies: MakeTallies,
-    worker: str,
-    now_ms: int | None,
-    freed: Collection[tuple[int, int]],
 ) -> Plan[Written]:
-    """Settle attempts that a worker claimed together or alone, and do what follows. `freed`: see `after_end`."""
-    claims = yield from dialect.ask(queries.CLAIMS_OF, now_ms, worker, WRITE_AFTER_MS)
-    written = yield from write_ended(dialect, ended, make_tallies, now_ms, worker, claims)
-    yield from after_end(dialect, written.live, written.tallies, now_ms, freed)
+    """Settle attempts, and do what follows. `owner`: who claimed the successes. `freed`, `locked`: see `after_end`."""
+    written = yield from write_ended(dialect, ended, make_tallies, now_ms, owner)
+    yield from after_end(dialect, written.live, written.tallies, now_ms, freed, locked=locked)
     return written
 
 
@@ -108,51 +89,97 @@ def write_ended(
     ended: Sequence[Ended | Success],
     make_tallies: MakeTallies | None,
     now_ms: int | None,
-    worker: str = "",
-    claims: Sequence[ClaimRow] = (),
+    owner: Owner | None = None,
 ) -> Plan[Written]:
-    """Settle attempts, without what follows: see `after_end`. `claims` are the claim rows of this worker."""
+    """Settle attempts, without what follows: see `after_end`. Successes of `owner` are written by the shortest way."""
     if not ended:
         return Written(set(), {})
-    rows = [one if isinstance(one, Success) else settlement_of(one) for one in ended]
-    rows.sort(key=_by_id)  # every settler takes the rows in the same order, so that no two wait for each other
-    ids = _ids_of(rows)
-    if len(set(ids)) < len(ids):
-        # one job twice, after this worker was declared lost: leases never fall, so the lower one is void
-        rows = _without_duplicates(rows)
-        ids = _ids_of(rows)
-    continued = {one.job_id: one.then for one in ended if isinstance(one, Ended) and one.then and _succeeds(one)}
+    attempts = _latest(ended)
+    continued = {one.job_id: one.then for one in attempts if isinstance(one, Ended) and one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
-    yield from add_on_end(dialect, [(one.job_id, one.transition.on_end) for one in ended if isinstance(one, Ended)])
+    yield from add_on_end(dialect, [(one.job_id, one.transition.on_end) for one in attempts if isinstance(one, Ended)])
+    successes = [success for one in attempts if (success := _success_of(one, owner)) is not None]
+    others = [one for one in attempts if isinstance(one, Ended) and _success_of(one, owner) is None]
     live: set[int] = set()
-    successes = [row for row in rows if isinstance(row, Success)]
-    others = [row for row in rows if isinstance(row, Settlement)]
-    if claims:
-        continuing = [row.id for row in successes if row.begins_chain]
-        yield from write_claims_of(dialect, continuing + [row.id for row in others if row.lease == 1])
-    if successes:
-        live |= yield from settle_claimed(dialect, worker, claims, successes, now_ms)
-        yield from refer_to_results(dialect, successes, live)
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
+    if owner is not None and successes:
+        live |= yield from dialect.settle_successes(successes, owner, now_ms)
+        yield from refer_to_results(dialect, successes, live)
     if others:
-        applied = yield from apply_requests(dialect, others)
-        live |= yield from _settle_others(dialect, applied.settlements, now_ms)
-        tallies, cancelled = applied.tallies(), applied.cancelled
-        # a signal that came while it still ran found nothing to wake
-        yield from wake(dialect, [one.job_id for one in ended if isinstance(one, Ended) and _waits(one)], now_ms)
-    reported = [one.progress for one in ended if isinstance(one, Ended) and one.progress and one.job_id in live]
-    if reported:
-        yield from mark_progress(dialect, reported, now_ms)
+        written = yield from _settle_others(dialect, others, now_ms)
+        live |= written.live
+        cancelled, tallies = written.cancelled, list(written.tallies)
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
         yield from write_next_steps(dialect, steps, now_ms)
-    if claims:
-        yield from delete_done(dialect, claims, ids)
     if make_tallies is not None and len(live) > len(cancelled):
         tallies += make_tallies(live - cancelled.keys() if cancelled else live)
     return Written(live, cancelled, tallies)
+
+
+def _latest(ended: Sequence[Ended | Success]) -> list[Ended | Success]:
+    """Return the attempts in the order of the ids: every settler takes them so, and no two wait for each other.
+
+    One job may be there twice, after this worker was declared lost. Leases never fall, so the lower one is void.
+    """
+    ordered = sorted(ended, key=_by_id)
+    ids = _ids_of(ordered)
+    if len(set(ids)) == len(ids):
+        return ordered
+    single: list[Ended | Success] = []
+    for one in ordered:
+        single += [one.of(job_id) for job_id in one.ids] if isinstance(one, Success) else [one]
+    return list({_by_id(one)[0]: one for one in sorted(single, key=_by_id)}.values())
+
+
+def _success_of(one: Ended | Success, owner: Owner | None) -> Success | None:
+    """Return the short row of a success that its own worker settles, and that reported no progress."""
+    if isinstance(one, Success):
+        return one
+    if owner is None or one.holder != owner.holder or one.claimed_at_ms is None or one.progress is not None:
+        return None
+    if not _succeeds(one):
+        return None
+    begins = int(one.then is not None and one.then.begins)
+    ages = one.claimed_at_ms, one.started_age_ms, one.finished_age_ms
+    return Success(one.job_id, one.lease, *ages, one.transition.result, begins)
+
+
+def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None) -> Plan[Written]:
+    """Settle attempts that did not simply succeed."""
+    taken = {one.job_id: one for one in (yield from _take(dialect, [one.fence for one in others]))}
+    live = set((yield from dialect.ask(queries.LIVE, [(one.job_id, one.lease) for one in taken.values()])))
+    ours = [settlement_of(one, taken[one.job_id]) for one in others if one.job_id in live]
+    requested = [job_id for job_id in live if taken[job_id].cancel]
+    applied = yield from apply_requests(dialect, ours, requested)
+    rows = applied.settlements
+    if rows:
+        if now_ms is None:  # the attempt and the job get the same time
+            (now_ms,) = yield from dialect.ask(NOW, None)
+        ids, document = [row.id for row in rows], {str(row.id): row for row in rows}
+        if any(row.attempt_recorded for row in rows):
+            yield from dialect.ask(queries.RECORD_ATTEMPTS, now_ms, ids, document)
+        any_unfinished = any(row.status not in FINISHED for row in rows)
+        yield from dialect.ask(
+            queries.SETTLE_AND_NOTIFY if any_unfinished else queries.SETTLE, now_ms, ids, document
+        )
+        yield from refer_to(dialect, [row.result for row in rows], ids)
+    # also of claims whose jobs were changed behind their back: no job may be left without a ready row
+    pending = [row.id for row in rows if row.status == Status.PENDING] + sorted(taken.keys() - live)
+    if pending:
+        yield from dialect.ask(MAKE_READY, pending)
+    # a signal that came while it still ran found nothing to wake
+    yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal], now_ms)
+    return Written(live, applied.cancelled, applied.tallies())
+
+
+def _take(dialect: Dialect, fences: Sequence[Fence]) -> Plan[list[TakenClaim]]:
+    """Delete the claims of these attempts, as far as they are current, and return them."""
+    taken = yield from dialect.ask(queries.TAKE, fences)
+    yield from dialect.ask(queries.DROP_CLAIMS, fences)
+    return taken
 
 
 def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan[None]:
@@ -165,73 +192,53 @@ def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan
         yield from dialect.ask(queries.ADD_ON_END, ids, on_end)
 
 
-def _settle_others(dialect: Dialect, settlements: Sequence[Settlement], now_ms: int | None) -> Plan[set[int]]:
-    """Settle whatever is not a success, and return the ids of the jobs that it changed."""
-    live = set((yield from dialect.ask(queries.LIVE, [(row.id, row.lease) for row in settlements])))
-    ours = [row for row in settlements if row.id in live]
-    if ours:
-        if now_ms is None:  # the attempt and the job get the same time
-            (now_ms,) = yield from dialect.ask(NOW, None)
-        ids, document = [row.id for row in ours], {str(row.id): row for row in ours}
-        if any(row.attempt_recorded for row in ours):
-            yield from dialect.ask(queries.RECORD_ATTEMPTS, now_ms, ids, document)
-        any_unfinished = any(row.status not in FINISHED for row in ours)
-        query = queries.SETTLE_OTHERS_AND_NOTIFY if any_unfinished else queries.SETTLE_OTHERS
-        yield from dialect.ask(query, now_ms, ids, document)
-    return live
-
-
-def _waits(one: Ended) -> bool:
-    return one.transition.awaits_signal
-
-
 def _succeeds(one: Ended) -> bool:
     return one.transition.move is Move.SUCCEED
 
 
-def _refuse_lost_or_taken(dialect: Dialect, job_id: int, lease: int, then: Then) -> Plan[None]:
+def _refuse_lost_or_taken(dialect: Dialect, fence: Fence, then: Then) -> Plan[None]:
     """Refuse a step that exists, unless an earlier completion of the same attempt wrote it."""
     try:
         yield from refuse_taken(dialect, [then])
     except StepTaken:
-        job = (yield from get_all(dialect, [job_id])).get(job_id)
-        if job is None or job.lease != lease:
-            raise LeaseLost(job_id) from None
+        job = (yield from get_all(dialect, [fence.job_id])).get(fence.job_id)
+        if job is None or job.lease != fence.lease:
+            raise LeaseLost(fence.job_id) from None
         raise
 
 
-def complete(
-    dialect: Dialect,
-    job_id: int,
-    lease: int,
-    result: str | None,
-    started_age_ms: int | None,
-    make_tallies: MakeTallies,
-    now_ms: int | None,
-    then: Then | None = None,
-    on_end: str | None = None,
-    progress: ProgressMark | None = None,
-) -> Plan[None]:
-    """Settle a success inside the caller's transaction; raise `LeaseLost` where the lease is not current.
+class Completed(NamedTuple):
+    """What a handler completes in its own transaction."""
+
+    fence: Fence
+    result: str | None
+    started_age_ms: int | None
+    then: Then | None = None
+    on_end: str | None = None
+    progress: Mark | None = None
+
+
+def complete(dialect: Dialect, completed: Completed, make_tallies: MakeTallies, now_ms: int | None) -> Plan[None]:
+    """Settle a success inside the caller's transaction; raise `LeaseLost` where the claim is gone.
 
     The next step is written in the same transaction. Jobs that wait for this one are unblocked here only where there is
     one writer: elsewhere their rows would stay locked for as long as the caller's transaction lasts.
     """
+    fence, then, result = completed.fence, completed.then, completed.result
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
-        yield from _refuse_lost_or_taken(dialect, job_id, lease, then)
-    if lease == 1:
-        yield from write_claims_of(dialect, [job_id])
-    yield from add_on_end(dialect, [(job_id, on_end)])
-    if not (yield from dialect.ask(queries.COMPLETE, now_ms, job_id, lease, result, started_age_ms)):
-        raise LeaseLost(job_id)
-    if progress is not None:
-        yield from mark_progress(dialect, [progress], now_ms)
+        yield from _refuse_lost_or_taken(dialect, fence, then)
+    if completed.progress is not None:
+        yield from mark(dialect, [completed.progress], now_ms)
+    yield from add_on_end(dialect, [(fence.job_id, completed.on_end)])
+    if not (yield from dialect.ask(queries.COMPLETE, now_ms, *fence, result, completed.started_age_ms)):
+        raise LeaseLost(fence.job_id)
+    yield from dialect.ask(queries.DROP_CLAIM, *fence)
     if result is not None:
-        yield from refer_to(dialect, [result], [job_id])
+        yield from refer_to(dialect, [result], [fence.job_id])
     if then is not None:
-        yield from write_next_step(dialect, job_id, then, now_ms)
-    yield from after_end(dialect, [job_id], make_tallies({job_id}), now_ms, locked=Locked.CALLER)
+        yield from write_next_step(dialect, fence.job_id, then, now_ms)
+    yield from after_end(dialect, [fence.job_id], make_tallies({fence.job_id}), now_ms, locked=Locked.CALLER)
 
 
 class Completions(NamedTuple):
@@ -256,18 +263,17 @@ def settle_completed(
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
     ids = sorted(one.job_id for one in ended)
-    yield from write_free_claims_of(dialect, [one.job_id for one in ended if one.lease == 1])
-    existing = yield from dialect.ask(queries.EXISTING, ids)
-    found = dict((yield from dialect.ask(queries.LOCK_LEASES, ids)))
-    undecided = set(existing) - found.keys()  # another transaction has locked the row
-    rolled_back, committed = [], set()
-    for one in ended:
-        lease, status = found.get(one.job_id) or (-1, "")
-        if lease in (one.lease, one.lease - 1):  # the second: its claim is only in a claim row
-            rolled_back.append(one)
-        elif lease == one.lease + 1 and status == Status.SUCCEEDED:
-            committed.add(one.job_id)
-    settled = yield from settle(dialect, rolled_back, make_tallies, now_ms, (), write_claims=True, locked=Locked.SKIP)
+    claimed = set((yield from dialect.ask(CLAIMED, ids)))
+    free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
+    leases = dict((yield from dialect.ask(queries.LEASES, ids)))
+    undecided = claimed - free  # another transaction has locked the claim
+    committed = {
+        one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)
+    } - undecided
+    rolled_back = [one for one in ended if one.job_id in free - committed]
+    # SQLite may have committed the end of a job, and not yet the end of its claim
+    yield from _take(dialect, [one.fence for one in ended if one.job_id in committed])
+    settled = (yield from settle(dialect, rolled_back, make_tallies, now_ms, (), locked=Locked.SKIP)).live
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     # a transaction that began long ago may not have seen the jobs that wait for its job
     yield from after_end(dialect, committed, (), now_ms, freed, locked=Locked.SKIP)
@@ -280,40 +286,42 @@ def settle_one(
     transition: Transition,
     now_ms: int | None,
     then: Then | None = None,
-    progress: ProgressMark | None = None,
+    progress: Mark | None = None,
 ) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
     (at_ms,) = yield from dialect.ask(NOW, now_ms)
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
-    ended = Ended(job.id, job.lease, transition, then=then, progress=progress)
-    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms, write_claims=True)):
+    ended = Ended(job.id, job.lease, job.holder, transition, then=then, progress=progress)
+    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms)).live:
         raise LeaseLost(job.id)
 
 
-def leave_open(dialect: Dialect, job_id: int, lease: int, target: str, lease_ms: int, now_ms: int | None) -> Plan[bool]:
-    """Leave an attempt to its target for that long; return whether the lease was current."""
-    if lease == 1:
-        yield from write_claims_of(dialect, [job_id])
-    return bool((yield from dialect.ask(queries.LEAVE_OPEN, now_ms, job_id, lease, OPENED_PREFIX + target, lease_ms)))
+def leave_open(dialect: Dialect, fence: Fence, target: str, lease_ms: int, now_ms: int | None) -> Plan[bool]:
+    """Leave an attempt to its target for that long; return whether the claim was current.
+
+    The claim stays the same: the target may be about to settle it.
+    """
+    return bool((yield from dialect.ask(RENEW, now_ms, *fence, lease_ms, OPENED_PREFIX + target)))
 
 
-def heartbeat(dialect: Dialect, job_id: int, lease: int, lease_ms: int | None, now_ms: int | None) -> Plan[None]:
+def heartbeat(dialect: Dialect, fence: Fence, lease_ms: int | None, now_ms: int | None) -> Plan[None]:
     """Renew the lease, perhaps with another length; raise `JobCancelled` where the job has a cancel request."""
-    if lease == 1:
-        yield from write_claims_of(dialect, [job_id])
-    if not (yield from dialect.ask(queries.HEARTBEAT, now_ms, job_id, lease, lease_ms)):
-        raise LeaseLost(job_id)
-    for asked in (yield from cancel_requests(dialect, [(job_id, lease)])):
-        raise JobCancelled(job_id, asked.reason)
+    renewed = yield from dialect.ask(RENEW, now_ms, *fence, lease_ms, None)
+    if not renewed:
+        raise LeaseLost(fence.job_id)
+    if renewed[0]:
+        raise JobCancelled(fence.job_id, (yield from reason_of(dialect, fence.job_id)))
 
 
-def settlement_of(ended: Ended) -> Settlement | Success:
-    transition = ended.transition
-    if transition.move is Move.SUCCEED:
-        begins = int(ended.then is not None and ended.then.begins)
-        ages = (ended.started_age_ms, ended.finished_age_ms)
-        return Success(ended.job_id, ended.lease, *ages, transition.result, begins)
+def settlement_of(ended: Ended, taken: TakenClaim) -> Settlement:
+    """Return what is written about an attempt, and about its job."""
+    transition, reported = ended.transition, ended.progress
+    progress = (taken.progress, taken.progress_message, 0)
+    if reported is not None:
+        progress = (reported.progress, reported.message, reported.replays)
+    elif taken.progress is not None and _succeeds(ended):
+        progress = (1.0, taken.progress_message, 0)
     return Settlement(
         id=ended.job_id,
         lease=ended.lease,
@@ -332,20 +340,19 @@ def settlement_of(ended: Ended) -> Settlement | Success:
         final=int(transition.status in FINISHED),
         hold_ms=None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
         run_at_ms=transition.run_at_ms,
+        begins_chain=int(ended.then is not None and ended.then.begins),
+        progress=progress[0],
+        progress_message=progress[1],
+        replays=progress[2],
+        worker=taken.worker,
+        claimed_at_ms=taken.claimed_at_ms,
+        started_at_ms=taken.started_at_ms,
     )
 
 
-def _by_id(row: Settlement | Success) -> tuple[int, int]:
-    return row.id, row.lease
+def _by_id(one: Ended | Success) -> tuple[int, int]:
+    return (one.id if isinstance(one, Success) else one.job_id), one.lease
 
 
-def _ids_of(rows: Sequence[Settlement | Success]) -> list[int]:
-    return [job_id for row in rows for job_id in (row.ids if isinstance(row, Success) else (row.id,))]
-
-
-def _without_duplicates(rows: Sequence[Settlement | Success]) -> list[Settlement | Success]:
-    """Return a row for each job, the one with the highest lease."""
-    single: list[Settlement | Success] = []
-    for row in rows:
-        single += [row.part(range(i, i + 1), row.lease) for i in row.ids] if isinstance(row, Success) else [row]
-    return list({row.id: row for row in sorted(single, key=_by_id)}.values())
+def _ids_of(attempts: Iterable[Ended | Success]) -> list[int]:
+    return [job_id for one in attempts for job_id in (one.ids if isinstance(one, Success) else (one.job_id,))]

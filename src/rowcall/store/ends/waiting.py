@@ -15,8 +15,8 @@ from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, WaitingEnd, after_end, end_waiting
-from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.jobs import InUse
+from rowcall.store.queries import ends as queries
+from rowcall.store.queries.claims import IS_CONSUMED, InUse
 from rowcall.store.queries.workers import KNOWN_TASKS
 from rowcall.store.statement import Plan
 
@@ -29,6 +29,7 @@ _names = msgspec.json.Decoder(list[str])
 def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
     """Cancel jobs that were not started in time; return how many."""
     details = dict((yield from dialect.ask(queries.FIND_EXPIRED, now_ms, EXPIRED_AT_ONCE)))
+    details.update((yield from dialect.ask(queries.FIND_EXPIRED_READY, now_ms, EXPIRED_AT_ONCE)))
     if not details:
         return 0
     end = WaitingEnd(target(Status.PENDING, Move.EXPIRE), EXPIRED_CODE)
@@ -48,7 +49,7 @@ def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, no
 
 def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int | None) -> Plan[None]:
     """Complete a locked job that has not finished. An attempt that runs loses its lease."""
-    end = WaitingEnd(target(job.status, Move.COMPLETE), result=result)
+    end = WaitingEnd(target(job.status, Move.COMPLETE), result=result, running=job.status is Status.RUNNING)
     yield from end_waiting(dialect, {job.id: None}, end, now_ms)
     yield from refer_to(dialect, [result], [job.id])
     yield from after_end(dialect, [job.id], [completed_by_hand(job)], now_ms, claimed=False)
@@ -56,7 +57,7 @@ def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int
 
 def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Plan[None]:
     """Cancel locked steps of a chain that is completed. Attempts that run lose their leases."""
-    end = WaitingEnd(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE)
+    end = WaitingEnd(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE, running=True)
     details = dict.fromkeys((job.id for job in jobs), "its chain was completed")
     touched = yield from end_waiting(dialect, details, end, now_ms)
     yield from after_end(dialect, list(details), broken(touched, end.status, end.error_code), now_ms, claimed=False)
@@ -85,7 +86,7 @@ def fail_unknown(
     dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
 ) -> Plan[int]:
     """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
-    (is_consumed,) = yield from dialect.ask(queries.IS_CONSUMED, now_ms, queue, task, due_ms)
+    (is_consumed,) = yield from dialect.ask(IS_CONSUMED, now_ms, queue, task, due_ms)
     if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
         return 0
     ids = yield from dialect.ask(queries.FIND_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
-from rowcall.domain.job import Job
+from rowcall.domain.job import WAITING, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.inspect import get_all
+from rowcall.store.jobs.inspect import get_all, lock_jobs
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Inserted, RelatedJob
 from rowcall.store.queries import flows as queries
@@ -158,7 +158,10 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
 
 def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
     """Replace jobs that are still waiting; return their ids. Durable steps of the old arguments are deleted."""
-    rows = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, given)
+    waiting = [job.id for job in (yield from lock_jobs(dialect, sorted(given))) if job.status in WAITING]
+    if not waiting:
+        return set()
+    rows = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, {job_id: given[job_id] for job_id in waiting})
     replaced = [row.job_id for row in rows]
     yield from retag(dialect, replaced)
     if claimed := [row.job_id for row in rows if row.lease]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -10,9 +10,9 @@ from rowcall.domain.job import Status
 from rowcall.domain.outcome import AttemptBudget, CancelRequested, Transition, decide
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.queries.control import CANCEL_REQUESTS, LOCK_ATTEMPTS, CancelRequest
+from rowcall.store.queries.control import CANCEL_REQUESTS, CancelRequest
 from rowcall.store.queries.counts import Tally
-from rowcall.store.queries.jobs import Settlement
+from rowcall.store.queries.ends import Settlement
 from rowcall.store.statement import Plan
 
 
@@ -33,21 +33,22 @@ class Applied(msgspec.Struct):
         return tallies.rows()
 
 
-def apply_requests(dialect: Dialect, settlements: Sequence[Settlement]) -> Plan[Applied]:
-    """Turn settlements other than success into cancellations where the job has a cancel request."""
-    concerned = [(row.id, row.lease) for row in settlements if row.status != Status.CANCELLED]
-    asked = (yield from cancel_requests(dialect, concerned)) if concerned else []
+def apply_requests(
+    dialect: Dialect, settlements: Sequence[Settlement], requested: Collection[int]
+) -> Plan[Applied]:
+    """Turn settlements other than success into cancellations where the claim had a cancel request."""
+    ends = (Status.CANCELLED, Status.SUCCEEDED)
+    concerned = [row.id for row in settlements if row.id in requested and row.status not in ends]
+    asked = (yield from dialect.ask(CANCEL_REQUESTS, concerned)) if concerned else []
     if not asked:
         return Applied(list(settlements))
     by_id = {one.id: one for one in asked}
     return Applied([_instead(row, by_id[row.id]) if row.id in by_id else row for row in settlements], asked)
 
 
-def cancel_requests(dialect: Dialect, attempts: Sequence[tuple[int, int]]) -> Plan[list[CancelRequest]]:
-    """Return which attempts (ids and leases) have a cancel request; no new one can come until the transaction ends."""
-    locked = yield from dialect.ask(LOCK_ATTEMPTS, attempts)
-    requested = [job_id for job_id, has_request in locked if has_request]
-    return (yield from dialect.ask(CANCEL_REQUESTS, requested)) if requested else []
+def reason_of(dialect: Dialect, job_id: int) -> Plan[str | None]:
+    """Return why a running job is to be cancelled."""
+    return next((one.reason for one in (yield from dialect.ask(CANCEL_REQUESTS, [job_id]))), None)
 
 
 def _instead(row: Settlement, asked: CancelRequest) -> Settlement:

@@ -11,11 +11,12 @@ import msgspec
 from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
-from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.pages import find as find_page
+from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, LOCK_READY_OF
 from rowcall.store.queries.control import LOCK_JOBS
+from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, LOCK_FREE_CLAIMS, SAVEPOINT
 from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
-from rowcall.store.queries.jobs import ATTEMPTS, GET, LOCK_READY_OF, TIMELINE, TRACE_CONTEXT
+from rowcall.store.queries.jobs import ATTEMPTS, GET, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
 
 LONGEST_PAGE = 1000
@@ -52,10 +53,26 @@ def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
 def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
     """Return jobs, in the order of their ids, that no other transaction claims or changes until this one ends."""
     if not dialect.one_writer:
+        yield from _lock(dialect, job_ids)
+    jobs = yield from get_all(dialect, job_ids)
+    return [jobs[job_id] for job_id in sorted(jobs)]
+
+
+def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
+    """Lock claims, then jobs, then ready rows, as every transaction does that waits for them.
+
+    A job may be claimed after its claim was looked for, and that claim may be locked by a transaction that waits for
+    the job: then this one releases its locks, and starts again.
+    """
+    while True:
+        yield from dialect.ask(SAVEPOINT)
+        locked = set((yield from dialect.ask(LOCK_CLAIMS, job_ids)))
         yield from dialect.ask(LOCK_JOBS, job_ids)
         yield from dialect.ask(LOCK_READY_OF, job_ids)
-    yield from write_claims_of(dialect, job_ids)
-    return (yield from dialect.ask(LOCK_JOBS, job_ids))
+        late = set((yield from dialect.ask(CLAIMED, job_ids))) - locked
+        if not late or late == set((yield from dialect.ask(LOCK_FREE_CLAIMS, sorted(late)))):
+            return
+        yield from dialect.ask(BACK_TO_SAVEPOINT)
 
 
 def list_jobs(

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.backoff import backoff_from_text
 from rowcall.domain.outcome import AttemptBudget, Transition, Unfit, decide
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
 

@@ -27,7 +27,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.order.heads import adopt, heads, make_ready
 from rowcall.store.queries import limits as queries
-from rowcall.store.queries.jobs import Ready, all_plain
+from rowcall.store.queries.claims import Ready, all_plain
 from rowcall.store.queries.limits import Starts
 from rowcall.store.statement import Plan
 

@@ -11,7 +11,7 @@ from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
 from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import order as queries
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.statement import Plan
 
 

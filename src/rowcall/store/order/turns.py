@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall.store.dialect import Dialect
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.order import SERVE
 from rowcall.store.schema import HIGHEST_TURN
 from rowcall.store.statement import Plan

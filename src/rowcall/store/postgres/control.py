@@ -13,28 +13,22 @@ def _given(number: int) -> str:
 
 _RERUN_AT = time_of(f"({_given(1)})")
 
-# all of them are locked, also those without a request: no new one can come from now on
-lock_attempts = """
-    select mine.id, mine.has_request::int
-    from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
-      select id, coalesce(cancel_lease = lease, false) as has_request from <job> as job
-      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint for update) as mine"""
 interrupted = f"""
-    select given.id, given.lease, (job.id is not null)::int, {REASON}, null
-    from (select (pair ->> 0)::bigint as id, (pair ->> 1)::bigint as lease
-          from jsonb_array_elements($1::text::jsonb) as given (pair)) as given
+    select given.job_id, given.lease, (claim.job_id is not null)::int, {REASON.replace("job.id", "claim.job_id")}, null
+    from (select (one ->> 0)::bigint as job_id, (one ->> 1)::bigint as lease, (one ->> 2)::bigint as holder
+          from jsonb_array_elements($1::text::jsonb) as given (one)) as given
     left join lateral (
-      select id, lease, status, cancel_lease from <job> as job where job.id = given.id offset 0) as job
-      on job.status = <running> and job.lease = given.lease or job.status = <pending> and job.lease = given.lease - 1
-    where job.id is null or job.cancel_lease = job.lease
+      select job_id, cancel from <claim> as claim where claim.job_id = given.job_id and claim.lease = given.lease
+        and claim.holder = given.holder offset 0) as claim on true
+    where claim.job_id is null or claim.cancel <> 0
     union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,
       lease = <next:job.lease>, run_at = coalesce({_RERUN_AT}, moment.now),
       max_attempts = least(job.max_attempts + ({_given(0)})::int, {MOST_COUNT}),
-      claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
-      held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+      claimed_at = null, started_at = null, finished_at = null, expires_at = null, lost = 0,
+      held = null, held_until = null, result = null, error_code = null, error_detail = null,
       traceback = null, progress = case when job.status <> <succeeded> then progress end,
       progress_message = case when job.status <> <succeeded> then progress_message end
     from (select <now> as now) as moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED
+from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED, RUNNING_ROWS
 
 _SINCE = "greatest(run_at, created_at)"
 # the orders are those of the indexes that hold every column that is counted
@@ -11,8 +11,7 @@ _SOURCES = (
     ("pending", _SINCE, "<job> where status = <pending> and held is not null", "queue, type, id"),
     ("scheduled", _SINCE, "<job> where status = <scheduled>", "queue, type, id"),
     ("blocked", "null::timestamptz", "<job> where status = <blocked>", "queue, type, id"),
-    ("running", "null::timestamptz", "<job> where status = <running>", "worker, id"),
-    ("running", "null::timestamptz", "<prefix>claimed", "id"),
+    ("running", "null::timestamptz", RUNNING_ROWS, "queue, type"),
 )
 _UNFINISHED = [
     (status, f"(select queue, type, {since} as since, attempt from {rows} order by {order}) as {status}")
@@ -38,8 +37,7 @@ unfinished_attempts = f"""
     group by 1, 2"""
 running = f"""
     select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{LAST_SEEN}>
-    from (select id from <job> where status = <running> union all select id from <prefix>claimed) as found
-      cross join lateral (select * from <prefix>jobs where id = found.id offset 0) as job
+    from <claim> as claim cross join lateral (select * from <prefix>jobs where id = claim.job_id offset 0) as job
       left join <worker> as worker on worker.name = job.worker
     order by {LAST_SEEN}, job.id limit <int:1>"""
 error_spans = f"""
@@ -81,8 +79,9 @@ waiting_groups = (
 # `= any (array[…])` is not a constant to the planner, so only this index has the order
 waiting_errors = """
     select count(*), coalesce(max(id), 0) from (
-      select id from <job>
+      select id from <job> as job
       where status = any (array[$1::text]) and error_code = $2::text and type = $3::text
+        and not exists (select from <claim> as claim where claim.job_id = job.id)
       order by status desc, error_code desc, type desc, id desc limit $4::int) as newest"""
 # Other jobs may still read its result, and a chain is kept as long as its youngest step. Each row is asked for by
 # itself, as "the first of them is null": the planner may turn a join round and read the whole table.

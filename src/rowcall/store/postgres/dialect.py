@@ -7,7 +7,7 @@ order of the ids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, repeat
 from typing import cast
@@ -15,12 +15,13 @@ from typing import cast
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
     blobs,
+    claims,
     control,
     counts,
+    ends,
     flows,
     jobs,
     limits,
@@ -33,24 +34,17 @@ from rowcall.store.postgres import (
 from rowcall.store.postgres.pages import PostgresPages
 from rowcall.store.postgres.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.postgres.words import array, channel_of, channel_of_ends, render
+from rowcall.store.queries import claims as claim_queries
+from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.claims import NOTHING_KNOWN, START, Places, Ready
+from rowcall.store.queries.ends import Owner, Success, ids_of
 from rowcall.store.queries.flows import TRANSACTION_BEGAN
-from rowcall.store.queries.jobs import (
-    NOTHING_KNOWN,
-    START,
-    Claimed,
-    Places,
-    Ready,
-    Success,
-    all_plain,
-    any_fair,
-    inserted_from_row,
-)
+from rowcall.store.queries.jobs import inserted_from_row
 from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
 from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
 
-SHORTEST_RUN = 4
 Asked = tuple[str, int, int, int]
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
@@ -59,7 +53,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "postgres",
-        (blobs, control, counts, flows, jobs, limits, order, results, steps, workers),
+        (blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,
@@ -165,51 +159,37 @@ class PostgresDialect:
         types: Sequence[str],
         limit: int,
         now_ms: int | None,
-        alone: Collection[str] | None = None,
         places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
         asked = _asked(queue, types, places)
         if len(types) == 1:
-            found = yield from self.ask(queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0])
-        else:
-            found = yield from self._ready_of_types(queue, asked, limit, now_ms)
-        if any_fair(found):
-            _claim_scattered_alone(found)
-        # A transaction that has locked a job may wait for its ready row, which is locked here: never wait for the job.
-        if alone is not None and not alone and all_plain(found):
-            return found
-        to_lock = [
-            job.id for job in found if not job.is_plain or alone is None or job.type in alone or job.queue in alone
-        ]
-        if not to_lock:
-            return found
-        locked = set((yield from self.ask(queries.LOCK_FREE, to_lock)))
-        missed = set(to_lock) - locked
-        return [job for job in found if job.id not in missed] if missed else found
-
-    def _ready_of_types(self, queue: str, asked: Sequence[Asked], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(queries.READY_OF_TYPES, now_ms, queue, limit, asked)
-        if len(found) < limit:
+            return (yield from self.ask(claim_queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0]))
+        first = yield from self.ask(claim_queries.READY_OF_TYPES, now_ms, queue, limit, asked)
+        if len(first) < limit:
             # another transaction may have locked the first of them, and the shares were computed with those
-            rest = yield from self.ask(queries.REST_OF_TYPES, now_ms, queue, limit, asked)
-            ours = {job.id for job in found}
-            found += [job for job in sorted(rest, key=Ready.order) if job.id not in ours][: limit - len(found)]
-        return sorted(found, key=Ready.order)
+            rest = yield from self.ask(claim_queries.REST_OF_TYPES, now_ms, queue, limit, asked)
+            ours = {job.id for job in first}
+            first += [job for job in sorted(rest, key=Ready.order) if job.id not in ours][: limit - len(first)]
+        return sorted(first, key=Ready.order)
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        found = yield from self.ask(queries.READY_AHEAD, now_ms, queue, limit, _asked(queue, types, NOTHING_KNOWN))
-        return sorted(found, key=Ready.order)[:limit]
+        asked = _asked(queue, types, NOTHING_KNOWN)
+        ahead = yield from self.ask(claim_queries.READY_AHEAD, now_ms, queue, limit, asked)
+        return sorted(ahead, key=Ready.order)[:limit]
 
-    def mark_claimed(
-        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
-    ) -> Plan[None]:
-        ids = [[job.id for job in jobs] for jobs in (started, buffered)]
-        yield from self.ask(queries.MARK_CLAIMED, now_ms, worker, *ids, lease_ms, _rows_of((*started, *buffered)))
-
-    def claim_together(
-        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
-    ) -> Plan[None]:
-        yield from self.ask(queries.CLAIM_TOGETHER, now_ms, worker, runs, _rows_of(jobs))
+    def claim(
+        self,
+        started: Sequence[Ready],
+        buffered: Sequence[Ready],
+        owner: Owner,
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[set[int] | None]:
+        jobs = [*started, *buffered]
+        rows = "{" + ",".join([f'"{job.row}"' for job in jobs]) + "}"
+        how = owner.holder, owner.worker, [job.id for job in started], lease_ms, len(jobs)
+        (claimed,) = yield from self.ask(claim_queries.CLAIM, now_ms, rows, *how)
+        return None if claimed is None else set(claimed)
 
     # limits
 
@@ -221,40 +201,30 @@ class PostgresDialect:
 
     # settle
 
-    def settle_successes(
-        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
-    ) -> Plan[set[int]]:
+    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
+        ids = ids_of(rows)
+        leases = _repeated([(row.lease, row.count) for row in rows])
+        (taken,) = yield from self.ask(end_queries.TAKE_ALL, ids, leases, owner.holder)
+        if taken is not None:
+            ours = set(taken)
+            rows = [row.of(job_id) for row in rows for job_id in row.ids if job_id in ours]
+        plain = [row for row in rows if row.result is None and not row.begins_chain]
+        others = rows if not plain else [row for row in rows if row.result is not None or row.begins_chain]
         live: set[int] = set()
-        claim = (None, None, 1) if claimed is None else (*claimed, 2)
-        plain = [row for row in settled if row.result is None and not row.begins_chain]
-        if plain and claimed is not None and _is_dense(plain):
-            live |= yield from self._settle_run(plain, now_ms, claimed)
-        elif plain:
-            ids, leases = queries.ids_of(plain), _repeated([(row.lease, row.count) for row in plain])
-            ages = (
-                _repeated([(-1 if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
+        if plain:
+            ids = ids_of(plain)
+            times = (
+                _repeated([(row.claimed_at_ms, row.count) for row in plain]),
+                _repeated([(row.finished_age_ms if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
                 _repeated([(row.finished_age_ms, row.count) for row in plain]),
             )
-            ((changed,),) = yield from self.ask(queries.SETTLE_PLAIN, now_ms, ids, leases, *ages, *claim)
-            live.update(ids if changed is None else cast("list[int]", changed))
-        if len(plain) < len(settled):
-            others = [row for row in settled if row.result is not None or row.begins_chain]
-            document = {str(row.id): row for row in others}
-            ids = [row.id for row in others]
-            ((changed,),) = yield from self.ask(queries.SETTLE_WITH_RESULTS, now_ms, ids, document, *claim)
-            live.update(ids if changed is None else cast("list[int]", changed))
+            (changed,) = yield from self.ask(end_queries.SETTLE_PLAIN, now_ms, ids, *times, owner.worker)
+            live.update(ids if changed is None else changed)
+        if others:
+            ids, document = [row.id for row in others], {str(row.id): row for row in others}
+            (changed,) = yield from self.ask(end_queries.SETTLE_WITH_RESULTS, now_ms, ids, document, owner.worker)
+            live.update(ids if changed is None else changed)
         return live
-
-    def _settle_run(self, rows: Sequence[Success], now_ms: int | None, claimed: Claimed) -> Plan[set[int]]:
-        first, last = rows[0].id, rows[-1].id + rows[-1].count - 1
-        ages: tuple[list[int], list[int]] = [], []
-        for row in rows:
-            gap = [-1] * (row.id - first - len(ages[0]))
-            ages[0].extend([*gap, *repeat(row.started_age_ms or 0, row.count)])
-            ages[1].extend([*gap, *repeat(row.finished_age_ms, row.count)])
-        ids = queries.ids_of(rows)
-        ((changed,),) = yield from self.ask(queries.SETTLE_RUN, now_ms, first, last, *ages, *claimed, len(ids))
-        return set(ids if changed is None else cast("list[int]", changed))
 
     # callers' connections
 
@@ -279,31 +249,11 @@ class PostgresDialect:
         return self._pages.has_payload_index()
 
 
-def _claim_scattered_alone(found: Sequence[Ready]) -> None:
-    """Let fair jobs be claimed one by one if their ids have many gaps: a claim row for each job saves nothing."""
-    fair = [job for job in found if job.fair is not None and job.is_plain]
-    if len(runs_of([job.id for job in fair])) * SHORTEST_RUN > len(fair):
-        for job in fair:
-            job.is_plain = False
-
-
 def _asked(queue: str, types: Sequence[str], places: Places) -> list[Asked]:
     """Return the types, each with the place behind which to look."""
     return [(task, *(places.get((queue, task)) or START)) for task in types]
 
 
-def _is_dense(rows: Sequence[Success]) -> bool:
-    """Return whether the jobs, which are in order, are at least half of those between the first and the last."""
-    jobs = sum(row.count for row in rows)
-    has_started = all(row.started_age_ms is not None for row in rows)
-    return has_started and rows[-1].id + rows[-1].count - rows[0].id <= 2 * jobs
-
-
 def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:
     """Return each value as often as its count says."""
     return [*chain.from_iterable([repeat(value, count) for value, count in values])]
-
-
-def _rows_of(jobs: Sequence[Ready]) -> str:
-    """Return the rows of jobs in the table of ready jobs, as an array."""
-    return "{" + ",".join([f'"{job.row}"' for job in jobs if job.row is not None]) + "}"

@@ -210,9 +210,10 @@ lock_keys = """
 key_holders = _array_of(
     "given.key, holder.id",
     """jsonb_array_elements_text($3::text::jsonb) as given (key) cross join lateral (
-      select id from <job>
+      select id from <job> as job
       where key is not null and type = $2::text and key = given.key
-        and ($4::text = 'any' or status in <waiting> or ($4::text = 'active' and status = <running>))
+        and ($4::text = 'any' or status in <unfinished> and ($4::text = 'active' or not exists (
+          select from <claim> as claim where claim.job_id = job.id)))
         and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
       order by type desc, key desc, id desc limit 1) as holder""",
 )
@@ -226,7 +227,7 @@ replace_waiting = f"""
       held = null, held_until = null,
       status = case when job.status = <blocked> then job.status
                     when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end
-    from {_MOMENT} where {_IS_GIVEN} and job.status in <waiting>
+    from {_MOMENT} where {_IS_GIVEN}
     returning job.id, job.lease"""
 taken_steps = f"""
     select step.chain_id, step.chain_index from {_rows_of("$1")} cross join lateral (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.postgres.words import milliseconds_of
-from rowcall.store.queries.jobs import OF_JOB
+from rowcall.store.queries.claims import OF_JOB
 from rowcall.store.queries.limits import COUNTS
 
 _HELD = "<job> as job where status = <pending> and held"

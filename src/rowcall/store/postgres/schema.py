@@ -11,14 +11,12 @@ from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOS
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
-    CLAIMED,
     FAIR_TURN,
     INDEXES,
-    IS_CLAIMED,
-    IS_NO_CLAIM,
-    LEAVE_CLAIM,
+    IS_NO_END,
     NAME_QUEUE,
     NEXT_COLUMNS,
+    READY_CHANGES,
     READY_COLUMNS,
     READY_KEY,
     READY_ROW,
@@ -74,6 +72,7 @@ _KINDS = {
     **{name: f"<prefix>{name}_type" for name in _DOMAINS},
     **{name: name for name in ("text", "bigint", "bytea", "boolean")},
     **dict.fromkeys(("identity", "rowid"), _IDENTITY),
+    "job_key": "bigint primary key",
     **dict.fromkeys(("key", "spelled"), _KEY),
     **dict.fromkeys(("int", "whole"), "integer"),
     "time": "<prefix>moment_type",
@@ -106,9 +105,9 @@ TABLES = {**schema.TABLES, "blob": _BLOB}
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
-    **dict.fromkeys(("ready", "tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"),
+    **dict.fromkeys(("ready", "claim", "tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"),
     **dict.fromkeys(("total", "setting", "opening", "schedule", "served"), _HALF_FULL),
-    **dict.fromkeys(("worker", "waiter", "claim"), f"{_HALF_FULL}, {_VACUUMED}500"),
+    **dict.fromkeys(("worker", "waiter"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
     " autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02,"
     " autovacuum_analyze_threshold = 5000, vacuum_index_cleanup = on",
@@ -171,7 +170,7 @@ def _counted(rows: str, sign: str) -> str:
 
 
 _IS_READY = "{0}status operator(pg_catalog.=) <pending> and {0}held is null"
-_READY_ROW = READY_ROW.replace("~", "operator(pg_catalog.~) ")
+_READY_ROW = READY_ROW.replace("~", "operator(pg_catalog.~) ").replace(" = 0", " operator(pg_catalog.=) 0")
 _ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_ID})"
 
 # Plain SQL may write history too: what has finished did so at some time, and counts.
@@ -222,15 +221,14 @@ begin
   if tg_op = 'DELETE' or {_IS_READY.format("old.")} then
     delete from <schema>.<ready> where {READY_KEY.format("old")} and id = old.id;
   end if;
-  if tg_op = 'UPDATE' and {_IS_READY.format("new.")} and (found or not ({_IS_READY.format("old.")})) then
+  if tg_op = 'UPDATE' and {_IS_READY.format("new.")} and (found or not ({_IS_READY.format("old.")})
+     and not exists (select from <schema>.<claim> where job_id = new.id)) then
     insert into <schema>.<ready> {READY_COLUMNS} values ({READY_ROW.format("new")})
-    on conflict (queue, type, rank, turn, id) do update set since = excluded.since, attempt = excluded.attempt;
+    on conflict (queue, type, rank, turn, id) do update
+      set since = excluded.since, expires_at = excluded.expires_at, lease = excluded.lease, attempt = excluded.attempt;
   end if;
   if tg_op = 'UPDATE' and {TURN_IS_OVER} then
     update <schema>.<job> set turn = ({FAIR_TURN.format("<schema>.")}) where id = new.id;
-  end if;
-  if tg_op = 'DELETE' and exists (select from <schema>.<claim> where old.id between first_id and last_id) then
-    {LEAVE_CLAIM.format("<schema>.")}
   end if;
   return null;
 end
@@ -239,9 +237,8 @@ $body$
 
 _READY_TRIGGERS = (
     f"""
-create trigger <prefix>job_ready_changed
-after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job> for each row
-when ({IS_NO_CLAIM} and (old.status = <pending> and old.held is null or new.status = <pending> and new.held is null))
+create trigger <prefix>job_ready_changed after update of {READY_CHANGES} on <job> for each row
+when ({IS_NO_END} and (old.status = <pending> and old.held is null or new.status = <pending> and new.held is null))
 execute function <prefix>keep_ready()
 """,
     """
@@ -339,6 +336,11 @@ create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   {_counted("deleted", "-")}
+  -- skip locked: a settle that has locked the claim waits for the job, and drops the claim by itself
+  delete from <schema>.<claim> where job_id operator(pg_catalog.=) any (array(
+    select job_id from <schema>.<claim>
+    where job_id operator(pg_catalog.=) any (array(select id from deleted where not {_IS_FINISHED}))
+    for update skip locked));
   if exists (select from <schema>.<edge>) then
     delete from <schema>.<edge> where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
@@ -383,7 +385,8 @@ begin
   delete from <schema>.<signal>;
   delete from <schema>.<ready>;
   delete from <schema>.<served>;
-  delete from <schema>.<claim>;
+  delete from <schema>.<claim> where job_id = any (array(
+    select job_id from <schema>.<claim> for update skip locked));
   insert into <schema>.<change> (jobs) select '[[1,-{HIGHEST_ID}]]' where {_IS_READ};
   return null;
 end
@@ -394,8 +397,6 @@ _EMPTIED_TRIGGER = """
 create trigger <prefix>job_emptied after truncate on <job> for each statement
 execute function <prefix>count_none()
 """
-
-_CLAIMED = f"{CLAIMED} lateral (select * from <job> as job where {IS_CLAIMED} offset 0) as job"
 
 MIGRATIONS = (
     Migration(
@@ -410,7 +411,7 @@ MIGRATIONS = (
             *(_FAIR_FUNCTION, _FAIR_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
-            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _UNREAD_FUNCTION, _UNREAD_TRIGGER, _CLAIMED, *VIEWS),
+            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _UNREAD_FUNCTION, _UNREAD_TRIGGER, *VIEWS),
             NAME_QUEUE.format("gen_random_uuid()::text"),
         ),
     ),

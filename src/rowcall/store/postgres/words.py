@@ -131,13 +131,13 @@ def milliseconds_after(time: str) -> str:
     return f"ceil(date_part('epoch', {time}) * 1000 - 0.0005)::bigint"
 
 
-def field(index: int) -> str:
-    """Return a field, as text, of the array that the document in `given` has under the job's id."""
-    return f"(select document from given) -> job.id::text ->> {index}"
+def field_of(row: str, index: int) -> str:
+    """Return a field, as text, of the array that the document in `given` has under the id of the row."""
+    return f"(select document from given) -> {row}::text ->> {index}"
 
 
-def fields(struct: type[msgspec.Struct]) -> SimpleNamespace:
-    """Return `field` for each field of a struct, by its name; JSON is text."""
+def fields(struct: type[msgspec.Struct], row: str = "job.id") -> SimpleNamespace:
+    """Return `field_of` for each field of a struct, by its name; JSON is text."""
     kinds = {name: "bigint" if "int" in str(kind) else "text" for name, kind in struct.__annotations__.items()}
     indexes = enumerate(struct.__struct_fields__)
-    return SimpleNamespace(**{name: f"({field(index)})::{kinds[name]}" for index, name in indexes})
+    return SimpleNamespace(**{name: f"({field_of(row, index)})::{kinds[name]}" for index, name in indexes})

@@ -15,7 +15,7 @@ from rowcall.domain.outcome import (
     LOST_CODE,
 )
 from rowcall.domain.payload import UNFIT_CODES
-from rowcall.store.columns import job_from_row, text
+from rowcall.store.columns import text
 from rowcall.store.rendering import literals
 from rowcall.store.statement import (
     Float,
@@ -85,7 +85,6 @@ class CancelRequest(NamedTuple):
     """A running attempt with a cancel request."""
 
     id: int
-    lease: int
     queue: str
     type: str
     attempt: int
@@ -98,7 +97,7 @@ class Interrupted(NamedTuple):
     id: int
     lease: int
     is_current: bool
-    """False where its job is gone, has another lease, or is not running."""
+    """False where its claim is gone."""
     reason: str | None
     stack_request: str | None = None
     """Set in a row that is a request for a stack, of any job, and nothing else."""
@@ -132,11 +131,6 @@ def interrupted_from_row(row: Row) -> Interrupted:
     return Interrupted(job_id, lease, bool(is_current), reason, request)
 
 
-def locked_attempt_from_row(row: Row) -> tuple[int, bool]:
-    job_id, has_request = cast("tuple[int, int]", row)
-    return job_id, bool(has_request)
-
-
 def limits_from_row(row: Row) -> str | None:
     return None if row[0] is None else text_from_row(row)
 
@@ -153,22 +147,16 @@ REASON = """(select detail from <event> as event
 _CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
 
 # cancelling running jobs. The first returns the jobs that had no request before
-_REQUEST_CANCEL = """
-    update <job> as job set cancel_lease = lease where id <in_ids:1> and coalesce(cancel_lease, -1) <> lease
-    returning id"""
+_REQUEST_CANCEL = "update <claim> set cancel = 1 where job_id <in_ids:1> and cancel = 0 returning job_id"
 REQUEST_CANCEL = Query("request_cancel", (Ids,), number_from_row, text=_REQUEST_CANCEL)
-# attempts (ids and leases), and whether each has a request; no new request can come until the transaction ends
-LOCK_ATTEMPTS = Query("lock_attempts", (Json,), locked_attempt_from_row)
-_CANCEL_REQUESTS = f"""
-    select job.id, job.lease, job.queue, job.type, job.attempt, {REASON}
-    from <job> as job where id <in_ids:1> order by id"""
+_CANCEL_REQUESTS = f"select job.id, job.queue, job.type, job.attempt + 1, {REASON} from <job> as job where id <in_ids:1>"
 CANCEL_REQUESTS = Query("cancel_requests", (Ids,), row_as(CancelRequest), text=_CANCEL_REQUESTS)
-# attempts that must end, and all open requests for stacks: one statement, as it runs several times a second
+# attempts (fences) that must end, and all open requests for stacks: one statement, as it runs several times a second
 INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)
 
 # in the order of their ids
-_LOCK_JOBS = "select <job_columns> from <job> as job where id <in_ids:1> order by id <for_update>"
-LOCK_JOBS = Query("lock_jobs", (Ids,), job_from_row, text=_LOCK_JOBS)
+_LOCK_JOBS = "select id from <job> where id <in_ids:1> order by id for update"
+LOCK_JOBS = Query("lock_jobs", (Ids,), number_from_row, text=_LOCK_JOBS, only=("postgres",))
 
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event
 _RECORD_LAST_ATTEMPTS = f"""

@@ -342,12 +342,11 @@ _TOTALS = """
 TOTALS = Query("totals", (), total_from_row, text=_TOTALS)
 UNFINISHED = Query("unfinished", (), row_as(Unfinished))
 UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
-_RUNNING_PART = """
-    select cast(queue as text), cast(type as text), attempt, count(*) from (
-      select queue, type, attempt from <job> <indexed:job_owned> where status = <running>
-      union all
-      select queue, type, attempt from <prefix>claimed) as running
-    group by 1, 2, 3"""
+# each job is read by its id: a join might be turned round, and read all jobs
+RUNNING_ROWS = """(
+      select (select queue from <job> where id = job_id) as queue, (select type from <job> where id = job_id) as type,
+        attempt from <claim>) as running where queue is not null"""
+_RUNNING_PART = f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
 RUNNING_PART = Query("running_part", (), lambda row: cast("tuple[str, str, int, int]", row), text=_RUNNING_PART)
 
 

@@ -28,7 +28,6 @@ from rowcall.store.columns import job_from_row, milliseconds, text
 from rowcall.store.new_job import Blocker as Blocker
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.new_job import Unique as Unique
-from rowcall.store.schema import IS_CLAIMED
 from rowcall.store.statement import (
     Ids,
     Int,
@@ -217,8 +216,10 @@ def last_column_is_true(rows: list[Row]) -> bool:
 LAST_STEP = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
 _CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
                order by step.chain_index limit 1)"""
+_STEP_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = step.id)
+                        then <running> else <text_of:step.status> end"""
 _CHAIN_STATUS = f"""case when {LAST_STEP.format("step.status")} in <finished>
-             then {LAST_STEP.format("<text_of:step.status>")} else {_CURRENT.format("<text_of:step.status>")} end"""
+             then {LAST_STEP.format("<text_of:step.status>")} else {_CURRENT.format(_STEP_STATUS)} end"""
 _CHAIN = f"""
     select * from (
       select head.id, <text_of:head.type>, <text_of:head.queue>, {_CHAIN_STATUS} as status,
@@ -267,7 +268,7 @@ UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
-_STATUS = f"""case when exists (select 1 from <claim> as claim where {IS_CLAIMED.replace("job.", "head.")})
+_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id)
                      then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""
     select edge.position,
@@ -312,7 +313,7 @@ REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 # keys
 LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
-# replacements by job id; returns the jobs that were still waiting
+# replacements by job id, of locked jobs that wait
 REPLACE_WAITING = Query("replace_waiting", (Now, Json), row_as(Replaced), notifies=any_row)
 GET_ALL = Query(
     "get_all", (Ids,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id <in_ids:1>"
@@ -323,7 +324,7 @@ CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bi
 _LIST_CHAINS = f"""{_CHAIN.format("head.id < <bigint:1> and (<text:2> is null or head.type = <text:2>)")}
     where <text:3> is null or status = <text:3> limit <int:4>"""
 LIST_CHAINS = Query("list_chains", (Int, Text, Text, Int), chain_from_row, text=_LIST_CHAINS)
-_CHAIN_STEPS = "select <job_columns> from <job> as job where chain_id = <bigint:1> order by chain_index"
+_CHAIN_STEPS = "select <job_columns> from <prefix>jobs as job where chain_id = <bigint:1> order by chain_index"
 CHAIN_STEPS = Query("chain_steps", (Int,), job_from_row, text=_CHAIN_STEPS)
 # takes steps (chain and index); returns the ones that exist
 TAKEN_STEPS = Query("taken_steps", (Json,), pair_from_row)

@@ -84,7 +84,7 @@ def any_changed(rows: list[Row]) -> bool:
 # whether a slot counts; asked of each row by its id: joined, PostgreSQL might read all jobs instead
 COUNTS = """(
       coalesce(
-        (select job.status = <running> and job.lease = slot.lease from <job> as job where job.id = slot.job_id), false)
+        (select claim.lease = slot.lease from <claim> as claim where claim.job_id = slot.job_id), false)
       or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
 
 # keys and slots; a key is given with the name of its limit

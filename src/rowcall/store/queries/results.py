@@ -128,12 +128,7 @@ _NEW_ROWS = """
 NEW_ROWS = Query("new_rows", (Int, Int, Int, Int, Int), row_as(NewRow), text=_NEW_ROWS)
 LATE_ROWS = Query("late_rows", (Json, Int), row_as(NewRow), only=_SERVER)
 _RUNNING_NOW = """
-    select id, lease, started, heartbeat from (
-      select id, lease, case when started_at is null then 0 else 1 end as started,
-        <ms_or_null:heartbeat_at> as heartbeat
-      from <job> <indexed:job_owned> where status = <running>
-      union all
-      select id, 1, started, null from <prefix>claimed) as running
+    select job_id, lease, case when started_at is null then 0 else 1 end, <ms_or_null:heartbeat_at> from <claim>
     limit <int:1>"""
 RUNNING_NOW = Query("running_now", (Int,), row_as(Running), text=_RUNNING_NOW)
 TIMELINE_OF_ONE = Query("timeline_of_one", (Int,), happened_from_row, only=_FILE)

@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus
+from rowcall.store.queries.claims import Fence
 from rowcall.store.statement import Ids, Int, Json, Now, Packed, Query, Row, Text, always_notify, row_as
 
 
@@ -51,9 +52,9 @@ _SHOW_STEPS = f"""
            <text_of:result>
     from <step> where job_id = <bigint:2> order by position desc limit <bigint:3>"""
 SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_STEPS)  # the last first
-# of jobs and leases, the jobs whose leases are current. The lock lets other steps of the same attempt pass, and nothing
+# of fences, those whose claims are current. The lock of the claim lets other steps of the same attempt pass, and nothing
 # that ends the attempt: on the caller's connection it lasts as long as that transaction
-CURRENT = Packed("current", (Json,), int)
+CURRENT = Packed("current", (Json,), Fence)
 _FIELDS = (
     "job_id bigint, position int, attempt int, failures int, started_at time, due_at time, finished_at time, kind text,"
     " name text, status text, error_code text, error_detail text, result jsonb"

@@ -10,7 +10,7 @@ from rowcall.base.text import decoded
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.store.columns import struct_from_row
-from rowcall.store.statement import Int, Now, Packed, Query, Row, Text, text_from_row
+from rowcall.store.statement import Change, Int, Now, Packed, Query, Row, Text, text_from_row
 
 _SERVER = ("postgres",)
 
@@ -23,6 +23,7 @@ class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     id: int
     lease: int
+    holder: int
     attempt: int
     max_attempts: int
     started: bool
@@ -99,10 +100,8 @@ SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <
 REMOVE_WORKER = Query("remove_worker", (Text,), text="delete from <worker> where name = <text:1>")
 # unless it owns jobs; returns a row if it is gone now
 _REMOVE_IDLE_WORKER = """
-    delete from <worker> where name = <text:1> and not exists (
-      select 1 from <job> <indexed:job_owned>
-      where status = <running> and lease_until is null and worker = <text:1>)
-      and not exists (select 1 from <claim> where worker = <text:1>)
+    delete from <worker> where name = <text:1>
+      and not exists (select 1 from <claim> where worker = <text:1> and lease_until is null)
     returning name"""
 REMOVE_IDLE_WORKER = Query("remove_idle_worker", (Text,), text=_REMOVE_IDLE_WORKER)
 _HEARTBEAT_OF_WORKER = (
@@ -117,9 +116,10 @@ _LOCK_WORKER = """
 LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
 SURVEY = Query("survey", (Now,), survey_from_row)
 OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
-RUNNING_OF = Packed("running_of", (Text, Int), Owned)  # as far as is committed, without a lock
+OWNED_BY_HOLDER = Packed("owned_by_holder", (Int,), Owned)  # as far as is committed, without a lock
 ORPHANS = Packed("orphans", (Int,), Owned)
 LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
+DROP_JOBLESS = Change("drop_jobless", (Int,))
 # whether transactions that commit jobs must notify
 MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
 OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
@@ -129,12 +129,12 @@ OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
 _KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
 KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)
 # its claimed jobs, and how many of them have started as far as rows say
-_OWNED = """(select count(*) from <job> <indexed:job_owned>
-            where status = <running> and lease_until is null and worker = name{})
-           + (select count(*) from <prefix>claimed as claimed where claimed.worker = name{})"""
-_WORKERS = f"""
-    select name, host, pid, queues, concurrency, version, <ms:started_at>, heartbeats, <ms:heartbeat_at>, lease_ms,
-           lock_path, {_OWNED.format("", "")},
-           {_OWNED.format(" and <job>.started_at is not null", " and claimed.started <> 0")}, tasks
-    from <worker> order by started_at, name"""
+_WORKERS = """
+    select worker.name, worker.host, worker.pid, worker.queues, worker.concurrency, worker.version,
+           <ms:worker.started_at>, worker.heartbeats, <ms:worker.heartbeat_at>, worker.lease_ms, worker.lock_path,
+           coalesce(held.claimed, 0), coalesce(held.started, 0), worker.tasks
+    from <worker> as worker left join (
+      select worker as name, count(*) as claimed, count(started_at) as started from <claim>
+      where lease_until is null group by worker) as held on held.name = worker.name
+    order by worker.started_at, worker.name"""
 WORKERS = Query("workers", (), worker_from_row, text=_WORKERS)

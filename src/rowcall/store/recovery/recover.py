@@ -12,17 +12,15 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked
 from rowcall.store.ends.attempts import Ended, attempts_of, settle
-from rowcall.store.jobs.claim_rows import write_claims_of, write_claims_of_gone, write_claims_of_worker
 from rowcall.store.limits.held_jobs import free_worker
 from rowcall.store.new_job import OnEnd
 from rowcall.store.queries import workers as queries
+from rowcall.store.queries.claims import FREE_UNCLAIMED
 from rowcall.store.queries.counts import Tally
-from rowcall.store.queries.jobs import CLAIMED_OF
 from rowcall.store.queries.workers import Owned
 from rowcall.store.statement import Plan
 
 RECOVERED_AT_ONCE = 500
-UNKNOWN_AT_MOST = 20_000_000  # more than one claim ever returns, with the largest batch in each slot
 
 
 class RecoveredAttempt(NamedTuple):
@@ -61,7 +59,6 @@ def recover_worker(
     """
     if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
         return Recovered([], done=False)
-    yield from write_claims_of_worker(dialect, worker)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
     recovered = yield from _recover(dialect, owned, begun, now_ms, on_end)
     # rows that its last transaction still locks, as the server has not noticed its death, are left for later
@@ -72,28 +69,25 @@ def recover_worker(
 
 
 def release_unknown(
-    dialect: Dialect, worker: str, held: Collection[tuple[int, int]], now_ms: int | None
+    dialect: Dialect, holder: int, held: Collection[tuple[int, int]], now_ms: int | None
 ) -> Plan[set[tuple[int, int]]]:
-    """After a commit whose reply was lost: release what it claimed, and return all that the worker owns.
+    """After a commit whose reply was lost: release what it claimed, and return all that the worker holds.
 
     `held` has the attempts (ids and leases) that the worker knows about.
     """
-    claimed = {(job_id, 1) for job_id in (yield from dialect.ask(CLAIMED_OF, worker))}
-    yield from write_claims_of(dialect, [job_id for job_id, _ in sorted(claimed - set(held))])
-    owned = yield from dialect.ask(queries.RUNNING_OF, worker, len(held) + UNKNOWN_AT_MOST)
+    owned = yield from dialect.ask(queries.OWNED_BY_HOLDER, holder)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
-    ended = [
-        Ended(job.id, job.lease, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False)))
-        for job in unknown
-    ]
+    ended = [_ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown]
     yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
-    return claimed | {(job.id, job.lease) for job in owned}
+    return {(job.id, job.lease) for job in owned}
 
 
 def recover_orphans(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
-    """Recover running jobs whose workers are not registered."""
-    yield from write_claims_of_gone(dialect)
+    """Recover running jobs whose workers are not registered, and jobs that plain SQL left without a claim."""
+    yield from dialect.change(FREE_UNCLAIMED, RECOVERED_AT_ONCE)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
+    if not owned:
+        yield from dialect.change(queries.DROP_JOBLESS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms, on_end))
 
 
@@ -126,6 +120,10 @@ def _recover(
                 tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
         return tallies.rows()
 
-    ended = [Ended(job.id, job.lease, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    settled = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), locked=Locked.SKIP)
-    return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in settled]
+    ended = [_ended(job, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
+    written = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), locked=Locked.SKIP)
+    return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in written.live]
+
+
+def _ended(job: Owned, transition: Transition, started_age_ms: int | None = None) -> Ended:
+    return Ended(job.id, job.lease, job.holder, transition, started_age_ms)

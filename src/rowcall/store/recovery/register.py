@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.claim_rows import write_claims_of_worker
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.queries import workers as queries
 from rowcall.store.queries.limits import SLOTS_OF_WORKER
@@ -32,7 +31,6 @@ def retire(
     `running` has the attempts (ids and leases) whose handlers it abandoned and that still run. While one of them has
     a slot, the worker stays registered: it serves no queue, and each call is a heartbeat of it.
     """
-    yield from write_claims_of_worker(dialect, worker)
     slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
     over = [slot for slot in slots if slot not in running]
     stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, now_ms, worker)))

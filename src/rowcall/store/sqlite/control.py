@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.control import REASON
-from rowcall.store.sqlite.words import LARGEST
+from rowcall.store.sqlite.words import LARGEST, given
 
-# SQLite has one writer: nothing has to be locked, and only attempts with a request are of interest
-lock_attempts = """
-    select job.id, 1 from json_each($1) as given cross join <job> as job
-    where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]')
-      and job.cancel_lease = job.lease"""
 interrupted = f"""
-    select given.id, given.lease, job.id is not null, {REASON}, null
-    from (select json_extract(value, '$[0]') as id, json_extract(value, '$[1]') as lease from json_each($1)) given
-    left join <job> as job on job.id = given.id
-      and (+job.status = <running> and job.lease = given.lease
-           or +job.status = <pending> and job.lease = given.lease - 1)
-    where job.id is null or job.cancel_lease = job.lease
+    select given.job_id, given.lease, claim.job_id is not null, {REASON.replace("job.id", "claim.job_id")}, null
+    from {given(Fence._fields, "$1")} left join <claim> as claim
+      on claim.job_id = given.job_id and claim.lease = given.lease and claim.holder = given.holder
+    where claim.job_id is null or claim.cancel = 1
     union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,
       lease = <next:lease>, run_at = coalesce(given.run_at, <now>),
       max_attempts = min(max_attempts + given.more, {LARGEST}),
-      claimed_at = null, started_at = null, finished_at = null, heartbeat_at = null, expires_at = null, lost = 0,
-      held = null, held_until = null, cancel_lease = null, result = null, error_code = null, error_detail = null,
+      claimed_at = null, started_at = null, finished_at = null, expires_at = null, lost = 0,
+      held = null, held_until = null, result = null, error_code = null, error_detail = null,
       traceback = null, progress = case when status <> <succeeded> then progress end,
       progress_message = case when status <> <succeeded> then progress_message end
     from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,

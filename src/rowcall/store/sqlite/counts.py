@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.jobs.pages import BY_ERROR, FINISHED_SOURCE
-from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED
+from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED, RUNNING_ROWS
 from rowcall.store.sqlite.pages import groups_of
 
 # these indexes hold every column that is counted
@@ -11,37 +11,34 @@ _SOURCES = {
     "held": ("pending", "status = <pending> and held is not null"),
     "scheduled": ("scheduled", "status = <scheduled>"),
     "blocked": ("blocked", "status = <blocked>"),
-    "owned": ("running", "status = <running>"),
 }
 _UNFINISHED = [
     (status, f"<job> indexed by <prefix>job_{index} where {proof}") for index, (status, proof) in _SOURCES.items()
 ]
 _SINCE = dict.fromkeys(("pending", "scheduled"), "min(max(run_at, created_at))")
 _READY = "select <pending>, queue, type, count(*), min(since) from <ready> group by queue, type"
-_CLAIMED = "select <running>, queue, type, count(*), null from <prefix>claimed group by queue, type"
+_RUNNING = f"select <running>, queue, type, count(*), null from {RUNNING_ROWS} group by queue, type"
 _FINISHED = "<job> indexed by <prefix>job_aged where finished_at is not null"
 _OF_GROUP = "status = $1 and queue = $2 and type = $3"
 _FAILED = "<job> indexed by <prefix>job_failed where status = <failed> and coalesce(error_code, '') = given.value"
 
 _ATTEMPTS = " union all ".join(
     f"select type, attempt, count(*) as jobs from {source} group by 1, 2"
-    for source in ("<ready>", "<prefix>claimed", *(source for _, source in _UNFINISHED))
+    for source in ("<ready>", RUNNING_ROWS, *(source for _, source in _UNFINISHED))
 )
 
 _OTHERS = (
     f"select '{status}', queue, type, count(*), {_SINCE.get(status, 'null')} from {source} group by queue, type"
     for status, source in _UNFINISHED
 )
-unfinished = " union all ".join([_READY, _CLAIMED, *_OTHERS])
+unfinished = " union all ".join([_READY, _RUNNING, *_OTHERS])
 unfinished_attempts = f"""
     select type, min(attempt, {MOST_ATTEMPTS_COUNTED}), sum(jobs) from (
       {_ATTEMPTS})
     group by 1, 2"""
 running = f"""
     select <job_columns>, worker.host, <ms_or_null:worker.heartbeat_at>, <ms_or_null:{LAST_SEEN}>
-    from (select id from <job> indexed by <prefix>job_owned where status = <running>
-          union all select id from <prefix>claimed) as found
-      cross join <prefix>jobs as job on job.id = found.id
+    from <claim> as claim cross join <prefix>jobs as job on job.id = claim.job_id
       left join <worker> as worker on worker.name = job.worker
     order by {LAST_SEEN}, job.id limit <int:1>"""
 error_spans = f"""
@@ -59,8 +56,9 @@ finished_groups = f"{groups_of(FINISHED_SOURCE)} where status in <finished>"
 waiting_groups = f"{groups_of(BY_ERROR)} where status in (<pending>, <scheduled>)"
 waiting_errors = """
     select count(*), coalesce(max(id), 0) from (
-      select id from <job> indexed by <prefix>job_error
-      where status = $1 and error_code = $2 and type = $3 order by id desc limit $4)"""
+      select id from <job> as job indexed by <prefix>job_error
+      where status = $1 and error_code = $2 and type = $3
+        and not exists (select 1 from <claim> where job_id = job.id) order by id desc limit $4)"""
 # other jobs may still read its result, and a chain is kept as long as its youngest step
 prune = f"""
     delete from <job> where id in (

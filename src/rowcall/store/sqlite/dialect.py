@@ -6,7 +6,7 @@ commit. So a claim may be a read followed by a write.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from typing import cast
@@ -16,14 +16,30 @@ import msgspec
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
+from rowcall.store.queries import claims as claim_queries
+from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
+from rowcall.store.queries.ends import Owner, Success, ids_of
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
-from rowcall.store.queries.jobs import NOTHING_KNOWN, Claimed, Places, Ready, Success, inserted_from_row
+from rowcall.store.queries.jobs import inserted_from_row
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
-from rowcall.store.sqlite import control, counts, flows, jobs, limits, order, results, schema, steps, workers
+from rowcall.store.sqlite import (
+    claims,
+    control,
+    counts,
+    ends,
+    flows,
+    jobs,
+    limits,
+    order,
+    results,
+    schema,
+    steps,
+    workers,
+)
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
@@ -40,7 +56,7 @@ _KIND = attrgetter("queue", "type", "priority")
 def catalogue(prefix: str) -> Catalogue:
     return Catalogue(
         "sqlite",
-        (control, counts, flows, jobs, limits, order, results, steps, workers),
+        (claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         packed=True,
     )
@@ -59,7 +75,7 @@ class SqliteDialect:
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         yield self._catalogue.statement(query, *values)
-        return (yield from self.ask(queries.CHANGES))[0]
+        return (yield from self.ask(end_queries.CHANGES))[0]
 
     def holds_together(self) -> Plan[bool]:
         yield from self.ask(BEGIN_WRITING)  # with which sqlite3 begins a transaction, if it does so by itself
@@ -132,7 +148,7 @@ class SqliteDialect:
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         ids = range(last.id - len(payloads) + 1, last.id + 1)
         if is_bulk:
-            yield from self.ask(queries.MAKE_READY)
+            yield from self.ask(queries.MAKE_BULK_READY)
             yield from self.ask(queries.END_BULK)
         return [Inserted(job_id, last.status, last.run_at_ms, last.created_at_ms, last.expires_at_ms) for job_id in ids]
 
@@ -144,7 +160,6 @@ class SqliteDialect:
         types: Sequence[str],
         limit: int,
         now_ms: int | None,
-        alone: Collection[str] | None = None,
         places: Places = NOTHING_KNOWN,
     ) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
@@ -154,7 +169,7 @@ class SqliteDialect:
         # one text per power of two keeps the statement cache small; a type that is given twice would be claimed twice
         arms = 1 << (len(types) - 1).bit_length()
         if arms not in self._ready_jobs:
-            self._ready_jobs[arms] = render(jobs.ready_jobs(arms), self._prefix)
+            self._ready_jobs[arms] = render(claims.ready_jobs(arms), self._prefix)
         padding: list[Parameter] = [None] * (arms - len(types))
         rows = yield plain(self._ready_jobs[arms], now_ms, queue, limit, *types, *padding)
         return _ready.decode(cast("str", rows[0][0]))
@@ -162,38 +177,25 @@ class SqliteDialect:
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
         return self.ready_jobs(queue, types, limit, now_ms)
 
-    def mark_claimed(
-        self, worker: str, started: Sequence[Ready], buffered: Sequence[Ready], lease_ms: int | None, now_ms: int | None
-    ) -> Plan[None]:
-        yield from self._take_ready([*started, *buffered])
-        for claimed, are_started in ((started, 1), (buffered, 0)):
-            if claimed:
-                ids = [job.id for job in claimed]
-                yield from self.ask(queries.MARK_CLAIMED_ALIKE, now_ms, worker, ids, lease_ms, are_started)
-                yield from retag(self, ids)
-
-    def claim_together(
-        self, worker: str, jobs: Sequence[Ready], runs: Sequence[tuple[int, int, int]], now_ms: int | None
-    ) -> Plan[None]:
-        yield from self._take_ready(jobs)
-        yield from self.ask(queries.INSERT_CLAIMS, now_ms, worker, runs)
-
-    def _take_ready(self, jobs: Sequence[Ready]) -> Plan[None]:
-        """Remove jobs that are claimed from the table of ready jobs."""
-        of_kinds: dict[tuple[str, str, int], list[Ready]] = {}
-        kinds = set(map(_KIND, jobs))
-        if len(kinds) > 1:
-            for job in jobs:
-                of_kinds.setdefault(_KIND(job), []).append(job)
-        for queue, task, priority in kinds:
-            of_kind = of_kinds.get((queue, task, priority), jobs)
-            ids = [job.id for job in of_kind]
-            turns = [job.id if job.turn is None else job.turn for job in of_kind]
-            first, last = min(turns), max(turns)
-            if turns == ids and last - first == len(ids) - 1:
-                yield from self.ask(queries.DELETE_READY_RUN, queue, task, ~priority, first, last)
-            else:
-                yield from self.ask(queries.DELETE_READY, queue, task, ~priority, first, last, ids)
+    def claim(
+        self,
+        started: Sequence[Ready],
+        buffered: Sequence[Ready],
+        owner: Owner,
+        lease_ms: int | None,
+        now_ms: int | None,
+    ) -> Plan[set[int] | None]:
+        claimed = 0
+        for jobs_alike, are_started in ((started, 1), (buffered, 0)):
+            for (queue, task, priority), of_kind in _by_kind(jobs_alike).items():
+                ids = [job.id for job in of_kind]
+                turns = [job.id if job.turn is None else job.turn for job in of_kind]
+                rows = queue, task, ~priority, min(turns), max(turns), ids
+                how = owner.holder, owner.worker, are_started, lease_ms
+                claimed += yield from self.change(claim_queries.CLAIM_ROWS, now_ms, *rows, *how)
+                yield from self.ask(claim_queries.DELETE_READY, *rows)
+        ids = [job.id for job in (*started, *buffered)]
+        return None if claimed == len(ids) else set((yield from self.ask(claim_queries.HELD_BY, ids, owner.holder)))
 
     # limits
 
@@ -217,32 +219,20 @@ class SqliteDialect:
 
     # settle
 
-    def settle_successes(
-        self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None = None
-    ) -> Plan[set[int]]:
-        # nearly always all leases are current, as the number of changed rows shows; if not, ask which
-        yield from self.ask(queries.SAVEPOINT)
-        changed = yield from self._write_successes(settled, now_ms, claimed)
-        ids = queries.ids_of(settled)
-        if changed == len(ids):
-            return set(ids)
-        yield from self.ask(queries.BACK_TO_SAVEPOINT)
-        live = yield from self.ask(queries.LIVE, [(job_id, row.lease) for row in settled for job_id in row.ids])
-        yield from self._write_successes(settled, now_ms, claimed)
-        return set(live)
-
-    def _write_successes(self, settled: Sequence[Success], now_ms: int | None, claimed: Claimed | None) -> Plan[int]:
-        """Write them, and return the number of changed rows."""
-        changed = 0
-        claim = (None, None, 1) if claimed is None else (*claimed, 2)
-        packed, others = _packed(settled)
-        for lease, rows in packed.items():
-            yield from self.ask(queries.SETTLE_PACKED, now_ms, rows, *claim, lease)
-            changed += (yield from self.ask(queries.CHANGES))[0]
-        if others:
-            yield from self.ask(queries.SETTLE_SUCCESSES, now_ms, others, *claim)
-            changed += (yield from self.ask(queries.CHANGES))[0]
-        return changed
+    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
+        # nearly always all claims are there, as the number of deleted rows shows; if not, ask which
+        ids = ids_of(rows)
+        yield from self.ask(end_queries.SAVEPOINT)
+        yield from self.ask(end_queries.TAKE_RUNS, rows, owner.holder)
+        if (yield from self.ask(end_queries.CHANGES))[0] < len(ids):
+            yield from self.ask(end_queries.BACK_TO_SAVEPOINT)
+            held = set((yield from self.ask(end_queries.STILL_HELD, rows, owner.holder)))
+            yield from self.ask(end_queries.TAKE_RUNS, rows, owner.holder)
+            rows = [row.of(job_id) for row in rows for job_id in row.ids if job_id in held]
+            ids = ids_of(rows)
+        if rows:
+            yield from self.ask(end_queries.SETTLE_SUCCESSES, now_ms, rows, owner.worker)
+        return set(ids)
 
     # callers' connections
 
@@ -268,17 +258,12 @@ class SqliteDialect:
         return False
 
 
-def _packed(settled: Sequence[Success]) -> tuple[dict[int, list[int]], list[Success]]:
-    """Return the rows that fit into 63 bits (31 for id, 12 for count, 10 for each age), by lease, and the others."""
-    packed: dict[int, list[int]] = {}
-    others = []
-    for row in settled:
-        started = row.started_age_ms
-        bare = row.result is None and not row.begins_chain
-        small = row.id < 2**31 and row.count <= 4096 and row.lease < 2**31
-        if bare and started is not None and started < 1024 and small:
-            number = row.id << 32 | row.count - 1 << 20 | started << 10 | min(row.finished_age_ms, started)
-            packed.setdefault(row.lease, []).append(number)
-        else:
-            others.append(row)
-    return packed, others
+def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, int], Sequence[Ready]]:
+    """Return the jobs by queue, type and priority."""
+    kinds = set(map(_KIND, jobs))
+    if len(kinds) == 1:
+        return {kinds.pop(): jobs}
+    by_kind: dict[tuple[str, str, int], list[Ready]] = {kind: [] for kind in kinds}
+    for job in jobs:
+        by_kind[_KIND(job)].append(job)
+    return {**by_kind}

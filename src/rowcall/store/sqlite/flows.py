@@ -106,7 +106,8 @@ key_holders = """
       from json_each($3) as given cross join <job> as job
         on job.id = (select max(id) from <job> as held indexed by <prefix>job_key
                      where held.key is not null and held.type = $2 and held.key = given.value
-                       and ($4 = 'any' or held.status in <waiting> or ($4 = 'active' and held.status = <running>))
+                       and ($4 = 'any' or held.status in <unfinished> and ($4 = 'active' or not exists (
+                         select 1 from <claim> where job_id = held.id)))
                        and ($5 is null or held.created_at > <now> - $5)))"""
 replace_waiting = f"""
     update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits, fair = given.fair,
@@ -116,7 +117,7 @@ replace_waiting = f"""
       status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>
                else <to:stage> end
     from {given(Replacement, "$2")}
-    where <job>.id = given.job_id and <job>.status in <waiting>
+    where <job>.id = given.job_id
     returning <job>.id, <job>.lease"""
 taken_steps = f"""
     select job.chain_id, job.chain_index from {given(("chain_id", "chain_index"), "$1")}

@@ -21,12 +21,7 @@ MOST_GROUPS_MERGED = 100
 _MATCHING = """
     select <job_columns> from json_each(?1) as given cross join <prefix>jobs as job on job.id = given.value
     where """
-_RUNNING = """
-    select id from (
-      select id from <job> indexed by <prefix>job_owned where status = <running>
-      union all
-      select id from <prefix>claimed)
-    where id > ?2 and id < ?3 order by id {} limit ?1"""
+_RUNNING = "select job_id from <claim> where job_id > ?2 and job_id < ?3 order by job_id {} limit ?1"
 
 
 class SqlitePages:

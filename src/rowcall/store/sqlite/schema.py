@@ -8,14 +8,12 @@ from rowcall.domain.job import Status
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
-    CLAIMED,
     FAIR_TURN,
     INDEXES,
-    IS_CLAIMED,
-    IS_NO_CLAIM,
-    LEAVE_CLAIM,
+    IS_NO_END,
     NAME_QUEUE,
     NEXT_COLUMNS,
+    READY_CHANGES,
     READY_COLUMNS,
     READY_KEY,
     READY_ROW,
@@ -76,7 +74,7 @@ _KINDS = {
 }
 _UNCHECKED = {
     "identity": "integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0)",
-    "rowid": "integer primary key",
+    **dict.fromkeys(("rowid", "job_key"), "integer primary key"),
     "tags": "text",  # triggers check them
 }
 
@@ -100,7 +98,7 @@ MORE_COLUMNS = {
 
 
 def _table(name: str, columns: str) -> str:
-    options = "" if columns.split()[0] == "id" else "without rowid"
+    options = "" if columns.split()[1] in _UNCHECKED else "without rowid"
     return create_table(name, MORE_COLUMNS.get(name, "") + columns.lstrip(), _column, options)
 
 
@@ -168,9 +166,11 @@ _OLD_IS_READY = _NEW_IS_READY.replace("new.", "old.")
 _OLD_READY = f"{READY_KEY.format('old')} and id = old.id"
 
 # A transaction that inserts many jobs makes them ready by one statement, which takes half of the time: until then a
-# claim row with the id 0 says after which id. A trigger that does not fire costs next to nothing, but each statement in
-# one that fires costs every insert, even if its condition is false: what is rare has a separate trigger.
-_IS_READY_NOW = f"{_NEW_IS_READY} and not exists (select 1 from <claim> where id = 0 and claimed_at < new.id)"
+# setting says after which id. A trigger that does not fire costs next to nothing, but each statement in one that fires
+# costs every insert, even if its condition is false: what is rare has a separate trigger.
+BULK_AFTER = "bulk_after"
+_IS_READY_NOW = f"""{_NEW_IS_READY}
+  and not exists (select 1 from <setting> where name = '{BULK_AFTER}' and cast(value as integer) < new.id)"""
 _INSERTED_TRIGGER = f"""
 create trigger <prefix>job_inserted after insert on <job> when new.fair is null and {_IS_READY_NOW} begin
   insert or replace into <ready> {READY_COLUMNS} values ({READY_ROW.format("new")});
@@ -235,10 +235,10 @@ end
 
 # A pending job without a ready row is claimed: a change of its priority does not make it ready again. A trigger that
 # reads a column behind the 32nd of the old row would make SQLite read all of them, for each job that is settled.
-_CHANGE = "after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, attempt on <job>"
+_CHANGE = f"after update of {READY_CHANGES} on <job>"
 _READY_TRIGGER = f"""
 create trigger <prefix>job_ready_changed {_CHANGE}
-when {IS_NO_CLAIM} and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
+when {IS_NO_END} and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
   -- the next trigger may have changed the turn: SQLite does not say which comes first
   update or replace <ready> set {READY_COLUMNS} = (
     select {READY_ROW.format("job")} from <job> as job where job.id = new.id)
@@ -246,12 +246,13 @@ when {IS_NO_CLAIM} and ({_OLD_IS_READY} or {_NEW_IS_READY}) begin
   delete from <ready> where {_OLD_READY} and not ({_NEW_IS_READY});
   insert or replace into <ready> {READY_COLUMNS}
   select {READY_ROW.format("job")} from <job> as job
-  where job.id = new.id and {_NEW_IS_READY} and not ({_OLD_IS_READY});
+  where job.id = new.id and {_NEW_IS_READY} and not ({_OLD_IS_READY})
+    and not exists (select 1 from <claim> where job_id = new.id);
 end
 """
 
 _FAIR_TRIGGER = f"""
-create trigger <prefix>job_turn_changed {_CHANGE} when {TURN_IS_OVER} begin
+create trigger <prefix>job_turn_changed {_CHANGE} when {IS_NO_END} and {TURN_IS_OVER} begin
   update <job> set turn = ({FAIR_TURN.format("")}) where id = new.id;
 end
 """
@@ -259,7 +260,6 @@ end
 _NOT_READY_TRIGGER = f"""
 create trigger <prefix>job_not_ready after delete on <job> when {_OLD_IS_READY} begin
   delete from <ready> where {_OLD_READY};
-  {LEAVE_CLAIM.format("")}
 end
 """
 
@@ -273,6 +273,7 @@ create trigger <prefix>job_belongings after delete on <job> begin
   delete from <slot> where job_id = old.id and worker is null;
   delete from <step> where job_id = old.id;
   delete from <signal> where job_id = old.id;
+  delete from <claim> where job_id = old.id;
 end
 """
 
@@ -284,8 +285,6 @@ create trigger <prefix>job_unread before delete on <job> when not {_OLD_IS_FINIS
   where job_id = 0;
 end
 """
-
-_CLAIMED = f"{CLAIMED} <job> as job where {IS_CLAIMED}"
 
 MIGRATIONS = (
     Migration(
@@ -299,7 +298,7 @@ MIGRATIONS = (
             *(_refuse_insert(table) for table in ("event", "change")),
             *(_refuse_update(table) for table in ("job", "event", "change")),
             *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER, _ENDED_TRIGGER),
-            *(_UNREAD_TRIGGER, _CLAIMED, *VIEWS, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
+            *(_UNREAD_TRIGGER, *VIEWS, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
         ),
     ),
 )

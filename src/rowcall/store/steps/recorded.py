@@ -11,7 +11,6 @@ from rowcall.domain.job import FINISHED, WAITING, Status
 from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.claim_rows import write_claims_of
 from rowcall.store.jobs.inspect import get, lock
 from rowcall.store.queries import steps as queries
 from rowcall.store.queries.control import RECORD_EVENTS
@@ -37,12 +36,9 @@ def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) ->
 
     Return for each how it was written, or `LeaseLost` if its attempt is not current: then nothing is written about it.
     """
-    yield from write_claims_of(dialect, sorted({one.job_id for one in writes if one.lease == 1 and one.writes_claim}))
-    leases: dict[int, int] = {}
-    for one in writes:  # leases never fall: of two attempts of one job, the lower one is void
-        leases[one.job_id] = max(one.lease, leases.get(one.job_id, 0))
-    live = set((yield from dialect.ask(queries.CURRENT, sorted(leases.items()))))
-    ours = [one for one in writes if one.job_id in live and one.lease == leases[one.job_id]]
+    fences = {(one.job_id, one.lease, one.holder) for one in writes}
+    live = set((yield from dialect.ask(queries.CURRENT, sorted(fences))))
+    ours = [one for one in writes if (one.job_id, one.lease, one.holder) in live]
     if not ours:
         return [LeaseLost(one.job_id) for one in writes]
     (at_ms,) = yield from dialect.ask(NOW, now_ms)

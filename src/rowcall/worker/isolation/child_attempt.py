@@ -20,7 +20,7 @@ from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
-from rowcall.store.jobs.marks import ProgressMark
+from rowcall.store.queries.claims import Mark
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
@@ -50,7 +50,7 @@ class ChildAttempt:
         self._send = send
         self._then: Then | None = None
         self._completed = False
-        self._reported: ProgressMark | None = None
+        self._reported: Mark | None = None
         self._asking = threading.Lock()
         self.answers: SimpleQueue[Answered] = SimpleQueue()
         clock = queue.clock if queue is not None else SystemClock()
@@ -76,13 +76,13 @@ class ChildAttempt:
     def report(self, share: float, message: str | None) -> None:
         if not self.is_over:  # a thread that the handler left behind must not report about the next job
             replays = self.steps.replays
-            self._reported = ProgressMark(self.ready.id, self.ready.lease, share, message, replays=replays)
+            self._reported = Mark(*self.ready.fence, progress=share, message=message, replays=int(replays))
             self._send(Progressed(share, message, replays))
 
     def confirm_report(self) -> None:
         """Send the last report again if no earlier attempt came further, which is known after its steps were read."""
         if self._reported is not None and self._reported.replays and not self.steps.replays:
-            self._send(Progressed(self._reported.share, self._reported.message, replays=False))
+            self._send(Progressed(self._reported.progress or 0.0, self._reported.message, replays=False))
 
     def complete(self, result: object, connection: object) -> None:
         completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)

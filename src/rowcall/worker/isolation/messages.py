@@ -9,7 +9,7 @@ from rowcall.domain.job import StackFrame
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 
 
 class Hello(msgspec.Struct, tag=True):

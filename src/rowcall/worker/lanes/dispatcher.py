@@ -50,6 +50,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._buffer: deque[Attempt] = deque()
         self._accepted: deque[Attempt] = deque()
+        self._charged: list[Attempt] = []
         self._portion = 0
         self._running: set[Attempt] = set()
         self._ended: list[Attempt] = []
@@ -93,6 +94,17 @@ class Dispatcher:
     @property
     def buffered(self) -> int:
         return len(self._buffer)
+
+    @property
+    def concurrency(self) -> int:
+        return self._concurrency
+
+    @property
+    def charged(self) -> list[Attempt]:
+        """The attempts in the buffer that a kill would use up, as their claims say that they have started."""
+        if self._charged:
+            self._charged = [one for one in self._charged if not (one.started_at or one.settled)]
+        return self._charged
 
     @property
     def busy(self) -> bool:
@@ -194,6 +206,7 @@ class Dispatcher:
             if self._in_queue is not None:
                 self._in_queue.update(one.ready.queue for one in (*started, *buffered) if one.members is None)
             self._buffer.extend(buffered)
+            self._charged += [one for one in buffered if one.marked]
             self._accepted.extend(started)
         if not self.any_accepted.is_set():
             self.any_accepted.set()

@@ -10,7 +10,7 @@ AHEAD_SECONDS = 0.05
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 _MEMORY = 0.3
 STALE_SECONDS = 5 * AHEAD_SECONDS
-QUICK_SECONDS = AHEAD_SECONDS / 2
+MOST_LAST_AHEAD = 100
 INSTANT_SECONDS = 0.001
 LEAST_REACH = 16
 
@@ -50,18 +50,17 @@ class Throughput:
 class Capacity:
     """Free slots, and room in the buffer for jobs that are claimed ahead of need."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
+    def __init__(self, dispatcher: Dispatcher, clock: Clock, *, one_writer: bool) -> None:
         self._dispatcher = dispatcher
+        self._one_writer = one_writer
         self._timer = clock.timer
         self._throughput = Throughput()
         self._reach = MOST_BUFFERED
         self._busy_since: float | None = None
         self._moved_at = 0.0
-        self.slot_wanted = False
+        self.slot_needed = False
         """Whether a job that must not be buffered waits for a free slot: nothing else is claimed before it."""
         self.stopping = False
-        self.quick = True
-        """Whether the last attempt took a moment only."""
         self.instant = False
         """Whether it took so little that handlers hardly wait for anything but the interpreter."""
 
@@ -70,9 +69,23 @@ class Capacity:
         if self.stopping:
             return 0, 0
         slots = self._dispatcher.free_slots
-        if self.slot_wanted and slots <= 0:
+        if self.slot_needed and slots <= 0:
             return 0, 0
+        if self.lost_ahead <= 0 or self.last_ahead == 0:
+            return slots, 0
         return slots, max(0, min(self._reach, self._throughput.buffer_size - self._dispatcher.buffered))
+
+    @property
+    def lost_ahead(self) -> int:
+        """How many more jobs that were lost before may wait in the buffer."""
+        return self._dispatcher.concurrency - sum(one.ready.lost > 0 for one in self._dispatcher.charged)
+
+    @property
+    def last_ahead(self) -> int | None:
+        """How many more last attempts may wait in the buffer; None for any number, as a file says what has begun."""
+        if self._one_writer:
+            return None
+        return max(0, MOST_LAST_AHEAD - sum(one.ready.lost == 0 for one in self._dispatcher.charged))
 
     @property
     def any(self) -> bool:
@@ -81,7 +94,7 @@ class Capacity:
     @property
     def enough_to_do(self) -> bool:
         """Whether the lanes are busy for long enough, so that a larger group of outcomes can gather."""
-        if self.slot_wanted:
+        if self.slot_needed:
             return self._dispatcher.free_slots <= 0
         return self._dispatcher.buffered > self.enough_buffered
 
@@ -99,7 +112,6 @@ class Capacity:
     def note_finished(self, attempts: int, last_seconds: float = 0.0) -> None:
         """Some attempts have ended, and the last of them took so long."""
         if attempts:
-            self.quick = last_seconds < QUICK_SECONDS
             self.instant = last_seconds < INSTANT_SECONDS
         if self._busy_since is not None:
             now = self._timer()
@@ -108,10 +120,10 @@ class Capacity:
 
     def note_claimed(self, demand: Demand, claim: Claim) -> None:
         if demand.room > 0:
-            self.slot_wanted = claim.slot_wanted
+            self.slot_needed = claim.slot_needed
             # where the buffer ends early, do not read far beyond its end
             near = max(LEAST_REACH, 2 * len(claim.buffered))
-            self._reach = near if claim.slot_wanted else min(MOST_BUFFERED, 2 * self._reach)
+            self._reach = near if claim.slot_needed else min(MOST_BUFFERED, 2 * self._reach)
         if claim.started or claim.buffered or claim.joining:
             self._throughput.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
             if self._busy_since is None:

@@ -9,7 +9,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.jobs.unreadable import Unreadable
-from rowcall.store.queries.jobs import NOTHING_KNOWN, Places, Ready, all_plain
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, all_plain
 from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import log_started
@@ -85,8 +85,11 @@ class Claims:
         self._asked_offers = offers = self._offers  # another thread may replace them during the round
         return Demand(
             worker=self.registrar.name,
+            holder=self.registrar.current.holder,
             slots=slots,
             buffer=buffer,
+            lost_ahead=self.capacity.lost_ahead,
+            last_ahead=self.capacity.last_ahead,
             types=self.queue.tasks.keys(),
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
@@ -96,19 +99,18 @@ class Claims:
             limits=self.queue.limits.declared,
             aliases=self.queue.aliases,
             offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
-            quick=self.capacity.quick,
             resume=self.resuming.places(),
         )
 
     def accept(self, claim: Claim) -> None:
         """Hand the claimed jobs to the dispatcher. Raise `StoreUnavailable` if the liveness file has no room."""
-        self._turn += 1  # only here: after a round that claims nothing, each queue keeps its turn
+        self._turn += claim.visited  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
-        facts = self._facts(claim.work.now_ms)
+        facts, marked = self._facts(claim.work.now_ms), claim.marked
         self.dispatcher.accept(
             [Attempt(ready, task, facts) for ready, task in self._with_tasks(claim.started)],
-            [Attempt(ready, task, facts, True) for ready, task in self._with_tasks(claim.buffered)],
-            [Attempt(ready, task, facts, ready.bufferable) for ready, task in self._with_tasks(claim.joining)],
+            [Attempt(ready, task, facts, ready.id not in marked) for ready, task in self._with_tasks(claim.buffered)],
+            [Attempt(ready, task, facts, ready.id not in marked) for ready, task in self._with_tasks(claim.joining)],
         )
 
     def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:
@@ -148,11 +150,10 @@ class Claims:
         """Whether there is an offer, and room for it."""
         return bool(self._offers) and sum(self.capacity.free()) > 0
 
-    def note_offers(self, demand: Demand, claim: Claim) -> None:
+    def note_offers(self, demand: Demand) -> None:
         """A round has used the offers of `demand`."""
         if self._offers is self._asked_offers:
             self._offers = self._offers[len(demand.offers) :]
-        self._passed_over = [*self._passed_over, *claim.passed_over]
 
     def offer_again(self) -> None:
         """An attempt that ended may have made room for offers that were passed over."""

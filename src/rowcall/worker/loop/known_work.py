@@ -10,8 +10,7 @@ from rowcall.base.clock import Clock, jittered
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, wanted_types
-from rowcall.store.jobs.claim_rows import WRITE_AFTER_MS
-from rowcall.store.queries.jobs import FIND_WORK, PEEK, Work
+from rowcall.store.queries.claims import FIND_WORK, PEEK, Work
 from rowcall.wake.waiter import Waiter
 from rowcall.worker.loop.claims import Claims
 from rowcall.worker.loop.ownership import Ownership
@@ -21,7 +20,6 @@ LONGEST_WAIT_SECONDS = 5.0
 FIRST_STUCK_SECONDS, LAST_STUCK_SECONDS = 0.05, 1.0
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.003, 0.05
 UNSURE_SECONDS = 1.0
-LOCKED_SECONDS = 1.0
 
 
 class KnownWork:
@@ -35,7 +33,6 @@ class KnownWork:
         self._retry_seconds = 0.0
         self._retry_at = math.inf
         self._fruitless: set[tuple[str, str]] = set()
-        self._write_at = math.inf
         self.maybe_any = True
         """Whether a round may find a job to claim."""
         self.is_checked = False
@@ -44,7 +41,7 @@ class KnownWork:
     def note_check(self, work: Work) -> None:
         self._work, self._checked_at = work, self._timer()
 
-    def note_round(self, claim: Claim, *, read_claim_rows: bool = True) -> None:
+    def note_round(self, claim: Claim) -> None:
         self.is_checked = False
         self.note_check(claim.work)
         self._round_at = self._timer()
@@ -52,26 +49,6 @@ class KnownWork:
         # another claimer had the limit of some jobs: that is over in a moment
         self._retry_seconds = _backed_off(self._retry_seconds, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, claim.left)
         self._retry_at = self._timer() + jittered(self._clock, self._retry_seconds) if claim.left else math.inf
-
-        if read_claim_rows:
-            self._write_at = math.inf
-        if claim.any_claim_row or claim.any_claim_left:
-            write_in = WRITE_AFTER_MS / 1000 if claim.any_claim_row else LOCKED_SECONDS
-            self._write_at = min(self._write_at, self._timer() + write_in)
-
-    @property
-    def any_claim_row(self) -> bool:
-        """Whether claims of this worker are not written into the jobs' own rows."""
-        return self._write_at != math.inf
-
-    def note_doubt(self) -> None:
-        """It was unknown what the last round wrote: there may be jobs to claim, and claim rows."""
-        self.maybe_any = True
-        self._write_at = self._timer()
-
-    def seconds_to_write(self) -> float:
-        """Return the time until the claims of jobs that still run are to be written into their rows."""
-        return max(0.0, self._write_at - self._timer())
 
     def note_fruitless(self, ready: Iterable[tuple[str, str]]) -> None:
         """Remember ready jobs that could not be claimed, such as ones with an invalid name: do not retry soon."""

@@ -76,7 +76,7 @@ class Ownership:
 
     def release_unknown(self) -> None:
         """Release the jobs that were claimed in our name, and that we do not hold."""
-        self.settler.make_sure(self.registrar.name)
+        self.settler.make_sure(self.registrar.current.holder)
 
     def drop_all(self) -> None:
         """The database file was replaced: the ids of our jobs may be those of other jobs now."""

@@ -50,7 +50,7 @@ class Loop:
         self._dispatcher = dispatcher
         self._connection = connection = queue.database.connect()
         self._waiter = waiter = waiter_for(queue, connection, waker, registrar)
-        self._capacity = capacity = Capacity(dispatcher, queue.clock)
+        self._capacity = capacity = Capacity(dispatcher, queue.clock, one_writer=queue.dialect.one_writer)
         self._known = known = KnownWork(queue.clock)
         self._pace = pace = LogPace(settings.log_jobs, queue.clock.timer)
         report = AttemptLog(pace, meter, queue.outcomes, errors)
@@ -115,7 +115,7 @@ class Loop:
         known = self._known
         if self.unsettled or known.maybe_any or known.waits_for_limit or known.seconds_to_due() == 0:
             return False
-        if self._capacity.slot_wanted or self._dispatcher.busy:
+        if self._capacity.slot_needed or self._dispatcher.busy:
             return False
         if self._dispatcher.abandoned:
             return False  # a process that is about to die may hold a slot that others wait for
@@ -152,7 +152,7 @@ class Loop:
             ownership = self._ownership
             self._take_settled(wait=self._settler.is_large or ownership.lost or ownership.in_doubt)
             if self._ownership.ensure():
-                self._known.note_doubt()
+                self._known.maybe_any = True
             self._settler.mark_started()
             self._settle_claim_or_wait()
             self._trouble.succeeded()
@@ -208,10 +208,8 @@ class Loop:
         self._claims.offer_again()
 
     def _is_round_due(self) -> bool:
-        if self._known.seconds_to_write() == 0:
-            return True
         if self._capacity.any:
-            needs_slot = self._capacity.slot_wanted and self._dispatcher.free_slots > 0
+            needs_slot = self._capacity.slot_needed and self._dispatcher.free_slots > 0
             return self._known.maybe_any or self._known.seconds_to_due() == 0 or needs_slot
         # a schedule ticks whether there is room for its job or not
         return not self._capacity.stopping and self._known.seconds_to_schedule() == 0
@@ -233,11 +231,10 @@ class Loop:
         if attempts or late:
             self._claims.offer_again()
         demand = self._claims.demand()
-        if self._settler.settle_beside(demand.worker):
+        if self._settler.settle_beside(demand.owner):
             attempts = []
-        ended, alike = settlements_of(attempts, now)
-        any_claim_row = self._known.any_claim_row and (bool(attempts) or self._known.seconds_to_write() == 0)
-        claim = None if attempts or late or any_claim_row else self._claim_first(demand)
+        ended, alike = settlements_of(attempts, now, demand.holder)
+        claim = None if attempts or late else self._claim_first(demand)
         if claim is None:
             plan = round_of_work(
                 self._queue.dialect,
@@ -247,14 +244,13 @@ class Loop:
                 self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
-                any_claim_row=any_claim_row,
                 before_settle=self._start_accepted,
             )
             claim = self._connection.write(plan)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
         self._waiting.start_gathering()
-        self._known.note_round(claim, read_claim_rows=any_claim_row)
+        self._known.note_round(claim)
         self._note(demand, claim)
         if claim.started or claim.buffered or claim.joining:
             self._accept(claim)
@@ -275,7 +271,7 @@ class Loop:
     def _note(self, demand: Demand, claim: Claim) -> None:
         """Remember what the round has found."""
         self._claims.resuming.note(demand, claim)
-        self._claims.note_offers(demand, claim)
+        self._claims.note_offers(demand)
         if self.vacuum is not None:
             self.vacuum.note_claimed(len(claim.started) + len(claim.buffered) + len(claim.joining))
         self._known.maybe_any = claim.more or self._claims.any_offer

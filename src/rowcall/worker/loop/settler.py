@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
 
+import msgspec
+
 from rowcall.context import logger
 from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import DataRefused, RowcallError
@@ -25,11 +27,11 @@ from rowcall.store.ends.attempts import (
     attempts_of,
     settle,
     settle_completed,
-    settle_group,
 )
-from rowcall.store.jobs.marks import mark_started
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import Mark
 from rowcall.store.queries.counts import Tally
-from rowcall.store.queries.jobs import Success
+from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.recovery.recover import release_unknown
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
@@ -121,23 +123,23 @@ class Settler:
         """Whether the attempts that ended are worth the thread."""
         return self._thread is not None and self.is_group and self._queue.clock.timer() >= self._beside_from
 
-    def settle_beside(self, worker: str) -> bool:
+    def settle_beside(self, owner: Owner) -> bool:
         """Have the thread settle a large group without next steps. Return whether it does."""
         attempts = self.group()
         if self._thread is None or not self.is_large or any(one.then is not None for one in attempts):
             return False
         del self._unsettled[: len(attempts)]
-        self._thread.start(attempts, self._plan(attempts, worker))
+        self._thread.start(attempts, self._plan(attempts, owner))
         return True
 
-    def _plan(self, attempts: list[Attempt], worker: str) -> Plan[Written]:
+    def _plan(self, attempts: list[Attempt], owner: Owner) -> Plan[Written]:
         """Return what the thread does: also the work of the interpreter, as the loop's thread has much of it."""
         now, now_ms, abandoned = self._queue.clock.monotonic(), self._queue.now_ms(), self._dispatcher.abandoned
 
         def plan() -> Plan[Written]:
-            ended, alike = settlements_of(attempts, now)
+            ended, alike = settlements_of(attempts, now, owner.holder)
             tallies, freed = tallies_of(attempts, now, alike), attempts_of(ended, abandoned)
-            return (yield from settle_group(self._queue.dialect, ended, tallies, worker, now_ms, freed))
+            return (yield from settle(self._queue.dialect, ended, tallies, now_ms, freed, owner=owner))
 
         return plan()
 
@@ -194,11 +196,11 @@ class Settler:
         self.completed.add(self._unsettled)
         self._unsettled = []
 
-    def make_sure(self, worker: str) -> None:
+    def make_sure(self, holder: int) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
         owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._in_thread, *self.completed)
         held = {attempt.fence for attempt in owned_by_us}
-        owned = self._connection.write(release_unknown(self._queue.dialect, worker, held, self._queue.now_ms()))
+        owned = self._connection.write(release_unknown(self._queue.dialect, holder, held, self._queue.now_ms()))
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)
@@ -220,8 +222,8 @@ class Settler:
         now = clock.monotonic()
         attempts = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
         if attempts:
-            marks = [(*attempt.fence, round((now - attempt.started_at) * 1000)) for attempt in attempts]
-            self._connection.write(mark_started(self._queue.dialect, marks, self._queue.now_ms()))
+            marks = [Mark(*one.ready.fence, started_age_ms=round((now - one.started_at) * 1000)) for one in attempts]
+            self._connection.write(mark(self._queue.dialect, marks, self._queue.now_ms()))
         for attempt in attempts:
             attempt.marked = True
 
@@ -246,41 +248,52 @@ class Settler:
 
     def _settle(self, attempts: Sequence[Attempt]) -> set[int]:
         now = self._queue.clock.monotonic()
-        ended, alike = settlements_of(attempts, now)
+        ended = [ended_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        now_ms, tallies = self._queue.now_ms(), tallies_of(attempts, now, alike)
-        return self._connection.write(settle(self._queue.dialect, ended, tallies, now_ms, freed, write_claims=True))
+        plan = settle(self._queue.dialect, ended, tallies_of(attempts, now), self._queue.now_ms(), freed)
+        return self._connection.write(plan).live
 
 
 Alike = tuple[str, str, int, int, int | None]
 """Queue, task and number of attempts that succeeded, how long they waited and ran, in milliseconds."""
 
 
-def settlements_of(attempts: Sequence[Attempt], now: float) -> tuple[list[Ended | Success], Counter[Alike]]:
+def settlements_of(
+    attempts: Sequence[Attempt], now: float, holder: int
+) -> tuple[list[Ended | Success], Counter[Alike]]:
     """Return the rows to settle, and how many attempts succeeded alike.
 
     Plain successes of neighbouring jobs become one row: what is done for each job alone is most of a drain's cost.
+    Attempts that were claimed by another holder, before this worker was declared lost, are written one by one.
     """
     ended: list[Ended | Success] = []
     alike: Counter[Alike] = Counter()
     last, first_id, count = None, 0, 0
     for attempt in sorted(attempts, key=_JOB_ID):
         ready, started_at = attempt.ready, attempt.started_at
-        if attempt.transition is not SUCCESS or attempt.then is not None or attempt.reported or not started_at:
+        if (
+            attempt.transition is not SUCCESS
+            or attempt.then is not None
+            or attempt.reported
+            or not started_at
+            or ready.holder != holder
+        ):
             ended.append(ended_of(attempt, now))
             if _succeeded(attempt):
                 alike[ready.queue, ready.type, ready.attempt, attempt.waited_ms, attempt.ran_ms] += 1
             continue
         # `waited_ms`, inlined: a call for each job costs a measurable part of a drain
         written_ms = ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms
+        claimed_at_ms = attempt.claim.claimed_at_ms
         key = (
             int((now - started_at) * 1000),
             int((now - attempt.finished_at) * 1000),
             ready.lease,
+            claimed_at_ms,
             ready.queue,
             ready.type,
             ready.attempt,
-            attempt.claim.claimed_at_ms - written_ms,
+            claimed_at_ms - written_ms,
         )
         if key == last and ready.id == first_id + count:
             count += 1
@@ -296,12 +309,12 @@ def settlements_of(attempts: Sequence[Attempt], now: float) -> tuple[list[Ended 
 def _add_run(
     ended: list[Ended | Success],
     alike: Counter[Alike],
-    key: tuple[int, int, int, str, str, int, int],
+    key: tuple[int, int, int, int, str, str, int, int],
     first_id: int,
     count: int,
 ) -> None:
-    started_ms, finished_ms, lease, queue, task, number, waited_ms = key
-    ended.append(Success(first_id, lease, started_ms, finished_ms, None, 0, count))
+    started_ms, finished_ms, lease, claimed_at_ms, queue, task, number, waited_ms = key
+    ended.append(Success(first_id, lease, claimed_at_ms, started_ms, finished_ms, None, 0, count))
     alike[queue, task, number, waited_ms, started_ms - finished_ms] += count
 
 
@@ -317,12 +330,12 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
     reported = attempt.last_report()
-    progress = reported and reported.at_end(finished_ms, succeeded=_succeeded(attempt))
+    progress = reported and reported.at_end(succeeded=_succeeded(attempt))
     if progress is not None and completion is not None:
-        progress = progress._replace(
-            message=completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
-        )
-    return Ended(*attempt.fence, transition, started_ms, finished_ms, attempt.then, progress)
+        message = completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
+        progress = msgspec.structs.replace(progress, message=message)
+    ages = started_ms, finished_ms
+    return Ended(*attempt.ready.fence, transition, *ages, attempt.then, progress, attempt.claim.claimed_at_ms)
 
 
 def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | None = None) -> MakeTallies:
@@ -338,7 +351,7 @@ def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | 
             latest = {attempt.ready.id: attempt for attempt in by_lease}
             counted, successes = [attempt for job_id, attempt in latest.items() if job_id in settled], None
         if successes is None:
-            successes = settlements_of(counted, now)[1]
+            successes = _successes(counted)
         tallies = Tallies()
         for (queue, task, number, waited_ms, ran_ms), jobs in successes.items():
             tallies.enter(queue, task, number, SUCCESS, waited_ms, ran_ms, jobs)
@@ -350,6 +363,14 @@ def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | 
         return tallies.rows()
 
     return make
+
+
+def _successes(attempts: Iterable[Attempt]) -> Counter[Alike]:
+    return Counter(
+        (one.ready.queue, one.ready.type, one.ready.attempt, one.waited_ms, one.ran_ms)
+        for one in attempts
+        if _succeeded(one)
+    )
 
 
 class CompletedAttempts:

@@ -49,7 +49,7 @@ class Waiting:
         return self.capacity.enough_to_do and not self.settler.is_full and is_early
 
     def gather(self) -> None:
-        self.dispatcher.quiet_above = -1 if self.capacity.slot_wanted else self.capacity.enough_buffered
+        self.dispatcher.quiet_above = -1 if self.capacity.slot_needed else self.capacity.enough_buffered
         self.waker.arm()
         if self.may_gather():
             self.waiter.pause(AHEAD_SECONDS)
@@ -85,7 +85,7 @@ class Waiting:
         times = [LONGEST_WAIT_SECONDS]
         if not self.capacity.stopping:
             times = [self.known.seconds_to_due() if has_room else self.known.seconds_to_schedule()]
-        times += self.known.seconds_to_write(), self.pace.seconds_to_turn()
+        times.append(self.pace.seconds_to_turn())
         if self.dispatcher.buffered:
             times.append(STALE_SECONDS)
         if self.settler.completed.any:

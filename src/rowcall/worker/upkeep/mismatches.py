@@ -14,7 +14,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.ends.waiting import FAILED_AT_ONCE, fail_overdue, fail_unknown, known_tasks
-from rowcall.store.queries.jobs import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
+from rowcall.store.queries.claims import EXTEND_MISMATCHED, FIND_WORK, MISMATCHED, Mismatch, Work
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 

@@ -1,0 +1,167 @@
+"""Texts about ends: of attempts, and of jobs that have no claim.
+
+Groups are never joined with the table: on a table that was analyzed while it was nearly empty, the planner turns such
+a join round, and the plan stays in the cache when a million rows have come. By `id = any(…)` it has one way only, and
+what belongs to a row is found by its position among the sorted ids, or under its id in a document.
+"""
+
+from __future__ import annotations
+
+from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field_of, fields, time_of
+from rowcall.store.queries.ends import Settlement, Success, of_claim
+
+# A delete from the table of claims comes first: it is the fence, and the order of locks.
+FENCES = """(
+      select (one ->> 0)::bigint as job_id, (one ->> 1)::bigint as lease, (one ->> 2)::bigint as holder
+      from jsonb_array_elements($1::text::jsonb) as fence (one)) as given"""
+take = f"""
+    with mine as materialized (
+      select locked.job_id from {FENCES} cross join lateral (
+        select job_id from <claim> as claim where claim.job_id = given.job_id and claim.lease = given.lease
+          and claim.holder = given.holder for update) as locked)
+    delete from <claim> as claim where job_id = any (array(select job_id from mine))
+    returning job_id, lease, worker, <ms_or_null:claimed_at>, <ms_or_null:started_at>, progress, progress_message,
+      cancel::int"""
+
+
+def _given(parameter: str, row: str = "job.id", ids: str = "$2") -> str:
+    """Return the value at the row's position of an array that goes with the sorted ids."""
+    return f"((select {parameter}::text::bigint[]))[width_bucket({row}, (select {ids}::text::bigint[]))]"
+
+
+take_all = f"""
+    with taken as (
+      delete from <claim> where job_id = any ($1::text::bigint[]) and holder = $3::bigint
+        and lease = {_given("$2", "job_id", "$1")} returning job_id)
+    select case when count(*) < cardinality($1::text::bigint[]) then coalesce(array_agg(job_id), '{{}}') end from taken"""
+# locked until the commit: the attempt and the end of its job are written about the same rows
+live = """
+    select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
+      select id from <job> as job
+      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint - 1 for update) as mine"""
+
+_ended, _succeeded = fields(Settlement), fields(Success)
+_HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"
+_ENDED_LEASE = f"least(job.lease, {MOST_LEASE - 2}) + 2"
+_NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
+
+
+def _ago(age_ms: str) -> str:
+    return f"moment.now - {age_ms} * interval '1 millisecond'"
+
+
+def _settle_successes(claimed_ms: str, started_age_ms: str, finished_age_ms: str, more: str, worker: str) -> str:
+    began = f"greatest({time_of(claimed_ms)}, job.created_at)"
+    # the ids only if some are missing: to read a row for each would take the client as long as all the rest
+    return f"""settled as (
+    update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
+      worker = {worker}::text, claimed_at = {began}, started_at = greatest({began}, {_ago(started_age_ms)}),
+      finished_at = greatest({began}, {_ago(finished_age_ms)}),
+      progress = case when job.progress is not null and {_HAS_STEPS} then 1.0 end,
+      progress_message = case when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end,
+      error_code = null, error_detail = null, traceback = null, {more}
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[])
+    returning job.id)
+    select case when count(*) < cardinality($2::text::bigint[]) then coalesce(array_agg(id), '{{}}') end from settled"""
+
+
+settle_plain = f"with {_settle_successes(_given('$3'), _given('$4'), _given('$5'), 'result = null', '$6')}"
+_WITH_RESULT = f"""
+      result = {_succeeded.result}::jsonb,
+      chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
+      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end"""
+_STARTED = f"coalesce({_succeeded.started_age_ms}, {_succeeded.finished_age_ms})"
+_SETTLE_WITH_RESULTS = _settle_successes(
+    f"({_succeeded.claimed_at_ms})", _STARTED, _succeeded.finished_age_ms, _WITH_RESULT, "$4"
+)
+settle_with_results = f"with given as materialized (select $3::text::jsonb as document), {_SETTLE_WITH_RESULTS}"
+
+_BEGAN = f"greatest({time_of(f'({_ended.claimed_at_ms})')}, job.created_at)"  # of null and a time: the time
+_STARTED_AT = f"coalesce({_ago(_ended.started_age_ms)}, {time_of(f'({_ended.started_at_ms})')})"
+_STARTED_OR_NULL = f"case when {_STARTED_AT} is not null then greatest({_BEGAN}, {_STARTED_AT}) end"
+_FINISHED_AT = f"greatest({_BEGAN}, {_ago(_ended.finished_age_ms)})"
+_NEXT_RUN_AT = f"""coalesce(
+        {time_of(_ended.run_at_ms)}, moment.now + {_ended.delay_ms} * interval '1 millisecond')"""
+record_attempts = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
+                           error_detail, traceback, next_run_at, lease)
+    select job.id, {_NEXT_ATTEMPT}, {_ended.attempt_status}, {_BEGAN},
+           case when {_ended.hold_ms} is null then {_STARTED_OR_NULL} end, {_FINISHED_AT}, {_ended.worker},
+           {_ended.error_code}, {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}, {_ENDED_LEASE}
+    from (select <now> as now) as moment, <job> as job
+    where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1"""
+_PROGRESS = f"({field_of('job.id', Settlement.__struct_fields__.index('progress'))})::float8"
+_REPORTED = f"{_PROGRESS} is not null and not ({_ended.replays} <> 0 and {_HAS_STEPS})"
+settle = f"""
+    with given as materialized (select $3::text::jsonb as document)
+    update <job> as job set status = {_ended.status}, lease = {_ENDED_LEASE},
+      attempt = greatest(0, {_NEXT_ATTEMPT} - {_ended.attempt_returned}),
+      lost = least(job.lost + {_ended.lost}, {MOST_COUNT}), worker = {_ended.worker},
+      claimed_at = case when {_ended.final} = 1 then {_BEGAN} end,
+      started_at = case when {_ended.final} = 1 then {_STARTED_OR_NULL} end,
+      finished_at = case when {_ended.final} = 1 then {_FINISHED_AT} end,
+      progress = case when {_REPORTED} then {_PROGRESS} when job.progress is not null and {_HAS_STEPS}
+                      then case when {_ended.status} = <succeeded> then 1.0 else job.progress end end,
+      progress_message = case when {_REPORTED} then {_ended.progress_message}
+                              when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end,
+      run_at = coalesce({_NEXT_RUN_AT}, job.run_at),
+      expires_at = case when {_ended.attempt_returned} = 1 and {_ended.attempt_recorded} = 1
+                        and {_ended.hold_ms} is null then null else job.expires_at end,
+      held = case when {_ended.hold_ms} is null then job.held else 'mismatch' end,
+      held_until = case when {_ended.hold_ms} is null
+                        then case when {_ended.attempt_recorded} = 0 then job.held_until end
+                        when job.held_until > moment.now then job.held_until
+                        else moment.now + {_ended.hold_ms} * interval '1 millisecond' end,
+      result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
+      traceback = {_ended.traceback},
+      chain_id = case when {_ended.begins_chain} = 1 then job.id else job.chain_id end,
+      chain_index = case when {_ended.begins_chain} = 1 then 0 else job.chain_index end
+    from (select <now> as now) as moment
+    where job.id = any ($2::text::bigint[])"""
+complete = f"""
+    with taken as (
+      delete from <claim> where job_id = $2::bigint and lease = $3::bigint and holder = $4::bigint returning *)
+    update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
+      worker = taken.worker, claimed_at = greatest(taken.claimed_at, job.created_at),
+      started_at = greatest(taken.claimed_at, job.created_at,
+                            coalesce(moment.now - $6::bigint * interval '1 millisecond', taken.started_at)),
+      finished_at = greatest(taken.claimed_at, job.created_at, moment.now), result = $5::text::jsonb,
+      error_code = null, error_detail = null, traceback = null,
+      progress = case when taken.progress is not null or job.progress is not null and {_HAS_STEPS} then 1.0 end,
+      progress_message = case when taken.progress is not null then taken.progress_message
+                              when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end
+    from (select <now> as now) as moment, taken
+    where job.id = $2::bigint and job.lease = $3::bigint - 1
+    returning job.id"""
+
+in_use = """
+    select exists (select from <edge> where state = 'open'), exists (select from <slot>),
+      exists (select from <waiter>)"""
+
+find_expired_ready = """
+    select job.id, 'not started by ' || <shown:job.expires_at> from (
+      select id from <ready> where expires_at is not null and expires_at <= (select <now>)
+      order by expires_at limit $2::int for update skip locked) as first cross join lateral (
+      select id, expires_at from <job> where id = first.id and status = <pending> and held is null
+      for update skip locked) as job"""
+find_unknown = """
+    select job.id from (
+      select id from <ready> where queue = $2::text and type = $3::text
+        and since <= (select <now>) - $4::bigint * interval '1 millisecond'
+      order by rank, turn, id limit $5::int for update skip locked) as first cross join lateral (
+      select id from <job> where id = first.id and status = <pending> and held is null
+      for update skip locked) as job"""
+# the status is in no index this way: by their ids, the jobs are found by the primary key
+end_waiting = f"""
+    update <job> as job set status = $3::text, lease = <next:job.lease>, held = null,
+      {of_claim("job")},
+      finished_at = moment.now, result = case when $3::text = <succeeded> then $7::text::jsonb else job.result end,
+      error_code = $5::text, error_detail = $6::text::jsonb ->> job.id::text,
+      traceback = case when $3::text = <succeeded> then null else job.traceback end,
+      on_end = coalesce(job.on_end, $8::text::jsonb)
+    from (select <now> as now) as moment
+    where job.id <in_ids:2> and job.status || '' not in <finished>
+      and ($4::text is null or job.status || '' = $4::text)
+    returning job.id, job.queue::text, job.type::text, job.attempt"""

@@ -1,0 +1,367 @@
+"""Claims: which jobs may run, and who holds them.
+
+The contract
+------------
+* **One row for each claim.** A job is claimed while it has a row in the table of claims, whose key is the job's id. So
+  two claims of one job at the same time are impossible. A claim writes nothing into the job's own row.
+* **Fence.** A claim has a lease and a holder. Every write about an attempt matches the job's id and both of them. The
+  lease is one more than that of the job's row. It goes up at each claim and each end, and never falls. The holder is a
+  random number of the worker's start, or of the claim by hand.
+* **Order of locks.** Claim, job, ready row. Statements that claim, stage, expire, mark or recover skip the rows that
+  another transaction has locked, and so may lock them in any order.
+* **Cost.** Claiming and recovering cost in proportion to the rows that they touch, however many jobs wait, have
+  finished or lie in the future. No round reads claims by their worker.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rowcall.store.schema import READY_COLUMNS, READY_ROW
+from rowcall.store.statement import (
+    Change,
+    Ids,
+    Int,
+    Json,
+    Now,
+    Packed,
+    Query,
+    Row,
+    Text,
+    number_from_row,
+)
+
+_FILE, _SERVER = ("sqlite",), ("postgres",)
+
+
+class Fence(NamedTuple):
+    """Identifies an attempt while it runs."""
+
+    job_id: int
+    lease: int
+    holder: int
+
+
+def new_holder() -> int:
+    """Return the number of a worker's start, or of a claim by hand."""
+    return secrets.randbits(62) + 1
+
+
+class Ready(msgspec.Struct, array_like=True, gc=False):
+    """A job that may be claimed. `lease` and `attempt` are those it will have once claimed."""
+
+    id: int
+    type: str
+    queue: str
+    payload: str
+    max_attempts: int
+    priority: int
+    run_at_ms: int
+    created_at_ms: int
+    timeout_seconds: float | None
+    retry: str | None
+    trace_context: str | None
+    is_plain: bool = True
+    """Whether it was never claimed, and has no option that others ask for, such as a key or tags.
+
+    Nothing of what follows is read then.
+    """
+    attempt: int = 1
+    lease: int = 1
+    lost: int = 0
+    key: str | None = None
+    tags: str | None = None
+    chain_id: int | None = None
+    chain_index: int | None = None
+    expires_at_ms: int | None = None
+    limits: str | None = None
+    target: str | None = None
+    turn: int | None = None
+    """Orders the jobs of one queue and priority; the id, if there is none."""
+    fair: str | None = None
+    ordered: str | None = None
+    row: str | None = None
+    """The row in the table of ready jobs, as PostgreSQL names it."""
+    error_code: str | None = None
+    error_detail: str | None = None
+    """The last error of its earlier attempts."""
+    holder: int = 0
+    """Who claims it."""
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.id, self.lease, self.holder)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it was never claimed before, and so has no steps and no earlier attempts."""
+        return self.lease == 1
+
+    def waited_ms(self, claimed_at_ms: int) -> int:
+        """Return how long it was due when it was claimed: since `run_at`, or since it was written if that is later."""
+        since, written = self.run_at_ms, self.created_at_ms
+        return claimed_at_ms - (since if since > written else written)
+
+    def order(self) -> tuple[int, int, int]:
+        """Return what claims sort by: its place in the table of ready jobs."""
+        return ~self.priority, self.id if self.turn is None else self.turn, self.id
+
+    @property
+    def needs_mark(self) -> bool:
+        """Whether the job starts only after a commit says so: it was lost before, or has no other attempt."""
+        return self.lost > 0 or self.attempt >= self.max_attempts
+
+
+_IS_PLAIN = attrgetter("is_plain")
+_FAIR = attrgetter("fair")
+
+
+def all_plain(jobs: Iterable[Ready]) -> bool:
+    # not a generator: what is done for each claimed job is a part of each drain
+    return all(map(_IS_PLAIN, jobs))
+
+
+def any_fair(jobs: Iterable[Ready]) -> bool:
+    return not {None}.issuperset(map(_FAIR, jobs))
+
+
+Places = Mapping[tuple[str, str], tuple[int, int, int] | None]
+"""For queues and types of ready jobs: the place behind which to search in the table of ready jobs, if it is known."""
+START = (-(2**63),) * 3
+NOTHING_KNOWN: Places = MappingProxyType({})
+
+
+class TakenClaim(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A claim that was deleted because its attempt has ended, with what only the claim knew."""
+
+    job_id: int
+    lease: int
+    worker: str
+    claimed_at_ms: int | None
+    started_at_ms: int | None
+    progress: float | None
+    progress_message: str | None
+    cancel: int
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What there is to do, read without the write lock."""
+
+    now_ms: int
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    registered: bool
+    ready: Places
+    wake_at_ms: int | None = None
+    """When the next schedule or rate limit must be checked."""
+    paused: list[tuple[str, str]] = []
+    """What is paused: ("queue", its name) or ("task", its name)."""
+    edges_open: bool = False
+    edges_unsure: bool = False
+    slots: bool = False
+    waiters: bool = False
+    seconds: float = 0.0
+    """How long the server searched for the queues and types of ready jobs."""
+
+    @property
+    def concerned(self) -> InUse:
+        return InUse(self.edges_open, self.slots, self.waiters)
+
+    @property
+    def is_wake_due(self) -> bool:
+        return self.wake_at_ms is not None and self.wake_at_ms <= self.now_ms
+
+    @property
+    def next_at_ms(self) -> int | None:
+        """When something falls due by itself."""
+        times = [at for at in (self.due_at_ms, self.expires_at_ms, self.wake_at_ms) if at is not None]
+        return min(times) if times else None
+
+
+class InUse(NamedTuple):
+    """Whether any job waits for another, runs under a limit, or has a waiter: mostly none."""
+
+    edges: bool
+    slots: bool
+    waiters: bool = False
+
+
+class Peek(NamedTuple):
+    """The cheapest check for work: it runs after every commit of another process."""
+
+    now_ms: int
+    any_ready: bool
+    due_at_ms: int | None
+    expires_at_ms: int | None
+    wake_at_ms: int | None
+    edges_unsure: bool
+
+
+
+
+class Mark(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What is written about an attempt while it runs. Ages are counted back from the database's clock; None keeps."""
+
+    job_id: int
+    lease: int
+    holder: int
+    started_age_ms: int | None = None
+    progress: float | None = None
+    message: str | None = None
+    age_ms: int = 0
+    replays: int = 0
+    """Whether the handler may only repeat what an earlier attempt has reported: skipped if the job has steps."""
+
+    def at_end(self, *, succeeded: bool) -> Mark:
+        """Return what the end of the attempt writes. A handler that succeeds has come further than all before it."""
+        return msgspec.structs.replace(self, progress=1.0, replays=0) if succeeded else self
+
+
+class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job that waits for a worker that its arguments fit, until a time."""
+
+    id: int
+    queue: str
+    type: str
+    payload: str
+    priority: int
+    turn: int
+    until_ms: int
+
+
+_mismatched = msgspec.json.Decoder(list[Mismatch])
+_pairs = msgspec.json.Decoder(list[tuple[str, str]])
+_found = msgspec.json.Decoder(list[tuple[str, str, tuple[int, int, int] | None]])
+
+
+def work_from_row(row: Row) -> Work:
+    ready, seconds, now_ms, due_at, expires_at, registered, wake_at, paused, *flags = cast(
+        "tuple[str, float, int, int | None, int | None, int, int | None, str, int, int, int, int]", row
+    )
+    places = {(queue, task): place for queue, task, place in _found.decode(ready)}
+    known = (now_ms, due_at, expires_at, bool(registered), places, wake_at, _pairs.decode(paused))
+    edges_open, edges_unsure, slots, waiters = map(bool, flags)
+    return Work(*known, edges_open, edges_unsure, slots, waiters, seconds)
+
+
+def peek_from_row(row: Row) -> Peek:
+    now_ms, any_ready, due_at, expires_at, wake_at, unsure = cast(
+        "tuple[int, int, int | None, int | None, int | None, int]", row
+    )
+    return Peek(now_ms, bool(any_ready), due_at, expires_at, wake_at, bool(unsure))
+
+
+def mismatched_from_row(row: Row) -> tuple[int, list[Mismatch]]:
+    now_ms, jobs = cast("tuple[int, str]", row)
+    return now_ms, _mismatched.decode(jobs)
+
+
+def renewed_from_row(row: Row) -> bool:
+    """Return whether the attempt has a cancel request."""
+    return bool(row[0])
+
+
+def ids_or_none(row: Row) -> list[int] | None:
+    return cast("list[int] | None", row[0])
+
+
+# what there is to do
+FIND_WORK = Query("find_work", (Now, Text), work_from_row)
+# the same, and the worker, if it is registered, stays so until the transaction ends
+FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
+# the same, where the queues and types of ready jobs are known
+FIND_OTHER_WORK_AND_LOCK = Query("find_other_work_and_lock", (Now, Text, Json), work_from_row, only=_SERVER)
+PEEK = Query("peek", (Now,), peek_from_row)
+
+# the first ready jobs: of one type behind a place; of several, each behind its place
+READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text, Int, Int, Int), Ready, only=_SERVER)
+READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
+REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
+READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
+
+# Claim the jobs of ready rows: the rows as the server names them, holder, worker, the ids that start now, the lease of
+# a claim by hand, and how many there are. Returns the ids that were claimed, or null if all were.
+CLAIM = Query("claim", (Now, Text, Int, Text, Ids, Int, Int), ids_or_none, only=_SERVER)
+# The same for the ready rows of a queue, type and rank, between two turns, with these ids; then delete the rows.
+CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, Int, Int, Int, Ids, Int, Text, Int, Int), only=_FILE)
+DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
+# of some jobs, those that a holder has
+_HELD_BY = "select job_id from <claim> where job_id <in_ids:1> and holder = <bigint:2>"
+HELD_BY = Query("held_by", (Ids, Int), number_from_row, text=_HELD_BY)
+# find and claim the first plain jobs of a queue and a type, behind a place: for an idle worker, one round trip
+CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Int, Int, Int, Text, Int), Ready, only=_SERVER)
+# errors of earlier attempts, the last one of each job last
+_ERRORS_OF = """
+    select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null
+    order by id"""
+ERRORS_OF = Query("errors_of", (Ids,), text=_ERRORS_OF)
+
+# what is written about running attempts; claims that another transaction has locked are skipped
+MARK = Query("mark", (Now, Ids, Json))
+# Renew a claim: job, lease, holder, the length of the lease (null keeps), and its new owner, if it changes hands.
+# A claim of a worker gets a lease only with a new owner. It waits for the lock; no row if the claim is gone.
+_RENEW = """
+    update <claim> as claim set heartbeat_at = moment.now, worker = coalesce(<text:6>, worker),
+      lease_ms = coalesce(<bigint:5>, lease_ms),
+      lease_until = case when lease_until is not null or <text:6> is not null
+                         then moment.now + <span:coalesce(<bigint:5>, lease_ms)> end
+    from (select <now> as now) as moment
+    where job_id = <bigint:2> and lease = <bigint:3> and holder = <bigint:4> returning cancel"""
+RENEW = Query("renew", (Now, Int, Int, Int, Int, Text), renewed_from_row, text=_RENEW)
+
+# To change jobs: lock their claims, then the jobs, then their ready rows. A claim that has come in between is found by
+# the last query, and everything starts again.
+_LOCK_CLAIMS = "select job_id from <claim> where job_id <in_ids:1> order by job_id for update"
+LOCK_CLAIMS = Query("lock_claims", (Ids,), number_from_row, text=_LOCK_CLAIMS, only=_SERVER)
+LOCK_READY_OF = Query("lock_ready_of", (Ids,), only=_SERVER)
+_CLAIMED = "select job_id from <claim> where job_id <in_ids:1>"
+CLAIMED = Query("claimed", (Ids,), number_from_row, text=_CLAIMED)
+
+# Ready rows without a job that may be claimed, and such jobs without a row: only where plain SQL changed the tables
+# behind our back.
+OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
+        and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
+_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id)"
+_IS_STALE = f"""not exists (
+      select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null and {_IS_UNCLAIMED})"""
+_DROP_STALE = f"""
+    delete from <ready> where (queue, type, rank, turn, id) in (
+      select queue, type, rank, turn, id from (
+        select * from <ready> where queue = <text:1> and type = <text:2> order by rank, turn, id limit <int:3>
+      ) as ready where {_IS_STALE})"""
+DROP_STALE = Change("drop_stale", (Text, Text, Int), text=_DROP_STALE)
+LOCK_READY = Query("lock_ready", (), only=_SERVER)
+DROP_ALL_STALE = Query("drop_all_stale", text=f"delete from <ready> as ready where {_IS_STALE}")
+_READY_NOW = f"""
+    insert into <ready> {READY_COLUMNS} select {READY_ROW.format("job")} from <job> as job
+    where {{}} <by_id:job.status> = <pending> and <by_id:job.held> is null and {_IS_UNCLAIMED}
+    on conflict (queue, type, rank, turn, id) do nothing"""
+ADD_MISSING = Query("add_missing", text=_READY_NOW.format("").replace("<by_id:job.status>", "job.status"))
+# the jobs of attempts that have ended and left them pending
+MAKE_READY = Query("make_ready", (Ids,), text=_READY_NOW.format("job.id <in_ids:1> and"))
+# Plain SQL may say that a job is running. Without a claim nobody runs it, so it is pending.
+_UNCLAIMED = f"""
+    update <job> as job set status = <pending> where job.id <in_rows>
+      select id from <job> as job <indexed:job_unclaimed> where status = <running> and {_IS_UNCLAIMED}
+      limit <int:1> <for_update> <skip_locked> <end_rows>"""
+FREE_UNCLAIMED = Change("free_unclaimed", (Int,), text=_UNCLAIMED)
+
+# jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
+MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
+STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and <by_id:held> = 'mismatch'"
+_EXTEND_MISMATCHED = f"""
+    update <job> set held_until = <now> + <interval:3> where id <in_rows>
+      select id from <job> where {STILL_MISMATCHED} <for_update> <skip_locked> <end_rows>"""
+EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int), text=_EXTEND_MISMATCHED)
+_OFFER = f"""
+    update <job> set held = null where id <in_rows>
+      select id from <job> where {STILL_MISMATCHED.replace("2", "1")} <for_update> <skip_locked> <end_rows>"""
+OFFER = Change("offer", (Ids,), text=_OFFER)
+# whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds
+IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)

@@ -1,0 +1,186 @@
+"""Ends: how attempts, and jobs that have no claim, are written when they end.
+
+The contract
+------------
+* **Take, then write.** The end of an attempt deletes its claim, by id, lease and holder, and then writes the jobs whose
+  claims were deleted. So of two transactions that end one attempt, one finds no claim, and writes nothing.
+* **The lease.** The end of an attempt adds two to the job's lease, any other end adds one.
+* **Ready rows.** The end of an attempt that leaves its job pending writes the ready row (`MAKE_READY`). No trigger does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import NamedTuple, cast
+
+import msgspec
+
+from rowcall.store.queries.claims import STILL_MISMATCHED, InUse, TakenClaim, ids_or_none
+from rowcall.store.queries.flows import Touched
+from rowcall.store.schema import EXPIRES_OUTSIDE
+from rowcall.store.statement import (
+    Ids,
+    Int,
+    Json,
+    Now,
+    Packed,
+    Query,
+    Row,
+    Text,
+    always_notify,
+    number_from_row,
+    row_as,
+)
+
+_FILE, _SERVER = ("sqlite",), ("postgres",)
+
+
+class Owner(NamedTuple):
+    """A worker, and the number of its start."""
+
+    worker: str
+    holder: int
+
+
+class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A transition ready to be written, with what only the claim knew. Ages are counted back from the database's clock."""
+
+    id: int
+    lease: int
+    status: str
+    attempt_status: str
+    started_age_ms: int | None
+    finished_age_ms: int
+    delay_ms: int | None
+    attempt_returned: int
+    attempt_recorded: int
+    result: str | None
+    error_code: str | None
+    error_detail: str | None
+    traceback: str | None
+    lost: int
+    final: int
+    hold_ms: int | None = None
+    """How long the job waits for a worker that its arguments fit."""
+    run_at_ms: int | None = None
+    """When it runs again, instead of after `delay_ms`."""
+    begins_chain: int = 0
+    progress: float | None = None
+    progress_message: str | None = None
+    replays: int = 0
+    """Whether the progress may only repeat that of an earlier attempt: skipped if the job has steps."""
+    worker: str = ""
+    claimed_at_ms: int | None = None
+    started_at_ms: int | None = None
+
+
+class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The settlement of an attempt that succeeded: the most frequent one, and so the shortest.
+
+    One row can settle several jobs with consecutive ids, whose attempts ended alike, without a result.
+    """
+
+    id: int
+    lease: int
+    claimed_at_ms: int
+    started_age_ms: int | None
+    finished_age_ms: int
+    result: str | None
+    begins_chain: int = 0
+    count: int = 1
+
+    @property
+    def ids(self) -> range:
+        return range(self.id, self.id + self.count)
+
+    def of(self, job_id: int) -> Success:
+        """Return the row of one of its jobs."""
+        ages = self.claimed_at_ms, self.started_age_ms, self.finished_age_ms
+        return Success(job_id, self.lease, *ages, self.result, self.begins_chain)
+
+
+def ids_of(rows: Iterable[Success]) -> list[int]:
+    return [*chain.from_iterable([row.ids for row in rows])]
+
+
+def detail_from_row(row: Row) -> tuple[int, str]:
+    """Return an id and a text about its job."""
+    return cast("tuple[int, str]", row)
+
+
+def in_use_from_row(row: Row) -> InUse:
+    return InUse(*map(bool, row))
+
+
+def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
+    job_id, lease, status = cast("tuple[int, int, str]", row)
+    return job_id, (lease, status)
+
+
+def of_claim(job: str) -> str:
+    """Return what the end of a job that still runs takes from its claim. Other jobs keep what they have."""
+    return ", ".join(
+        f"{name} = coalesce((select claim.{name} from <claim> as claim where claim.job_id = {job}.id), {job}.{name})"
+        for name in ("attempt", "worker", "claimed_at", "started_at")
+    )
+
+
+# attempts: delete the claims of these fences, and return what they knew. SQLite deletes by a second statement.
+TAKE = Packed("take", (Json,), TakenClaim)
+DROP_CLAIMS = Query("drop_claims", (Json,), only=_FILE)
+# The claims of a holder, by ids and leases, all of which are nearly always there: null then, else the ids that were.
+TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=_SERVER)
+# rows of `Success`, and the holder
+TAKE_RUNS = Query("take_runs", (Json, Int), only=_FILE)
+# of the jobs of such rows, those that the holder has
+STILL_HELD = Packed("still_held", (Json, Int), int, only=_FILE)
+SAVEPOINT = Query("savepoint", text="savepoint rowcall_settle")
+BACK_TO_SAVEPOINT = Query("back_to_savepoint", text="rollback to rowcall_settle")
+CHANGES = Query("changes", (), number_from_row, only=_FILE)
+
+# Of attempts (ids and leases) whose claims were taken: the jobs that are still as the claims found them. They are locked.
+LIVE = Packed("live", (Json,), int)
+# ids, and {id: Settlement}
+RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
+SETTLE = Query("settle", (Now, Ids, Json))
+SETTLE_AND_NOTIFY = Query("settle", (Now, Ids, Json), notifies=always_notify)
+# successes whose claims were taken: rows, worker; or ids, times of the claims, ages, worker, and {id: Success}
+SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text), only=_FILE, is_long=True)
+SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text), ids_or_none, only=_SERVER)
+SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text), ids_or_none, only=_SERVER)
+# In a caller's transaction, each of whose statements may be a transaction: job, lease, holder, result, age. A server
+# takes the claim and writes the job by one statement. SQLite writes first, so that no job is without a claim and an end.
+COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int), number_from_row)
+DROP_CLAIM = Query("drop_claim", (Int, Int, Int), only=_FILE)
+# what became of attempts that were completed in such transactions: the state of their jobs, and which claims are free
+LEASES = Query("leases", (Ids,), lease_from_row, text="select id, lease, status from <job> where id <in_ids:1>")
+_LOCK_FREE_CLAIMS = "select job_id from <claim> where job_id <in_ids:1> order by job_id <for_update> <skip_locked>"
+LOCK_FREE_CLAIMS = Query("lock_free_claims", (Ids,), number_from_row, text=_LOCK_FREE_CLAIMS)
+IN_USE = Query("in_use", (), in_use_from_row)
+
+# jobs without a claim: find and lock them, with the detail of their error, then end them
+_EXPIRED = "'not started by ' || <shown:expires_at>"
+_FIND_EXPIRED = f"""
+    select id, {_EXPIRED} from <job> <indexed:job_expiry> where {EXPIRES_OUTSIDE} and expires_at <= (select <now>)
+    order by expires_at limit <int:2> <for_update> <skip_locked>"""
+FIND_EXPIRED = Query("find_expired", (Now, Int), detail_from_row, text=_FIND_EXPIRED)
+FIND_EXPIRED_READY = Query("find_expired_ready", (Now, Int), detail_from_row)
+# ids, the status in which they end, the only one that they may have (or null), the code of the error, its details by
+# id, the result, and what follows if the row does not say
+END_WAITING = Query("end_waiting", (Now, Ids, Text, Text, Text, Json, Text, Text), row_as(Touched))
+# of attempts that are ended from outside: their claims are locked
+_DROP_LOCKED = "delete from <claim> where job_id <in_ids:1>"
+DROP_LOCKED_CLAIMS = Query("drop_locked_claims", (Ids,), text=_DROP_LOCKED)
+_ADD_ON_END = """
+    update <job> as job set on_end = <json:2> where id <in_rows>
+      select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
+    returning id"""
+ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
+_FIND_OVERDUE = f"""
+    select id, coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
+    from <job> where {STILL_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
+    order by id <for_update> <skip_locked>"""
+FIND_OVERDUE = Query("find_overdue", (Now, Ids), detail_from_row, text=_FIND_OVERDUE)
+# queue, task, how many milliseconds a job must have been due, how many jobs to look at
+FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), number_from_row)

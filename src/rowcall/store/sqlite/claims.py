@@ -1,0 +1,114 @@
+"""Texts about claims: which jobs may run, and who holds them."""
+
+from __future__ import annotations
+
+from rowcall.store.queries.claims import Mark
+from rowcall.store.schema import EXPIRES_OUTSIDE
+from rowcall.store.sqlite.words import given
+
+_PLAIN_COLUMNS = (
+    "job.id, job.type, job.queue, job.payload, job.max_attempts, job.priority, job.run_at, job.created_at, job.timeout,"
+    " job.retry, job.trace_context"
+)
+_READY_COLUMNS = (
+    f"{_PLAIN_COLUMNS}, json('false'), job.attempt + 1, job.lease + 1, job.lost, job.key, job.tags, job.chain_id,"
+    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered"
+)
+_IS_PLAIN = (
+    "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.turn is null"
+    " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
+    " and job.tags is null and job.target is null and job.ordered is null"
+)
+_NEXT_EXPIRY = f"""(select min(at) from (
+        select min(expires_at) as at from <ready> indexed by <prefix>ready_expiry where expires_at is not null
+        union all
+        select min(expires_at) from <job> indexed by <prefix>job_expiry where {EXPIRES_OUTSIDE}))"""
+# when the next schedule or rate limit is due
+_WAKE = """(select min(at) from (
+        select min(opens_at) as at from <opening>
+        union all
+        select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
+        where paused = 0 and next_run_at is not null))"""
+_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = <pending> and held = 'mismatch'"
+
+
+def ready_jobs(types: int) -> str:
+    """Return the text for the first jobs of some types of one queue.
+
+    Each type is read in order, and SQLite merges them lazily.
+    """
+    arm = "select type, rank, turn, id from <ready> where queue = $2 and type = "
+    arms = " union all ".join(f"{arm}${4 + number}" for number in range(types))
+    return f"""
+        select json_group_array(case when {_IS_PLAIN} then json_array({_PLAIN_COLUMNS})
+          else json_array({_READY_COLUMNS}) end)
+        from ({arms} order by rank, turn, id limit $3) as first
+        cross join <job> as job on job.id = first.id
+        where +job.status = <pending> and job.held is null
+          -- after INSERT OR REPLACE, which fires no trigger for the old row, a job may have two ready rows
+          and +job.queue = $2 and +job.type = first.type and ~job.priority = first.rank
+          and coalesce(job.turn, job.id) = first.turn
+          and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
+
+
+find_work = f"""
+    with recursive found (pair) as (
+      select (select json_array(queue, type, null) from <ready> order by queue, type limit 1)
+      union all
+      select coalesce(
+        (select json_array(queue, type, null) from <ready>
+         where queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
+        (select json_array(queue, type, null) from <ready>
+         where queue > json_extract(pair, '$[0]') order by queue, type limit 1))
+      from found where pair is not null
+    )
+    select (select json_group_array(json(pair)) from found where pair is not null), 0.0, <now>,
+      (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
+      {_NEXT_EXPIRY},
+      exists (select 1 from <worker> where name = $2),
+      {_WAKE},
+      (select json_group_array(json_array(kind, name)) from <pause>),
+      exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
+      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
+find_work_and_lock = find_work
+peek = f"""
+    select <now>, exists (select 1 from <ready>),
+      (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
+      {_NEXT_EXPIRY}, {_WAKE}, 0"""
+
+# queue, type, rank, the first and the last turn, the ids
+_ROWS = """
+    from <ready> where queue = $2 and type = $3 and rank = $4 and turn between $5 and $6
+      and id in (select value from json_each($7))"""
+# then: holder, worker, whether they start now, the lease of a claim by hand
+claim_rows = f"""
+    insert or ignore into <claim> (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms,
+                                   lease_until)
+    select id, lease + 1, $8, $9, attempt + 1, <now>, case when $10 then <now> end, $11, <now> + $11 {_ROWS}"""
+delete_ready = """
+    delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
+      and id in (select value from json_each($6))"""
+mark = f"""
+    update <claim> set
+      started_at = case when given.started_age_ms is null then started_at
+                        else max(claimed_at, <now> - given.started_age_ms) end,
+      progress = coalesce(given.progress, <claim>.progress),
+      progress_message = case when given.progress is null then progress_message else given.message end,
+      heartbeat_at = case when given.progress is null then heartbeat_at else <now> - given.age_ms end
+    from {given(Mark, "$3")}
+    where <claim>.job_id = given.job_id and <claim>.lease = given.lease and <claim>.holder = given.holder
+      and not (given.replays and exists (select 1 from <step> where job_id = <claim>.job_id))
+    returning 1"""
+
+mismatched = f"""
+    select <now>, (
+      select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
+                                         coalesce(held_until, run_at)))
+      from (select id, queue, type, payload, priority, turn, held_until, run_at
+            from {_MISMATCHED} and id > $2 order by id limit $3))"""
+is_consumed = """
+    select exists (select 1 from <claim> as claim indexed by <prefix>claim_leased
+                   cross join <job> as job on job.id = claim.job_id
+                   where claim.lease_until is not null and job.queue = $2 and job.type = $3)
+        or exists (select 1 from <job> indexed by <prefix>job_aged
+                   where status = <succeeded> and queue = $2 and type = $3 and finished_at >= <now> - $4)"""
