@@ -97,12 +97,30 @@ if __name__ == "__main__":
     assert jobs.drain().succeeded == 3
 """
 
+IN_A_HANDLER = """
+@jobs.task
+def forks(number: int) -> int:
+    child = os.fork()
+    if child == 0:
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    return number
+
+jobs.enqueue("forks", {"number": 1})
+task.enqueue(2)
+task.enqueue(3)
+assert jobs.drain().succeeded == 3
+"""
+
 
 @pytest.mark.concurrency
 @pytest.mark.parametrize(
     "program",
-    [BESIDE_A_WORKER, INSIDE_A_TRANSACTION, PRE_FORK_SERVER, PARENT_CLOSES_FIRST, MULTIPROCESSING],
-    ids=["beside a worker", "inside a transaction", "pre-fork server", "parent closes first", "multiprocessing"],
+    [BESIDE_A_WORKER, INSIDE_A_TRANSACTION, PRE_FORK_SERVER, PARENT_CLOSES_FIRST, MULTIPROCESSING, IN_A_HANDLER],
+    ids=[
+        *("beside a worker", "inside a transaction", "pre-fork server", "parent closes first", "multiprocessing"),
+        "in a handler",
+    ],
 )
 def test_parent_and_child_continue(tmp_path: Path, program: str) -> None:
     path = tmp_path / "app.db"

@@ -213,7 +213,10 @@ def test_the_rooms_are_listed_in_the_order_of_their_layers() -> None:
     assert rooms == sorted(rooms, key=layer_of.__getitem__)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.stem)
+OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_exist(page: Path) -> None:
     for link in links(page):
         if "://" in link:

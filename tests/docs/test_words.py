@@ -78,7 +78,11 @@ def banned_in(path: Path) -> list[str]:
     ]
 
 
-READ = [*PAGES, CONTRIBUTING, ROOT / "CHANGELOG.md", *sorted((ROOT / "examples").rglob("*.md"))]
+READ = [
+    *PAGES,
+    *(CONTRIBUTING, ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 CODE = ("src/rowcall", "tests", "benchmarks", "examples")
 
 

@@ -75,6 +75,10 @@ def test_no_word_is_left_in_a_statement(prefix: str) -> None:
         assert "<" not in sql.replace("<=", "").replace("<>", "").replace(" < ", ""), name
 
 
+def test_all_connections_notify_waiters_on_one_channel() -> None:
+    assert "pg_notify('rowcall_ended'" in postgres_catalogue('"My schema".rowcall_').texts()["notify_waiters"]
+
+
 def test_a_statement_with_a_mistake_would_be_seen(postgres_url: str) -> None:
     with migrated_server(postgres_url) as connection:
         with pytest.raises(psycopg.errors.UndefinedColumn):

@@ -65,47 +65,73 @@ class TestPlainSql:
         (waits,) = real.claim("hand", limit=3)
         assert (waits.type, waits.payload) == ("waits", {})
 
-    @pytest.mark.parametrize("payload", ["[1, 2]", '"text"', "7", "null"])
-    def test_a_payload_that_is_no_object_fails_without_a_retry(self, real: Rowcall, store: Store, payload: str) -> None:
-        @real.task
-        def send(to: str) -> None: ...
+    @pytest.mark.parametrize(
+        ("payload", "said"),
+        [
+            ("[1, 2]", "expected `object`, got `array`"),
+            ('"text"', "expected `object`, got `str`"),
+            ("7", "expected `object`, got `int`"),
+            ("null", "got `null`"),
+        ],
+    )
+    def test_a_payload_that_is_no_object_fails_without_a_retry(
+        self, real: Rowcall, store: Store, payload: str, said: str
+    ) -> None:
+        self._insert_beside_good_ones(real, store, payload)
+        self._check_failed_alone(real, "INVALID_INPUT:SCHEMA_MISMATCH", said)
 
-        store.execute(f"insert into rowcall_job (type, payload) values ('send', '{payload}')")
-        assert real.drain().failed == 1
-        (job,) = real.list().jobs
-        assert (job.status, job.attempt) == (Status.FAILED, 1)
-        assert (job.error_code or "").startswith("INVALID_INPUT:")
-        assert job.error_detail
-
-    @pytest.mark.parametrize("payload", ["not JSON at all", '{"to": ', ""])
+    @pytest.mark.parametrize("payload", ["not JSON at all", '{"number": ', ""])
     def test_what_is_not_json_is_refused_or_fails_without_a_retry(
         self, real: Rowcall, store: Store, payload: str
     ) -> None:
-        @real.task
-        def send(to: str) -> None: ...
-
-        if refuses(store, f"insert into rowcall_job (type, payload) values ('send', '{payload}')"):
+        if refuses(store, f"insert into rowcall_job (type, payload) values ('elsewhere', '{payload}')"):
             assert real.list().jobs == []
             return
-        assert real.drain().failed == 1
-        (job,) = real.list().jobs
-        assert (job.status, job.attempt, job.error_code) == (Status.FAILED, 1, "INVALID_INPUT:NOT_JSON")
+        assert real.get(1).payload == {"__raw__": payload}
+        self._insert_beside_good_ones(real, store, payload)
+        self._check_failed_alone(real, "INVALID_INPUT:NOT_JSON", "the payload is not JSON")
 
-    @pytest.mark.parametrize("payload", ["{}", '{"to": 5}', '{"to": "a", "unknown": 1}', '{"TO": "a"}'])
+    @pytest.mark.parametrize(
+        ("payload", "said"),
+        [
+            ("{}", "missing argument 'number'"),
+            ('{"number": "one"}', "argument 'number': expected `int`, got `str`"),
+            ('{"number": 1, "unknown": 1}', "unexpected argument 'unknown'"),
+            ('{"NUMBER": 1}', "unexpected argument 'NUMBER'"),
+        ],
+    )
     def test_a_payload_that_does_not_fit_fails_without_a_retry(
-        self, open_queue: OpenQueue, store: Store, payload: str
+        self, open_queue: OpenQueue, store: Store, payload: str, said: str
     ) -> None:
         real = open_queue(mismatch_grace=0)
         real.migrate()
+        self._insert_beside_good_ones(real, store, payload)
+        self._check_failed_alone(real, "INVALID_INPUT:SCHEMA_MISMATCH", said)
 
-        @real.task
-        def send(to: str) -> None: ...
+    def _insert_beside_good_ones(self, jobs: Rowcall, store: Store, payload: str) -> None:
+        """Write a row for a handler in a thread and one for a coroutine."""
 
-        store.execute(f"insert into rowcall_job (type, payload) values ('send', '{payload}')")
-        assert real.drain().failed == 1
-        (job,) = real.list().jobs
-        assert (job.status, job.attempt) == (Status.FAILED, 1)
-        assert (job.error_code or "").startswith("INVALID_INPUT:")
+        @jobs.task(max_attempts=5)
+        def double(number: int) -> int:
+            return 2 * number
+
+        @jobs.task(max_attempts=5)
+        async def triple(number: int) -> int:
+            return 3 * number
+
+        for task in ("double", "triple"):
+            store.execute(f"insert into rowcall_job (type, payload) values ('{task}', '{payload}')")
+            jobs.enqueue(task, {"number": 7})
+
+    def _check_failed_alone(self, jobs: Rowcall, code: str, said: str) -> None:
+        summary = jobs.drain()
+        assert (summary.failed, summary.succeeded, summary.retried) == (2, 2, 0)
+        for job in jobs.list(status="failed").jobs:
+            assert (job.attempt, job.error_code) == (1, code)
+            assert said in (job.error_detail or "")
+            (attempt,) = jobs.attempts(job.id)
+            assert (attempt.status, attempt.error_code, attempt.next_run_at) == ("failed", code, None)
+        assert sorted(str(job.result) for job in jobs.list(status="succeeded").jobs) == ["14", "21"]
 
     def test_a_bad_row_does_not_stop_the_good_ones(self, real: Rowcall, store: Store) -> None:
         ran: list[int] = []
@@ -121,7 +147,9 @@ class TestPlainSql:
         assert (summary.succeeded, summary.failed) == (5, 5)
         assert sorted(ran) == list(range(5))
 
-    def test_a_retry_policy_that_is_none_is_passed_over(self, real: Rowcall, store: Store) -> None:
+    def test_a_retry_policy_that_is_none_is_passed_over(
+        self, real: Rowcall, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
         @real.task
         def break_down() -> None:
             raise ValueError
@@ -130,6 +158,7 @@ class TestPlainSql:
         assert real.drain().retried == 1
         (job,) = real.list().jobs
         assert job.status is Status.SCHEDULED
+        assert "ignored the retry policy in a job's row: not a retry policy" in caplog.text
 
     @pytest.mark.usefixtures("usual_recursion_limit")
     @pytest.mark.parametrize("by_hand", [False, True])

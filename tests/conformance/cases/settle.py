@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Callable
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from rowcall import Backoff, Cancel, Fail, Job, Retry, Rowcall, Snooze, Status
 from rowcall.testing.clock import FakeClock
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def raise_it(error: BaseException) -> NoReturn:
+    raise error
+
+
+def deeper(level: int = 0) -> int:
+    return deeper(level + 1)
+
+
+def endless() -> list[object]:
+    itself: list[object] = []
+    itself.append(itself)
+    return itself
+
+
+async def fetch() -> None: ...
+
+
+RAISED = [
+    (lambda: raise_it(BaseException("odd")), "INTERNAL:BaseException", "odd"),
+    (lambda: sys.exit(3), "INTERNAL:SystemExit", "3"),
+    (lambda: sys.exit(), "INTERNAL:SystemExit", "SystemExit"),
+    (lambda: raise_it(KeyboardInterrupt()), "INTERNAL:KeyboardInterrupt", "KeyboardInterrupt"),
+    (lambda: raise_it(GeneratorExit()), "INTERNAL:GeneratorExit", "GeneratorExit"),
+    (lambda: raise_it(asyncio.CancelledError()), "INTERNAL:CancelledError", "CancelledError"),
+    (lambda: raise_it(StopIteration(5)), "INTERNAL:", ""),
+    (lambda: raise_it(MemoryError()), "RESOURCE:OUT_OF_MEMORY", "MemoryError"),
+    (lambda: raise_it(Unprintable()), "INTERNAL:Unprintable", "str(error) raised"),
+    (lambda: raise_it(ValueError("a\0b\ud800")), "INTERNAL:ValueError", "a\ufffdb?"),  # some databases refuse it
+    (lambda: raise_it(ValueError("x" * 1_000_000)), "INTERNAL:ValueError", "xxx"),
+    (lambda: raise_it(ExceptionGroup("two", [ValueError(), KeyError()])), "INTERNAL:ExceptionGroup", "two"),
+    (deeper, "INTERNAL:RecursionError", "recursion"),
+]
+NOT_JSON = [
+    (object, "which is not JSON"),
+    (lambda: float("nan"), "NaN or infinity"),
+    (lambda: {"a": [float("inf")]}, "NaN or infinity"),
+    (lambda: "\ud800", "surrogate"),
+    (endless, "nested too deeply"),
+    (lambda: {(1, 2): 3}, "which is not JSON"),
+    (lambda: deeper, "which is not JSON"),
+    (lambda: {"page": fetch()}, "a dict in which 'page' is a coroutine, which is not JSON; is an await missing?"),
+]
 
 
 class TestSettle:
@@ -108,19 +161,39 @@ class TestSettle:
         assert (job.status, job.attempt, job.error_detail) == (Status.CANCELLED, 1, "the order is gone")
         assert [one.status for one in jobs.attempts(job_id)] == ["cancelled"]
 
-    @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseException("rude")])
-    def test_a_handler_that_raises_the_worst_only_fails_its_attempt(self, jobs: Rowcall, error: BaseException) -> None:
-        job_id = self._raising(jobs, error, max_attempts=2)
-        assert jobs.drain().retried == 1
-        assert jobs.get(job_id).error_code == f"INTERNAL:{type(error).__name__}"
+    @pytest.mark.parametrize(("end", "code", "detail"), RAISED)
+    def test_whatever_a_handler_raises_is_a_failed_attempt(
+        self, jobs: Rowcall, end: Callable[[], object], code: str, detail: str
+    ) -> None:
+        made = self._ending(jobs, end, max_attempts=2)
+        summary = jobs.drain()
+        assert (summary.retried, summary.succeeded) == (2, 5)
+        for job in map(jobs.get, made):
+            assert (job.status, job.attempt) == (Status.SCHEDULED, 1)
+            assert (job.error_code or "").startswith(code)
+            assert detail in (job.error_detail or "")
+            (attempt,) = jobs.attempts(job.id)
+            assert attempt.traceback
+            assert "\0" not in attempt.traceback
 
-    def test_texts_that_some_databases_refuse_are_stored_anyway(self, jobs: Rowcall) -> None:
-        job_id = self._raising(jobs, ValueError("nul \0 and half a pair \ud800"), max_attempts=1)
-        assert jobs.drain().failed == 1
-        detail = jobs.get(job_id).error_detail
-        assert detail is not None
-        assert detail.startswith("nul ")
-        assert "\0" not in detail
+    @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+    @pytest.mark.parametrize(("result", "said"), NOT_JSON)
+    def test_a_result_that_json_cannot_hold_fails_without_a_retry(
+        self, jobs: Rowcall, result: Callable[[], object], said: str
+    ) -> None:
+        made = self._ending(jobs, result, max_attempts=5)
+        summary = jobs.drain()
+        assert (summary.failed, summary.succeeded) == (2, 5)
+        for job in map(jobs.get, made):
+            assert (job.status, job.attempt) == (Status.FAILED, 1)
+            assert (job.error_code, job.result) == ("INVALID_OUTPUT:NOT_JSON", None)
+            assert (job.error_detail or "").startswith("the handler returned ")
+            assert said in (job.error_detail or "")
+
+    def test_a_nul_in_a_result_is_replaced_as_the_work_is_done(self, jobs: Rowcall) -> None:
+        made = self._ending(jobs, lambda: ["a\0b", {"c\0": "\\u0000"}], max_attempts=1)
+        assert jobs.drain().succeeded == 7
+        assert [jobs.get(job).result for job in made] == [["a\ufffdb", {"c\ufffd": "\\u0000"}]] * 2
 
     def test_a_large_traceback_and_detail_are_cut(self, jobs: Rowcall) -> None:
         job_id = self._raising(jobs, ValueError("x" * 1_000_000), max_attempts=1)
@@ -161,6 +234,24 @@ class TestSettle:
                 assert job.run_at == clock.now() + timedelta(seconds=number)
             case _:
                 assert job.error_detail == str(number)
+
+    def _ending(self, jobs: Rowcall, end: Callable[[], object], *, max_attempts: int) -> list[int]:
+        """Enqueue a job that ends so in a thread, one that does in a coroutine, and five others."""
+
+        @jobs.task(max_attempts=max_attempts)
+        def in_a_thread() -> object:
+            return end()
+
+        @jobs.task(max_attempts=max_attempts)
+        async def in_a_coroutine() -> object:
+            return end()
+
+        @jobs.task
+        def good() -> None: ...
+
+        made = [in_a_thread.enqueue().id, in_a_coroutine.enqueue().id]
+        good.enqueue_many([{}] * 5)
+        return made
 
     def _raising(self, jobs: Rowcall, error: BaseException, *, max_attempts: int) -> int:
         @jobs.task

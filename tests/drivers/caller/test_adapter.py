@@ -12,6 +12,7 @@ import psycopg
 import pytest
 import sqlalchemy
 from psycopg.rows import tuple_row
+from psycopg.types.json import set_json_loads
 
 from rowcall import InvalidArguments, InvalidOption
 from tests.drivers.caller.callers.asyncpg_callers import Asyncpg
@@ -294,7 +295,8 @@ def test_settings_of_psycopg_stay(postgresql_sites: tuple[Site, Site], name: str
         connection.prepare_threshold = 3
         connection.prepared_max = 7
         connection.row_factory = psycopg.rows.dict_row
-        for kind in ("int2", "int4", "int8", "text", "bool", "jsonb", "timestamptz", "oid"):
+        set_json_loads(lambda data: "nothing", connection)
+        for kind in ("int2", "int4", "int8", "text", "bool", "json", "jsonb", "timestamptz", "numeric", "oid"):
             connection.adapters.register_loader(kind, Shouting)
         for written in (int, str, float):
             connection.adapters.register_dumper(written, Whispering)

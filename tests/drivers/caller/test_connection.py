@@ -123,17 +123,23 @@ Refused = Callable[[Case, Caller], Coroutine[Any, Any, object]]
 async def wrong_arguments(case: Case, mine: Caller) -> None:
     with pytest.raises(InvalidArguments):
         await mine.enqueue(case.send(mine), 5)
+    for text in ("a\0b", "\ud800"):
+        with pytest.raises(InvalidArguments):
+            await mine.enqueue(case.send(mine), text)
     with pytest.raises(InvalidArguments):
-        await mine.enqueue(case.send(mine), "a\0b")
+        await mine.enqueue_by_name(case.jobs, "x", {"a": object()}, case.queue)
     with pytest.raises(InvalidArguments, match="row 1"):
         await mine.enqueue_many(case.send(mine), [{"to": "a"}, {"to": 5}])
 
 
 async def wrong_option(case: Case, mine: Caller) -> None:
-    with pytest.raises(InvalidOption, match="delay"):
-        await mine.enqueue(case.send(mine, delay=-1), "a")
-    with pytest.raises(InvalidOption, match="task must have"):
-        await mine.enqueue_by_name(case.jobs, "x" * 500, {}, case.queue)
+    wrong: list[dict[str, Any]] = [{"delay": -1}, {"priority": 2**31}, {"tags": ["x" * 5000]}]
+    for options in wrong:
+        with pytest.raises(InvalidOption, match=next(iter(options))):
+            await mine.enqueue(case.send(mine, **options), "a")
+    for name in ("", "x" * 500):
+        with pytest.raises(InvalidOption, match="task must have"):
+            await mine.enqueue_by_name(case.jobs, name, {}, case.queue)
 
 
 async def wrong_database(case: Case, mine: Caller) -> None:

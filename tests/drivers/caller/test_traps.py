@@ -24,6 +24,7 @@ from tests.drivers.caller.callers.django_callers import Django
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.callers.sqlalchemy_callers import url_for
 from tests.drivers.caller.queue_site import Case, Site
+from tests.drivers.caller.test_adapter import settings_of
 from tests.drivers.caller.test_same_database import OF_EACH_DRIVER
 
 
@@ -284,22 +285,28 @@ SETTINGS = {
     "jit": "off",
     "default_transaction_isolation": "serializable",
     "quote_all_identifiers": "on",
+    "statement_timeout": "17s",
+    "lock_timeout": "18s",
+    "application_name": "mine",
+    "search_path": '"$user", public, pg_temp',
 }
 
 
 @pytest.mark.parametrize("kind", OF_EACH_DRIVER, ids=lambda kind: kind.name)
-def test_settings_of_postgresql_are_not_relied_on(postgresql_sites: tuple[Site, Site], kind: Kind) -> None:
+def test_settings_of_postgresql_are_not_relied_on_and_stay(postgresql_sites: tuple[Site, Site], kind: Kind) -> None:
     """The cure: numbers and texts alone go over the wire, and every one of them is cast."""
     case = Case(kind, *postgresql_sites)
 
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         for name, value in SETTINGS.items():
-            await mine.execute(f"set {name} to '{value}'")
+            await mine.execute(f"select set_config('{name}', '{value}', false)")
         await mine.commit()
         await mine.begin()
+        before = await settings_of(case, mine)
         one = await mine.enqueue(case.send(mine, tags=["ä"], timeout=1.25, expires_in=60, delay=60), "a\\b'c\"ä%s$1")
         many = await mine.enqueue_many(case.send(mine), [{"to": "d\\e"}, {"to": "%"}])
+        assert await settings_of(case, mine) == before
         await mine.commit()
         assert case.written == [one, *many]
 
