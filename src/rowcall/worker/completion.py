@@ -98,7 +98,7 @@ class Completion:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
-        on_end = self.queue.outcomes.on_end_of(ready.type, ready.queue)
+        on_end = self.queue.follow_ups.on_end_of(ready.type, ready.queue)
         progress = reported and reported.at_end(succeeded=True)
         if progress is not None:
             message = self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS)

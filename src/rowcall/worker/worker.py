@@ -16,7 +16,7 @@ from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.drivers.uncancellable import finish_in_thread
-from rowcall.observe.metrics_server import Endpoint, Probes
+from rowcall.observe.metrics_server import MetricsEndpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
 from rowcall.overview.formats import counted
@@ -28,6 +28,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
+from rowcall.worker.isolation.lane import ChildSetup
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop.rounds import Loop
@@ -38,7 +39,7 @@ from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.cancel_requests import CancelRequests
 from rowcall.worker.upkeep.heartbeat import Heartbeat
-from rowcall.worker.upkeep.pruning import Pruning
+from rowcall.worker.upkeep.pruning import PruningDuties
 from rowcall.worker.upkeep.recovery import Recovery
 
 FORCE_AFTER_SECONDS = 2.0
@@ -57,7 +58,7 @@ class Worker:
         self._settings = settings
         self._registrar = Registrar(queue, settings)
         self._endpoint = (
-            Endpoint(
+            MetricsEndpoint(
                 settings.metrics_host,
                 settings.metrics_port,
                 queue.clock,
@@ -207,9 +208,7 @@ class Worker:
             loop,
             limited_queues=settings.queues is not None,
             tasks=queue.tasks,
-            app=queue.app_module,
-            lifespan=queue.lifespan,
-            lifespan_failed=self._lifespan_failed,
+            child_setup=ChildSetup(queue.app_module, queue.lifespan, self._lifespan_failed),
         )
         try:
             # before it is registered, as this may take longer than a lease
@@ -235,7 +234,7 @@ class Worker:
         self._services += [
             Background("heartbeat", heartbeat.run, clock, outage=outage),
             Background("recovery", recovery.run, clock, outage=outage),
-            Background("pruning", Pruning(queue).run, clock, outage=outage),
+            Background("pruning", PruningDuties(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
             *([loop.vacuum.thread] if loop.vacuum is not None else []),

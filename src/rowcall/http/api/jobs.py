@@ -15,12 +15,12 @@ from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, 
 from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
-from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
+from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.signals import step_rows
-from rowcall.overview import waiting
+from rowcall.overview import reasons
 
 MOST_DEPENDENTS = 100
 MOST_ROWS = 200
@@ -66,7 +66,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
     timeline = await call.read(inspect.timeline(queue, id, MOST_ROWS + 1))
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
-        why=call.scrubbed(await call.read(waiting.why(queue, id))),
+        why=call.scrubbed(await call.read(reasons.why(queue, id))),
         attempts=call.all_scrubbed(attempts[-MOST_ROWS:]),
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
@@ -77,7 +77,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
     )
 
 
-class NewJob(Request, frozen=True, kw_only=True):
+class NewJob(EndpointInput, frozen=True, kw_only=True):
     """A call of a task by its name, and its options."""
 
     task: str

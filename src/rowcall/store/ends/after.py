@@ -20,7 +20,7 @@ from rowcall.store.queries.claims import InUse
 from rowcall.store.queries.counts import TALLY, Tally
 from rowcall.store.queries.flows import EndedEdge, Touched
 from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, IN_USE
-from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 
 CHECKED_AT_ONCE = 500

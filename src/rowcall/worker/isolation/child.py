@@ -32,8 +32,8 @@ from rowcall.declare.option_table import Options
 from rowcall.domain.errors import Control, InvalidArguments, StepError, Suspend
 from rowcall.domain.job import StackFrame
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.observe import stacks
 from rowcall.observe.exceptions import is_of_caller
+from rowcall.observe.frames import awaiting, executing, frame_values
 from rowcall.task import BaseTask
 from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
@@ -43,7 +43,6 @@ from rowcall.worker.isolation.messages import (
     Answered,
     AttemptMessage,
     Begun,
-    Call,
     End,
     Hello,
     Logged,
@@ -51,6 +50,7 @@ from rowcall.worker.isolation.messages import (
     Prepared,
     ReadStack,
     Returned,
+    RunAttempt,
     StackRead,
     ToWorker,
     Unfitting,
@@ -76,7 +76,7 @@ class Child:
         self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[RunAttempt | None] = queue.SimpleQueue()
         self._lifespan = ChildLifespan()
         self._attempt: ChildAttempt | None = None
         self._terminating = False
@@ -137,7 +137,7 @@ class Child:
         with contextlib.suppress(OSError):
             for line in lines:
                 match to_child.decode(line):
-                    case Call() as call:
+                    case RunAttempt() as call:
                         self._calls.put(call)
                     case End():
                         self._calls.put(None)
@@ -155,7 +155,7 @@ class Child:
             self._attempt.cancelled = self._attempt.saw_cancelled = True
         raise SystemExit(TERMINATED)  # the handler may clean up
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: RunAttempt) -> None:
         def report(message: AttemptMessage) -> None:
             message.attempt = (call.ready.id, call.ready.lease)
             self.send(message)
@@ -206,11 +206,11 @@ def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
 
 def _stack() -> list[StackFrame]:
     """Return the frames of the handler; none if none runs."""
-    for caller, frames in stacks.executing((_result_of.__code__,)):
+    for caller, frames in executing((_result_of.__code__,)):
         result = caller.f_locals.get("result")
         if isinstance(result, CoroutineType) and not result.cr_running:
-            frames = stacks.awaiting(result)
-        return stacks.described(dropwhile(is_of_caller, frames))
+            frames = awaiting(result)
+        return frame_values(dropwhile(is_of_caller, frames))
     return []
 
 

@@ -9,6 +9,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -35,7 +36,6 @@ from rowcall.worker.isolation.messages import (
     Answered,
     Asked,
     Begun,
-    Call,
     Failed,
     Hello,
     Logged,
@@ -44,12 +44,21 @@ from rowcall.worker.isolation.messages import (
     Prepared,
     Progressed,
     Returned,
+    RunAttempt,
     ToWorker,
     Unfitting,
 )
 
 CHILDREN_TRIED = 3
 OVERRIDDEN = "jobs.override(…) does not reach child processes: a dependency of this task would be the real one"
+
+
+class ChildSetup(NamedTuple):
+    """What each child imports and enters. `lifespan_failed` is called when one could not enter the lifespan."""
+
+    app: str | None = None
+    lifespan: LifespanFunction | None = None
+    lifespan_failed: Callable[[LifespanFailed], None] | None = None
 
 
 class Children:
@@ -102,7 +111,7 @@ class Children:
                 if self._failed is not None:
                     self._failed(LifespanFailed(message.lifespan, f"{message.problem} (in a child process)"))
             log_message(message)
-        code, detail = child.ending().outcome(None)
+        code, detail = child.ending().error(None)
         if not (self._closed or self.lifespan_failed):
             logger.error("could not prepare a child process (%s: %s)", code, detail)
         self._remove(child)
@@ -144,8 +153,7 @@ class Slot:
 class ProcessLane:
     """A thread for each child, which hands it one attempt after the other; at most `most` of them.
 
-    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended,
-    `failed` when a child could not enter the lifespan.
+    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended.
     """
 
     def __init__(
@@ -156,9 +164,7 @@ class ProcessLane:
         gone: Callable[[Attempt], None],
         most: int,
         tasks: Iterable[Declaration],
-        app: str | None,
-        lifespan: LifespanFunction | None,
-        failed: Callable[[LifespanFailed], None] | None,
+        setup: ChildSetup,
     ) -> None:
         self._finished = finished
         self._began = began
@@ -167,8 +173,9 @@ class ProcessLane:
         isolated = [task for task in tasks if task.lane is Lane.PROCESS]
         homes = dict.fromkeys(home_of(task.function) for task in isolated)
         holds = bool(held_by_worker(task.dependencies for task in isolated))
-        hello = Hello(list(sys.path), app, list(homes), None if lifespan is None else home_of(lifespan), holds)
-        self._children = Children(hello, clock, self._child_gone, failed)
+        lifespan = None if setup.lifespan is None else home_of(setup.lifespan)
+        hello = Hello(list(sys.path), setup.app, list(homes), lifespan, holds)
+        self._children = Children(hello, clock, self._child_gone, setup.lifespan_failed)
         self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._in_flight = 0
@@ -314,7 +321,7 @@ def run_in(child: ChildProcess, attempt: Attempt) -> bool:
     if attempt.stopped_because is not None:
         raise CancelledError
     if has_begun:
-        attempt.fail(Reported(*child.ending().outcome(attempt.task.options.memory_limit)))
+        attempt.fail(Reported(*child.ending().error(attempt.task.options.memory_limit)))
     else:
         child.kill()  # it has closed its socket: do not wait until it is reaped to see that
     return has_begun
@@ -385,9 +392,9 @@ def _raised(attempt: Attempt, failed: Failed) -> Raised:
     return failures.raised_in_child(error, code or failed.code, failed.detail, failed.traceback)
 
 
-def _call_of(attempt: Attempt) -> Call:
+def _call_of(attempt: Attempt) -> RunAttempt:
     task = attempt.task
-    return Call(
+    return RunAttempt(
         task=task.name,
         home=home_of(task.function),
         ready=attempt.ready,
