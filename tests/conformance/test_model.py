@@ -15,11 +15,14 @@ from hypothesis.stateful import run_state_machine_as_test
 from rowcall.domain.outcome import AttemptBudget, Lost, Transition, decide
 from rowcall.operations import by_hand
 from rowcall.store.catalogue import Catalogue
+from rowcall.store.claims.round import Round
 from rowcall.store.control import actions
 from rowcall.store.dialect import Dialect
+from rowcall.store.queries.claims import RENEW
 from rowcall.store.queries.control import Rerun
+from rowcall.store.queries.ends import FIND_EXPIRED
 from rowcall.store.queries.flows import ENDED_EDGES, ENDS_OF, KEY_HOLDERS, PASS_TURN
-from rowcall.store.queries.jobs import DELETE, FIND_EXPIRED, HEARTBEAT, STAGE, Ready
+from rowcall.store.queries.jobs import DELETE, STAGE
 from rowcall.store.queries.limits import RESERVE_SLOTS, SLOTS_OF
 from rowcall.store.recovery import recover
 from rowcall.store.sqlite.dialect import SqliteDialect
@@ -85,11 +88,11 @@ WRONGS: dict[str, Break] = {
     "one_attempt_too_many": one_attempt_too_many,
     "a_manual_retry_adds_nothing": a_manual_retry_adds_nothing,
     "recovery_does_not_count": recovery_does_not_count,
-    "heartbeats_renew_nothing": silent(HEARTBEAT, (1,)),
+    "heartbeats_renew_nothing": silent(RENEW, (0,)),
     "what_is_due_stays": silent(STAGE),
     "nothing_expires": silent(FIND_EXPIRED),
     "deleted_jobs_stay": silent(DELETE),
-    "anything_is_buffered": lambda patch: patch.setattr(Ready, "bufferable", True),
+    "a_lost_job_is_not_charged": lambda patch: patch.setattr(Round, "_is_marked", lambda self, job: False),
 }
 
 

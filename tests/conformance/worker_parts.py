@@ -14,8 +14,8 @@ from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.ends.next_steps import Then
-from rowcall.store.jobs.marks import mark_started
-from rowcall.store.queries.jobs import NOTHING_KNOWN, Places, Ready
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import NOTHING_KNOWN, Mark, Places, Ready, new_holder
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.recovery.register import register
 from rowcall.worker.upkeep.recovery import Recovery
@@ -38,6 +38,7 @@ class StoreWorker:
     ) -> None:
         self._jobs = jobs
         self.name = name
+        self.holder = new_holder()
         registration = Registration(
             name=name,
             host="elsewhere",
@@ -58,23 +59,23 @@ class StoreWorker:
         buffer: int = 0,
         queues: Iterable[str] | None = None,
         offers: Sequence[int] = (),
-        together: bool = True,
         resume: Places = NOTHING_KNOWN,
     ) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `offers` are jobs that another worker refused. `together`: plain jobs are claimed by claim rows. `resume`: what
-        stands before these places may be left out. Without a buffer, it claims as an idle worker does.
+        `offers` are jobs that another worker refused. `resume`: what stands before these places may be left out.
+        Without a buffer, it claims as an idle worker does.
         """
         queue = queue_of(self._jobs)
         demand = Demand(
             worker=self.name,
+            holder=self.holder,
             slots=slots,
             buffer=buffer,
+            lost_ahead=CONCURRENCY,
             queues=None if queues is None else dict.fromkeys(queues),
             limits=queue.limits.declared,
             offers=offers,
-            quick=together,
             resume={} if queue.dialect.one_writer else resume,
         )
         claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
@@ -88,22 +89,14 @@ class StoreWorker:
         transition = decide(AttemptBudget(ready.attempt, ready.max_attempts), outcome, policy_of(None, ready.retry))
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
-        ended = Ended(ready.id, ready.lease, transition, then=then)
-        return ready.id in self._round([ended], Demand(worker=self.name, slots=0), tallies).settled
-
-    def write_old_claims(self) -> Claim:
-        """A round that neither settles nor claims."""
-        return self._round([], Demand(worker=self.name, slots=0))
+        ended = Ended(*ready.fence, transition, then=then)
+        demand = Demand(worker=self.name, holder=self.holder, slots=0)
+        return ready.id in self._round([ended], demand, tallies).settled
 
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
-        queue_of(self._jobs).run(
-            Write(
-                lambda: mark_started(
-                    queue_of(self._jobs).dialect, [(ready.id, ready.lease, 0)], queue_of(self._jobs).now_ms()
-                )
-            )
-        )
+        queue = queue_of(self._jobs)
+        queue.run(Write(mark, queue.dialect, [Mark(*ready.fence, started_age_ms=0)], queue.now_ms()))
 
     def heartbeat(self) -> bool:
         ask = queue_of(self._jobs).dialect.ask

@@ -415,7 +415,7 @@ settling("arelease", ends="pending")
 @case("Rowcall.apushed_job")
 def pushed_job(world: World) -> Call:
     job = world.claimed()
-    token = callback_token(PUSH.secrets, job.id, job.lease)
+    token = callback_token(PUSH.secrets, job.id, job.lease, job.holder)
 
     def check() -> None:
         assert world.statuses == ["running"]

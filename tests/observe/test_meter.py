@@ -10,7 +10,7 @@ from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Lost, Reported, Transition, decide
 from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, DurationHistogram, Latest, Meter
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.workers import Owned
 from rowcall.store.recovery.recover import RecoveredAttempt
 from tests.support import eventually
@@ -33,7 +33,7 @@ class Past:
 
 
 def recovered(*, started: bool) -> RecoveredAttempt:
-    return RecoveredAttempt(Owned(1, 1, 1, 5, started, "mail", "send"), decide(AttemptBudget(1, 5), Lost(started)))
+    return RecoveredAttempt(Owned(1, 1, 1, 1, 5, started, "mail", "send"), decide(AttemptBudget(1, 5), Lost(started)))
 
 
 def test_attempts_are_counted_by_outcome() -> None:

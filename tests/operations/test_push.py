@@ -24,7 +24,7 @@ def claimed(jobs: Rowcall) -> tuple[Job, str]:
     jobs.enqueue("send")
     job = jobs.dequeue("hand")
     assert job is not None
-    return job, callback_token([SECRET], job.id, job.lease)
+    return job, callback_token([SECRET], job.id, job.lease, job.holder)
 
 
 def test_a_token_leads_to_the_claimed_job(jobs: Rowcall) -> None:
@@ -46,16 +46,16 @@ def test_a_token_of_an_earlier_attempt_is_over(jobs: Rowcall) -> None:
     assert again is not None
     with pytest.raises(LeaseLost):
         jobs.pushed_job(token)
-    assert jobs.pushed_job(callback_token([SECRET], again.id, again.lease)).id == job.id
+    assert jobs.pushed_job(callback_token([SECRET], again.id, again.lease, again.holder)).id == job.id
 
 
 def test_forged_tokens_are_refused(jobs: Rowcall) -> None:
     job, token = claimed(jobs)
-    for wrong in (callback_token([OTHER], job.id, job.lease), token + "x", "", "1.1."):
+    for wrong in (callback_token([OTHER], job.id, job.lease, job.holder), token + "x", "", "1.1."):
         with pytest.raises(PushRefused):
             jobs.pushed_job(wrong)
     with pytest.raises(JobNotFound):
-        jobs.pushed_job(callback_token([SECRET], 7, 1))
+        jobs.pushed_job(callback_token([SECRET], 7, 1, 1))
 
 
 def test_an_app_without_secrets_refuses_every_token(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
 from rowcall.store.claims.round import Demand, round_of_work
 from rowcall.store.ends.attempts import Ended
+from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.store.results.readers import ends
 from rowcall.store.statement import Row, Statement
@@ -305,15 +306,15 @@ class TestOnAServer:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "w")
         ready = worker.start_one()
-        told = self._statements(jobs, ready.id, ready.lease)
+        told = self._statements(jobs, ready.fence)
         queue_of(jobs).run(
             Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "another", [99]))
         )
-        assert self._statements(jobs, ready.id, ready.lease) == told + 1
+        assert self._statements(jobs, ready.fence) == told + 1
 
-    def _statements(self, jobs: Rowcall, job_id: int, lease: int) -> int:
+    def _statements(self, jobs: Rowcall, fence: Fence) -> int:
         """How many a round takes that settles this job; it is rolled back."""
-        ended, demand = [Ended(job_id, lease, SUCCESS)], Demand(worker="w", slots=0)
+        ended, demand = [Ended(*fence, SUCCESS)], Demand(worker="w", slots=0)
         statements = 0
         with (
             connected(queue_of(jobs).config.server.url, autocommit=False) as connection,  # type: ignore[union-attr]

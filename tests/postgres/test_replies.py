@@ -157,10 +157,10 @@ def test_a_handler_that_ends_just_then_is_not_taken_for_unknown(
 
     make_sure = Settler.make_sure
 
-    def make_sure_late(settler: Settler, worker: str) -> None:
+    def make_sure_late(settler: Settler, holder: int) -> None:
         gate.set()
         eventually(lambda: settler._dispatcher.has_ended)
-        make_sure(settler, worker)
+        make_sure(settler, holder)
 
     monkeypatch.setattr(Settler, "make_sure", make_sure_late)
     swallowed = wire.swallow_commit_of(b"{2}")  # the claim of the second job

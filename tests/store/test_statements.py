@@ -12,7 +12,7 @@ import pytest
 from rowcall.store.jobs.pages import BY_CHAIN, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, HOPPED
 from rowcall.store.postgres.dialect import catalogue as postgres_catalogue
 from rowcall.store.postgres.pages import PostgresPages
-from rowcall.store.sqlite import jobs
+from rowcall.store.sqlite import claims
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
 from rowcall.store.sqlite.words import render
@@ -29,7 +29,7 @@ PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 def on_sqlite(prefix: str) -> Iterator[tuple[str, str]]:
     yield from catalogue(prefix).texts().items()
     for types in (1, 2, 4, 8, 64, 100, 128):
-        yield f"ready jobs of {types} types", render(jobs.ready_jobs(types), prefix)
+        yield f"ready jobs of {types} types", render(claims.ready_jobs(types), prefix)
     pages = SqlitePages(prefix)
     for source, groups in pages.groups.items():
         yield f"groups of {source.index_name}", groups

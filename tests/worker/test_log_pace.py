@@ -11,7 +11,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Raised, Transition, decide
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from rowcall.testing import eventually
 from rowcall.worker import log_pace
 from rowcall.worker.attempt import Attempt, ClaimFacts

@@ -13,7 +13,8 @@ from rowcall import Context, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.marks import ProgressMark, mark_progress
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import Mark
 from rowcall.store.statement import Plan
 from rowcall.testing import eventually
 from rowcall.worker import progress
@@ -46,13 +47,13 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
 
 
 def test_ten_thousand_reports_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[Sequence[ProgressMark]] = []
+    written: list[Sequence[Mark]] = []
 
-    def noted(dialect: Dialect, rows: Sequence[ProgressMark], now_ms: int | None) -> Plan[None]:
+    def noted(dialect: Dialect, rows: Sequence[Mark], now_ms: int | None) -> Plan[None]:
         written.append(rows)
-        return mark_progress(dialect, rows, now_ms)
+        return mark(dialect, rows, now_ms)
 
-    monkeypatch.setattr(progress, "mark_progress", noted)
+    monkeypatch.setattr(progress, "mark", noted)
     go_on = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -82,8 +83,8 @@ def test_a_report_about_an_attempt_that_has_ended_changes_nothing(jobs: Rowcall)
     jobs.drain()
     kept[0].progress(0.5)
     assert jobs.get(job.id).progress is None
-    mark = ProgressMark(job.id, 1, 0.5, None)
-    queue_of(jobs).run(Write(lambda: mark_progress(queue_of(jobs).dialect, [mark], None)))
+    report = Mark(job.id, 1, job.holder, progress=0.5)
+    queue_of(jobs).run(Write(lambda: mark(queue_of(jobs).dialect, [report], None)))
     assert jobs.get(job.id).progress is None
 
 

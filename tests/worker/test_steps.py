@@ -47,8 +47,8 @@ def test_one_bad_step_of_a_group(jobs: Rowcall) -> None:
     writer = StepWriter(queue_of(jobs))
 
     async def both() -> tuple[object, object]:
-        good = StepWrite(first.id, first.lease, 1, 1, StepKind.STEP, "good", finished=True)
-        bad = StepWrite(second.id, second.lease, 1, 2**60, StepKind.STEP, "bad", finished=True)
+        good = StepWrite(first.id, first.lease, first.holder, 1, 1, StepKind.STEP, "good", finished=True)
+        bad = StepWrite(second.id, second.lease, second.holder, 1, 2**60, StepKind.STEP, "bad", finished=True)
         return await asyncio.gather(writer.awrite("x", bad), writer.awrite("x", good), return_exceptions=True)
 
     refused, written = asyncio.run(both())

@@ -105,7 +105,11 @@ class CallingThreadWorker:
     def _run(self, claim: Claim) -> BaseException | None:
         """Run one attempt, or a batch, and settle it. Return what its handler raised."""
         facts = ClaimFacts(
-            Identity(NAME, None, claim.started[0].holder), claim.work.now_ms, self._queue.clock, self._completion, self._queue.tracing
+            Identity(NAME, None, claim.started[0].holder),
+            claim.work.now_ms,
+            self._queue.clock,
+            self._completion,
+            self._queue.tracing,
         )
 
         def attempt_of(ready: Ready) -> Attempt:

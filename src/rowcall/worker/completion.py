@@ -20,8 +20,8 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.attempts import Completed, complete
 from rowcall.store.ends.next_steps import Then
-from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.queries.claims import Mark, Ready
+from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.statement import Plan
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter

@@ -15,7 +15,6 @@ from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing.waiting import eventually
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
-from tests.conformance.worker_parts import StoreWorker
 
 
 class TestClaimOrder:
@@ -113,18 +112,19 @@ class TestClaimOrder:
             eventually(lambda: len(order) == 120)
         assert order == ["urgent"] * 20 + ["later"] * 100
 
-    def test_the_buffer_ends_at_the_first_job_that_needs_a_slot(self, jobs: Rowcall) -> None:
-        def enqueue(count: int, **options: int) -> list[int]:
-            return [jobs.enqueue("send", **options).id for _ in range(count)]  # type: ignore[arg-type]
+    def test_few_jobs_that_a_kill_would_charge_wait_in_the_buffer(self, jobs: Rowcall) -> None:
+        made = [jobs.enqueue("send", max_attempts=most).id for most in (5, 5, 1, 5, 1, 1, 5)]
+        queue = queue_of(jobs)
 
-        plain, last, behind = enqueue(3), enqueue(1, max_attempts=1), enqueue(3)
-        worker = StoreWorker(jobs, "one")
-        claim = worker.claim(slots=1, buffer=10)
-        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted) == (plain[:1], plain[1:], True)
-        claim = worker.claim(slots=0, buffer=10)
-        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted, claim.more) == ([], [], True, False)
-        claim = worker.claim(slots=1, buffer=10)
-        assert (ids(claim.started), ids(claim.buffered), claim.slot_wanted) == (last, behind, False)
+        def claim(slots: int) -> tuple[list[int], list[int], set[int]]:
+            demand = Demand(worker="w", slots=slots, buffer=10, last_ahead=2, lease_ms=60_000)
+            claim = queue.run(Write(lambda: claim_by_hand(queue.dialect, demand, queue.now_ms())))
+            return ids(claim.started), ids(claim.buffered), claim.marked
+
+        assert claim(slots=1) == (made[:1], made[1:5], {made[2], made[4]})
+        started = [jobs.get(job_id).started_at is not None for job_id in made]
+        assert started == [True, False, True, False, True, False, False]
+        assert claim(slots=0) == ([], made[5:], {made[5]})
 
     def test_a_claim_by_hand_takes_what_cannot_be_buffered_in_order(self, jobs: Rowcall) -> None:
         plain = [jobs.enqueue("send").id for _ in range(3)]
@@ -145,7 +145,7 @@ class TestClaimOrder:
             claim = queue_of(jobs).run(
                 Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, queue_of(jobs).now_ms()))
             )
-            return ids(claim.started), ids(claim.buffered), claim.slot_wanted
+            return ids(claim.started), ids(claim.buffered), claim.slot_needed
 
         assert claim(slots=0, buffer=10) == ([], [first], True)
         assert claim(slots=1, buffer=10) == ([of_batch], behind, False)

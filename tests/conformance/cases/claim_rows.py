@@ -1,22 +1,28 @@
-"""Jobs that are claimed together by one row are read and changed exactly as jobs whose claim is in their own rows."""
+"""A claim is a row: what it shows, what it fences, and what is left of it."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
-from rowcall import LeaseLost, Rowcall, Status, WrongState
+from rowcall import Backoff, LeaseLost, Limit, Rowcall, Status, WrongState
 from rowcall.app import queue_of
-from rowcall.domain.outcome import Released, Reported, Succeeded
+from rowcall.domain.outcome import Lost, Released, Reported, Succeeded
+from rowcall.domain.step import StepKind, StepWrite
 from rowcall.operations.effects import Write
-from rowcall.store.ends.attempts import Written, write_ended
+from rowcall.store.ends.attempts import write_ended
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.counts import Tally
-from rowcall.store.queries.jobs import CLAIMS_OF, Ready, Success
-from rowcall.store.statement import Plan
+from rowcall.store.queries.ends import Owner, Success
+from rowcall.store.steps import recorded
 from rowcall.testing.clock import FakeClock
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
 
-CLAIMS = "select first_id, last_id, worker from rowcall_claim order by first_id"
+CLAIMS = "select job_id, lease, attempt, worker from rowcall_claim order by job_id"
 OWN_ROW = "select status, lease, attempt, worker from rowcall_job where id = {}"
 BROKEN = Reported("INTERNAL:ValueError", "broken")
 
@@ -38,14 +44,13 @@ class TestClaimRows:
     def claimed(self, jobs: Rowcall, worker: StoreWorker) -> list[Ready]:
         for _ in range(6):
             jobs.enqueue("send")
-        claim = worker.claim(slots=4, buffer=2)
-        return [*claim.started, *claim.buffered]
+        return worker.claim(slots=4, buffer=2).jobs
 
-    def test_a_group_costs_a_row_for_each_run_and_its_jobs_read_as_running(
+    def test_each_claim_is_a_row_and_its_job_reads_as_running(
         self, jobs: Rowcall, store: Store, claimed: list[Ready]
     ) -> None:
         first = claimed[0].id
-        assert store.execute(CLAIMS) == [(first, first + 3, "together"), (first + 4, first + 5, "together")]
+        assert store.execute(CLAIMS) == [(first + number, 1, 1, "together") for number in range(6)]
         assert store.execute(OWN_ROW.format(first)) == [("pending", 0, 0, None)]
         assert store.execute("select count(*) from rowcall_ready") == [(0,)]
         started, buffered = jobs.get(first), jobs.get(first + 4)
@@ -72,8 +77,8 @@ class TestClaimRows:
         worker = StoreWorker(jobs, "busy")  # with 10 slots
         for number in range(25):
             jobs.enqueue("send", priority=-(number % 2))
-        for together in (True, False):
-            worker.claim(slots=3, buffer=0, together=together)
+        for _ in range(2):
+            worker.claim(slots=3, buffer=0)
         assert [(one.running, one.buffered) for one in jobs.workers()] == [(6, 0)]
         claim = worker.claim(slots=4, buffer=9)
         assert [(one.running, one.buffered) for one in jobs.workers()] == [(10, 9)]
@@ -99,20 +104,17 @@ class TestClaimRows:
             (job.id, job.status.value, job.attempt, job.worker) for job in (jobs.get(one.id) for one in claimed)
         ]
 
-    def test_each_job_is_written_once_and_the_last_one_deletes_the_claim(
+    def test_the_end_of_an_attempt_writes_the_job_and_deletes_the_claim(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
-        for ready in claimed[:4]:
-            assert len(store.execute(CLAIMS)) == 2
+        for number, ready in enumerate(claimed):
+            assert len(store.execute(CLAIMS)) == 6 - number
             assert worker.settle(ready, Succeeded(str(ready.id)))
             assert store.execute(OWN_ROW.format(ready.id)) == [("succeeded", 2, 1, "together")]
-        assert store.execute(CLAIMS) == [(claimed[4].id, claimed[5].id, "together")]
-        assert jobs.get(claimed[0].id).result == claimed[0].id
-        for ready in claimed[4:]:
-            assert worker.settle(ready, Succeeded())
         assert store.execute(CLAIMS) == []
+        assert jobs.get(claimed[0].id).result == claimed[0].id
 
-    def test_what_does_not_succeed_is_written_first(
+    def test_what_does_not_succeed_leaves_no_claim(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
         failed, released = claimed[0], claimed[4]
@@ -124,20 +126,6 @@ class TestClaimRows:
         again = jobs.dequeue("hand")
         assert again is not None
         assert again.id == released.id
-
-    def test_after_a_while_plain_sql_sees_the_claim_too(
-        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
-    ) -> None:
-        before = jobs.get(claimed[0].id), jobs.get(claimed[5].id)
-        clock.advance(0.049)
-        worker.write_old_claims()
-        assert len(store.execute(CLAIMS)) == 2
-        clock.advance(0.001)
-        worker.write_old_claims()
-        assert store.execute(CLAIMS) == []
-        assert store.execute(OWN_ROW.format(claimed[5].id)) == [("running", 1, 1, "together")]
-        assert (jobs.get(claimed[0].id), jobs.get(claimed[5].id)) == before
-        assert worker.settle(claimed[0], Succeeded())
 
     def test_a_worker_that_dies_before_it_settles_loses_what_had_started(
         self, jobs: Rowcall, store: Store, clock: FakeClock, claimed: list[Ready]
@@ -185,7 +173,7 @@ class TestClaimRows:
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
         assert jobs.cancel(claimed[1].id, reason="not needed").status is Status.RUNNING
-        assert store.execute(OWN_ROW.format(claimed[1].id)) == [("running", 1, 1, "together")]
+        assert store.execute(f"select cancel from rowcall_claim where job_id = {claimed[1].id}") == [(1,)]
         assert worker.settle(claimed[1], BROKEN)
         assert jobs.get(claimed[1].id).status is Status.CANCELLED
         assert {"CANCEL_REQUESTED", "CANCELLED"} < {event.event for event in jobs.timeline(claimed[1].id)}
@@ -254,16 +242,56 @@ class TestClaimRows:
     def test_an_attempt_that_is_given_twice_does_not_end_the_claim_of_its_neighbour(
         self, jobs: Rowcall, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
-        dialect, (ready, neighbour) = queue_of(jobs).dialect, claimed[4:]
-        twice = [Success(ready.id, lease, 5, 1, None) for lease in (1, 3)]
-
-        def settle_twice() -> Plan[Written]:
-            claims = yield from dialect.ask(CLAIMS_OF, queue_of(jobs).now_ms(), worker.name, 50)
-            return (yield from write_ended(dialect, twice, None, queue_of(jobs).now_ms(), worker.name, claims))
-
-        assert queue_of(jobs).run(Write(settle_twice)).live == set()
+        queue, (ready, neighbour) = queue_of(jobs), claimed[4:]
+        at_ms = queue.now_ms() or 0
+        twice = [Success(ready.id, lease, at_ms, 5, 1, None) for lease in (1, 3)]
+        owner = Owner(worker.name, worker.holder)
+        written = queue.run(Write(write_ended, queue.dialect, twice, None, queue.now_ms(), owner))
+        assert written.live == set()
         assert jobs.get(neighbour.id).status is Status.RUNNING
         assert worker.settle(neighbour, Succeeded())
+
+    def test_of_two_workers_with_one_id_and_lease_only_the_holder_of_the_claim_settles(
+        self, jobs: Rowcall, store: Store, clock: FakeClock
+    ) -> None:
+        """After a failover to a standby that lagged, or from a restored backup, an id can be given out again."""
+        old, new = StoreWorker(jobs, "web-1"), StoreWorker(jobs, "web-2")
+        jobs.enqueue("send")
+        before = old.start_one()
+        store.execute("delete from rowcall_job")
+        store.execute(f"insert into rowcall_job (id, type, status) values ({before.id}, 'send', 'pending')")
+        after = new.start_one()
+        assert (after.id, after.lease) == (before.id, before.lease)
+        for outcome in (Succeeded("1"), BROKEN, Released(), Lost()):
+            assert not old.settle(before, outcome)
+        queue = queue_of(jobs)
+        for marked in (Mark(*before.fence, started_age_ms=9), Mark(*before.fence, progress=0.5)):
+            queue.run(Write(mark, queue.dialect, [marked], queue.now_ms()))
+        fields: dict[str, object] = {"lease": before.lease, "holder": before.holder}
+        mine = msgspec.structs.replace(jobs.get(before.id), **fields)
+        for call in (jobs.complete, jobs.heartbeat, jobs.release, lambda job: jobs.fail(job, "NO:GOOD")):
+            with pytest.raises(LeaseLost):
+                call(mine)
+        write = StepWrite(*before.fence, 1, 1, StepKind.STEP, "charge", finished=True)
+        with pytest.raises(LeaseLost):
+            queue.run(Write(recorded.record_one, queue.dialect, write, queue.now_ms()))
+        found = jobs.get(after.id)
+        assert (found.status, found.worker, found.progress, found.heartbeat_at) == ("running", "web-2", None, None)
+        assert new.settle(after, Succeeded("2"))
+        assert jobs.get(after.id).result == 2
+
+    def test_a_claim_that_is_there_already_is_not_claimed_again(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+    ) -> None:
+        """Plain SQL can write a ready row for a job that runs: that row goes, and the others are claimed."""
+        other = jobs.enqueue("send")
+        columns = "queue, type, rank, turn, id, since, expires_at, lease, attempt"
+        row = f"queue, type, rank, {claimed[0].id}, {claimed[0].id}, since, expires_at, lease, attempt"
+        store.execute(f"insert into rowcall_ready ({columns}) select {row} from rowcall_ready")
+        again = StoreWorker(jobs, "other").claim(slots=2, buffer=2)
+        assert [ready.id for ready in again.jobs] == [other.id]
+        assert store.execute("select count(*) from rowcall_ready") == [(0,)]
+        assert worker.settle(claimed[0], Succeeded())
 
     def test_a_group_with_gaps_settles_what_is_still_its_own(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
@@ -277,21 +305,17 @@ class TestClaimRows:
             jobs.cancel(one.id)
         jobs.complete(jobs.get(completed.id), "by hand")
         store.execute(f"delete from rowcall_job where id = {deleted.id}")
-        ended = [Success(one.id, one.lease, 5, 1, None) for one in group if one is not running]
+        queue = queue_of(jobs)
+        at_ms, owner = queue.now_ms() or 0, Owner(worker.name, worker.holder)
+        ended = [Success(one.id, one.lease, at_ms, 5, 1, None) for one in group if one is not running]
         counted: list[set[int]] = []
 
         def tallies(settled: set[int]) -> list[Tally]:
             counted.append(settled)
             return []
 
-        dialect, now_ms = queue_of(jobs).dialect, queue_of(jobs).now_ms()
-
-        def settle_group() -> Plan[Written]:
-            claims = yield from dialect.ask(CLAIMS_OF, now_ms, worker.name, 50)
-            return (yield from write_ended(dialect, ended, tallies, now_ms, worker.name, claims))
-
         ours = {one.id for one in group} - {running.id, completed.id, deleted.id}
-        assert queue_of(jobs).run(Write(settle_group)).live == ours
+        assert queue.run(Write(write_ended, queue.dialect, ended, tallies, at_ms, owner)).live == ours
         assert counted == [ours]
         assert {job.id for job in jobs.list(status="succeeded").jobs} == {*ours, completed.id}
         assert jobs.get(completed.id).result == "by hand"
@@ -299,22 +323,13 @@ class TestClaimRows:
         assert worker.settle(running, Succeeded())
         assert store.execute(CLAIMS.replace("order by", "where worker = 'together' order by")) == []
 
-    def test_a_job_that_another_worker_refused_is_claimed_in_its_own_row(
+    def test_a_job_that_another_worker_refused_is_claimed_once(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
     ) -> None:
         job = jobs.enqueue("send")
         store.execute(f"update rowcall_job set held = 'mismatch' where id = {job.id}")
         assert [ready.id for ready in worker.claim(offers=[job.id]).started] == [job.id]
-        assert store.execute(CLAIMS) == []
         assert worker.claim(offers=[job.id]).started == []
-
-    def test_claims_are_written_at_once_if_the_clock_was_set_back(
-        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, claimed: list[Ready]
-    ) -> None:
-        clock.jump(-3600)
-        worker.write_old_claims()
-        assert store.execute(CLAIMS) == []
-        assert jobs.get(claimed[0].id).status is Status.RUNNING
 
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
@@ -324,16 +339,30 @@ class TestClaimRows:
         assert not any(worker.settle(ready, Succeeded()) for ready in claimed)
         assert store.execute(CLAIMS) == []
 
-    def test_jobs_with_something_to_ask_for_are_claimed_by_their_own_rows(
+    def test_every_kind_of_job_is_claimed_in_the_same_way(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
     ) -> None:
-        jobs.enqueue("send", key="k")
-        jobs.enqueue("send", tags=["t"])
-        jobs.enqueue("send", max_attempts=1)
-        jobs.enqueue("send", expires_in=60)
-        assert len(worker.claim(slots=9).started) == 4
-        assert store.execute(CLAIMS) == []
-        assert store.execute("select count(*) from rowcall_job where status = 'running'") == [(4,)]
+        options: list[dict[str, Any]] = [
+            *({}, {"key": "k"}, {"tags": ["t"]}, {"max_attempts": 1}, {"expires_in": 60}),
+            *({"priority": 3}, {"retry": Backoff.constant(1)}, {"limit": Limit("one", concurrency=1)}),
+        ]
+        made = [jobs.enqueue("send", **given).id for given in options]
+        by_hand = jobs.dequeue("hand")
+        claim = worker.claim(slots=3, buffer=9)
+        assert by_hand is not None
+        assert [row[0] for row in store.execute(CLAIMS)] == made
+        assert {by_hand.id, *(ready.id for ready in claim.jobs)} == set(made)
+        assert store.execute("select distinct status, lease from rowcall_job") == [("pending", 0)]
+
+    def test_an_expiry_does_not_end_a_first_attempt_that_runs(
+        self, jobs: Rowcall, clock: FakeClock, worker: StoreWorker
+    ) -> None:
+        running, waiting = (jobs.enqueue("send", expires_in=60).id for _ in range(2))
+        ready = worker.start_one()
+        clock.advance(61)
+        assert jobs.dequeue("hand") is None
+        assert [jobs.get(one).status.value for one in (running, waiting)] == ["running", "cancelled"]
+        assert worker.settle(ready, Succeeded())
 
     def test_jobs_of_several_queues_and_priorities_are_claimed_once(
         self, jobs: Rowcall, store: Store, worker: StoreWorker

@@ -17,10 +17,11 @@ from rowcall.domain.job import FINISHED
 from rowcall.domain.outcome import AttemptBudget, Succeeded, Unfit, decide
 from rowcall.operations.effects import Write
 from rowcall.store.counts.tallies import Tallies
-from rowcall.store.ends.attempts import Ended, settle_group
+from rowcall.store.ends.attempts import Ended, settle
 from rowcall.store.ends.waiting import fail_unknown
+from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.counts import Tally
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.ends import Owner
 from rowcall.testing.clock import FakeClock
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import StoreWorker, watcher
@@ -152,7 +153,9 @@ def _settle_beside_the_handlers(attached: Attached) -> Job:
     job = attached.enqueue()
     worker, ready = attached.worker_claims()
     transition = decide(AttemptBudget(ready.attempt, ready.max_attempts), Succeeded('"done"'))
-    ended, queue = [Ended(ready.id, ready.lease, transition)], queue_of(attached.jobs)
+    queue = queue_of(attached.jobs)
+    ended = [Ended(*ready.fence, transition, claimed_at_ms=queue.now_ms())]
+    owner = Owner(worker.name, worker.holder)
     freed = [(ready.id, ready.lease)]
 
     def counted(settled: set[int]) -> list[Tally]:
@@ -160,7 +163,7 @@ def _settle_beside_the_handlers(attached: Attached) -> Job:
         tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         return tallies.rows()
 
-    queue.run(Write(lambda: settle_group(queue.dialect, ended, counted, worker.name, queue.now_ms(), freed)))
+    queue.run(Write(lambda: settle(queue.dialect, ended, counted, queue.now_ms(), freed, owner=owner)))
     return job
 
 
@@ -244,7 +247,7 @@ WAYS: dict[Way, set[str]] = {
     _drain_failing: {"round_of_work"},
     _complete_in_the_handler: {"complete", "settle_completed"},
     _roll_back_in_the_handler: {"settle_completed", "settle"},
-    _settle_beside_the_handlers: {"settle_group"},
+    _settle_beside_the_handlers: {"settle"},
     _settle_in_a_round: {"round_of_work"},
     _complete_by_hand: {"settle"},
     _fail_by_hand: {"settle"},

@@ -13,7 +13,7 @@ from rowcall.domain import config
 from rowcall.operations.effects import Read, Write
 from rowcall.store.ends import waiting
 from rowcall.store.ends.waiting import fail_unknown
-from rowcall.store.queries.jobs import FIND_WORK
+from rowcall.store.queries.claims import FIND_WORK
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.waiting import eventually
 from rowcall.worker.settings import settings

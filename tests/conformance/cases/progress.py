@@ -9,7 +9,8 @@ import pytest
 from rowcall import Backoff, Cancel, Context, Fail, Retry, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.marks import ProgressMark, mark_progress
+from rowcall.store.jobs.marks import mark
+from rowcall.store.queries.claims import Mark
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.waiting import eventually
 from rowcall.worker.progress import ProgressWriter
@@ -176,8 +177,8 @@ class TestProgress:
         current = jobs.dequeue("me")
         assert current is not None
         writer.thread.stop()
-        writer.note(ProgressMark(current.id, current.lease, 0.2, "current"), "copy")
-        writer.note(ProgressMark(lost.id, lost.lease, 0.9, "lost"), "copy")
+        writer.note(Mark(current.id, current.lease, current.holder, None, 0.2, "current"), "copy")
+        writer.note(Mark(lost.id, lost.lease, lost.holder, None, 0.9, "lost"), "copy")
         writer._write()
         assert progress(jobs, first.id) == (0.2, "current")
 
@@ -220,6 +221,6 @@ class TestProgress:
         plain.enqueue()
         running = jobs.dequeue("me")
         assert running is not None
-        marks = [ProgressMark(job.id, job.lease, 0.5, None, replays=True) for job in (asleep, running)]
-        queue.run(Write(mark_progress, queue.dialect, marks, queue.now_ms()))
+        marks = [Mark(job.id, job.lease, job.holder, progress=0.5, replays=1) for job in (asleep, running)]
+        queue.run(Write(mark, queue.dialect, marks, queue.now_ms()))
         assert [jobs.get(job.id).progress for job in (asleep, running)] == [None, 0.5]

@@ -34,7 +34,7 @@ class Targets:
         queue, push = queue_of(self.jobs), queue_of(self.jobs).options.push
         assert push is not None
         self.delivered.append((target, arguments))
-        self.tokens.append(callback_token(push.secrets, ctx.job.id, ctx.job.lease))
+        self.tokens.append(callback_token(push.secrets, ctx.job.id, ctx.job.lease, ctx.job.holder))
         if self.accepts:
             await queue.arun(leave_open(queue, ctx.job, "one.example", push))
             raise LeftOpen

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from rowcall import Cancel, Fail, Job, Retry, Rowcall, Snooze
 from rowcall.domain.failure import raised
 from rowcall.domain.outcome import Outcome, Reported, Succeeded
-from rowcall.store.queries.jobs import Ready
+from rowcall.store.queries.claims import Ready
 from tests.conformance.model.queue import ModelQueue
 from tests.conformance.worker_parts import StoreWorker
 

@@ -193,20 +193,25 @@ class QueueMachine(RuleBasedStateMachine):
     # by workers
 
     @precondition(lambda self: self._busy_queues())
-    @rule(pick=PICK, slots=st.integers(1, 2), buffer=st.integers(0, 3), together=st.booleans())
-    def claim_by_worker(self, pick: int, slots: int, buffer: int, together: bool) -> None:
+    @rule(pick=PICK, slots=st.integers(1, 2), buffer=st.integers(0, 3))
+    def claim_by_worker(self, pick: int, slots: int, buffer: int) -> None:
         while len(self.workers) < 2:
             self.workers.append(StoreWorker(self.jobs, f"worker-{next(self.tokens)}"))
         worker, queue = pick_one(self.workers, pick // 2), self._busy_queue(pick)
-        taken = worker.claim(slots=slots, buffer=buffer, queues=[queue], together=together)
+        taken = worker.claim(slots=slots, buffer=buffer, queues=[queue])
         self.model.stage()
         ready = self.model.ready(queue)
         assert [one.id for one in taken.started] == ready[:slots]
-        may_wait = list(itertools.takewhile(self.model.may_be_buffered, ready[slots:]))
-        assert [one.id for one in taken.buffered] == may_wait[:buffer]
+        assert [one.id for one in taken.buffered] == ready[slots:][:buffer]
         for one in (*taken.started, *taken.buffered):
             claim = WorkerClaim(one, worker, next(self.tokens))
-            self.model.claim(one.id, worker.name, claim.token, lease=None, started=one in taken.started)
+            self.model.claim(
+                one.id,
+                worker.name,
+                claim.token,
+                lease=None,
+                started=one in taken.started or self.model.is_charged(one.id),
+            )
             self.worker_claims.append(claim)
 
     @precondition(lambda self: self._owned(self.worker_claims))

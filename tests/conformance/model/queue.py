@@ -75,9 +75,9 @@ class ModelQueue:
         waiting = [job for job in self.jobs.values() if job.status == "pending" and job.queue == queue]
         return [job.id for job in sorted(waiting, key=lambda job: (-job.priority, job.id))]
 
-    def may_be_buffered(self, job_id: int) -> bool:
-        job = self.jobs[job_id]
-        return not job.was_lost and job.used + 1 < job.max_attempts
+    def is_charged(self, job_id: int) -> bool:
+        """Return whether a job that only waits in a buffer pays for the loss of its worker."""
+        return self.jobs[job_id].was_lost
 
     def claim(self, job_id: int, worker: str, token: int, *, lease: int | None, started: bool = True) -> None:
         job, now = self.jobs[job_id], self._now()

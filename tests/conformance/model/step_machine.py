@@ -140,7 +140,7 @@ class StepMachine(QueueMachine):
     def run_a_step_of_a_lost_attempt(self, pick: int) -> None:
         claim = pick_one(self._lost(self.worker_claims), pick)
         try:
-            self._written(claim, StepWrite(claim.job_id, claim.ready.lease, 1, 1, StepKind.STEP, "lost", finished=True))
+            self._written(claim, StepWrite(*claim.ready.fence, 1, 1, StepKind.STEP, "lost", finished=True))
         except LeaseLost:
             return
         raise AssertionError(f"job {claim.job_id} is no longer the worker's, and yet a step was written")
@@ -163,7 +163,7 @@ class StepMachine(QueueMachine):
     def _record(self, claim: WorkerClaim, position: int, **fields: object) -> StepWritten:
         self._start(claim)
         step = self.model.steps[claim.job_id][position - 1]
-        common = (claim.job_id, claim.ready.lease, claim.ready.attempt, position, StepKind(step.kind), step.name)
+        common = (*claim.ready.fence, claim.ready.attempt, position, StepKind(step.kind), step.name)
         return self._written(claim, StepWrite(*common, **fields))  # type: ignore[arg-type]
 
     def _written(self, claim: WorkerClaim, write: StepWrite) -> StepWritten:

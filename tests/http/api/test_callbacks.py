@@ -25,7 +25,7 @@ def claimed(jobs: Rowcall) -> str:
     jobs.enqueue("send")
     job = jobs.dequeue("hand")
     assert job is not None
-    return callback_token([SECRET], job.id, job.lease)
+    return callback_token([SECRET], job.id, job.lease, job.holder)
 
 
 def test_a_callback_needs_its_token_alone_from_any_machine(jobs: Rowcall) -> None:

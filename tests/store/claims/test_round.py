@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall.store.claims.round import Claim, Demand, in_turn, share_of, wanted_types
-from rowcall.store.queries.jobs import Work
+from rowcall.store.queries.claims import Work
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]
 

@@ -17,7 +17,7 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read, Write
 from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
-from rowcall.store.queries.jobs import FIND_WORK
+from rowcall.store.queries.claims import FIND_WORK
 from rowcall.testing import FakeClock, eventually
 from tests.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected

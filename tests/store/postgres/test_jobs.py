@@ -20,28 +20,19 @@ from rowcall.store.control.actions import rerun_locked
 from rowcall.store.ends.attempts import _settle_others
 from rowcall.store.jobs.marks import mark_started
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.queries.control import INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
-from rowcall.store.queries.jobs import (
+from rowcall.store.queries.claims import (
     CLAIM_FIRST,
-    DELETE,
-    END_WAITING,
-    FIND_EXPIRED,
     FIND_OTHER_WORK_AND_LOCK,
-    FIND_OVERDUE,
     FIND_WORK,
     FIND_WORK_AND_LOCK,
-    GET,
-    HEARTBEAT,
     MISMATCHED,
-    OFFERED_JOBS,
     PEEK,
-    STAGE,
     START,
-    Claimed,
     Ready,
-    Settlement,
-    Success,
 )
+from rowcall.store.queries.control import INTERRUPTED, LOCK_ATTEMPTS, LOCK_JOBS, REQUEST_CANCEL, Rerun
+from rowcall.store.queries.ends import END_WAITING, FIND_EXPIRED, FIND_OVERDUE, Settlement, Success
+from rowcall.store.queries.jobs import DELETE, GET, STAGE
 from rowcall.store.queries.workers import LEASE_EXPIRED, LOCK_WORKER, ORPHANS, OWNED_BY, REMOVE_IDLE_WORKER, SURVEY
 from rowcall.store.statement import Row, Statement, fetch
 from tests.store.postgres.databases import FINISHED, PENDING, PREFIX, RUNNING, SCHEDULED

@@ -41,7 +41,7 @@ def test_a_claim_that_the_worker_does_not_know_about_is_released(jobs: Rowcall) 
     known, unknown = jobs.enqueue("send"), jobs.enqueue("send")
     worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
     worker.claim(slots=2)
-    owned = queue.run(Write(release_unknown, queue.dialect, worker.name, [(known.id, 1)], queue.now_ms()))
+    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [(known.id, 1)], queue.now_ms()))
     assert owned == {(known.id, 1), (unknown.id, 1)}
     assert (jobs.get(known).status, jobs.get(unknown).status) == ("running", "pending")
     assert jobs.get(unknown).attempt == 0

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rowcall.store.sqlite import jobs
+from rowcall.store.sqlite import claims
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.words import render
 from tests.store.databases import fill, migrated, query_plan
@@ -66,7 +66,7 @@ def test_looking_hops_along_the_ready_jobs_and_asks_two_indexes_for_their_first_
 
 @pytest.mark.parametrize("types", [1, 2, 7, 100])
 def test_claiming_merges_the_types_in_their_order_and_sorts_nothing(database: sqlite3.Connection, types: int) -> None:
-    plan = plan_of(database, render(jobs.ready_jobs(types), "rowcall_"))
+    plan = plan_of(database, render(claims.ready_jobs(types), "rowcall_"))
     arms = lines_about(plan, "rowcall_ready")
     assert arms == ["SEARCH rowcall_ready USING PRIMARY KEY (queue=? AND type=?)"] * types
     assert lines_about(plan, "job") == [f"SEARCH job {BY_ID}"]

@@ -24,10 +24,10 @@ def test_attempts_of_one_job_and_waits_of_one_name_in_one_group(tmp_path: Path) 
         jobs.signal(job, "go", 1)
         queue = queue_of(jobs)
 
-        def wait(lease: int, position: int) -> StepWrite:
-            return StepWrite(job.id, lease, 1, position, StepKind.WAIT, "go")
+        def wait(claimed: Job, position: int) -> StepWrite:
+            return StepWrite(job.id, claimed.lease, claimed.holder, 1, position, StepKind.WAIT, "go")
 
-        writes = [wait(found.lease, 2), wait(lost.lease, 1), wait(found.lease, 1)]
+        writes = [wait(found, 2), wait(lost, 1), wait(found, 1)]
         second, old, first = queue.run(Write(recorded.record, queue.dialect, writes, None))
         assert isinstance(old, LeaseLost)
         assert first == StepWritten(StepStatus.FINISHED, None, "1")

@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.store.claims.round import Claim, Demand
-from rowcall.store.queries.jobs import Work
+from rowcall.store.queries.claims import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
 from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capacity, Throughput
@@ -43,7 +43,7 @@ def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
 
 
 def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, clock: StoppedClock) -> None:
-    capacity = Capacity(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock, one_writer=True)
     assert capacity.free() == (2, 0)
     assert capacity.any
     capacity.stopping = True
@@ -52,7 +52,7 @@ def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, cloc
 
 
 def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
-    capacity = Capacity(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock, one_writer=True)
     for _ in range(20):
         capacity.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempts[0].ready]))
         clock.at += 0.01
@@ -65,10 +65,10 @@ def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock,
 def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    capacity = Capacity(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock, one_writer=True)
     dispatcher.accept(attempts[:2], [])
     dispatcher.start_accepted()
-    capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_wanted=True))
+    capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_needed=True))
     assert capacity.free() == (0, 0)
     assert capacity.enough_to_do
 
@@ -76,7 +76,7 @@ def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
 def test_a_buffer_behind_slow_jobs_becomes_stale(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    capacity = Capacity(dispatcher, clock)
+    capacity = Capacity(dispatcher, clock, one_writer=True)
     assert not capacity.is_stale(any_ended=False)
     dispatcher.accept(attempts[:2], attempts[2:])
     dispatcher.start_accepted()

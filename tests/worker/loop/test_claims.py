@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.store.claims.round import Claim, Demand
-from rowcall.store.queries.jobs import NOTHING_KNOWN, Ready, Work
+from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Work
 from rowcall.testing import eventually
 from rowcall.worker.loop.claims import LEAST_CLAIMED, LONGEST_SECONDS, SLOW_SECONDS, Resuming
 from tests.worker.support import all_ended, ended, some_heartbeats

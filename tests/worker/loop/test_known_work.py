@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.claims.round import Claim
-from rowcall.store.queries.jobs import Work
+from rowcall.store.queries.claims import Work
 from rowcall.worker.loop.known_work import (
     FIRST_RETRY_SECONDS,
     FIRST_STUCK_SECONDS,

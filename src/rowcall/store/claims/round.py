@@ -206,7 +206,9 @@ class Round:
         """Stage what is due, and claim what there is room for. `work` is what was found."""
         work, stuck = yield from self._stage(work)
         self._now_ms = work.now_ms  # the whole claim, and what is reported of it, has one time
-        self._claim = claim = Claim(work, stuck=stuck, places={pair: self._demand.resume.get(pair) for pair in work.ready})
+        self._claim = claim = Claim(
+            work, stuck=stuck, places={pair: self._demand.resume.get(pair) for pair in work.ready}
+        )
         self._wanted = wanted_types(self._demand, work)
         queues = in_turn(list(self._wanted), self._demand.first_queue)
         while queues:
@@ -379,7 +381,7 @@ class Round:
             self._claim.drop({job.id for job in jobs} - claimed)
 
     def _is_marked(self, job: Ready) -> bool:
-        return job.lost > 0 or self._last_left is not None and job.attempt >= job.max_attempts
+        return job.lost > 0 or (self._last_left is not None and job.attempt >= job.max_attempts)
 
     def _claim_to_fail(self, unread: list[Unreadable]) -> Plan[list[Unreadable]]:
         """Claim jobs that cannot be read, fail them, and return them."""

@@ -10,8 +10,8 @@ from collections import Counter
 from rowcall.base.histogram import MOST_COUNTED, Histogram, merge
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import counts as queries
-from rowcall.store.queries.counts import MINUTE_MS, SPANS, Past, Total
 from rowcall.store.queries.claims import ADD_MISSING, DROP_ALL_STALE, LOCK_READY
+from rowcall.store.queries.counts import MINUTE_MS, SPANS, Past, Total
 from rowcall.store.statement import Plan
 
 FOLDED_AT_ONCE = 500

@@ -18,8 +18,8 @@ from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.claims import InUse
 from rowcall.store.queries.counts import TALLY, Tally
-from rowcall.store.queries.flows import EndedEdge, Touched
 from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, IN_USE
+from rowcall.store.queries.flows import EndedEdge, Touched
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 

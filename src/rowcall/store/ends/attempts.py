@@ -162,9 +162,7 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None
         if any(row.attempt_recorded for row in rows):
             yield from dialect.ask(queries.RECORD_ATTEMPTS, now_ms, ids, document)
         any_unfinished = any(row.status not in FINISHED for row in rows)
-        yield from dialect.ask(
-            queries.SETTLE_AND_NOTIFY if any_unfinished else queries.SETTLE, now_ms, ids, document
-        )
+        yield from dialect.ask(queries.SETTLE_AND_NOTIFY if any_unfinished else queries.SETTLE, now_ms, ids, document)
         yield from refer_to(dialect, [row.result for row in rows], ids)
     # also of claims whose jobs were changed behind their back: no job may be left without a ready row
     pending = [row.id for row in rows if row.status == Status.PENDING] + sorted(taken.keys() - live)
@@ -267,9 +265,7 @@ def settle_completed(
     free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
     leases = dict((yield from dialect.ask(queries.LEASES, ids)))
     undecided = claimed - free  # another transaction has locked the claim
-    committed = {
-        one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)
-    } - undecided
+    committed = {one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)} - undecided
     rolled_back = [one for one in ended if one.job_id in free - committed]
     # SQLite may have committed the end of a job, and not yet the end of its claim
     yield from _take(dialect, [one.fence for one in ended if one.job_id in committed])

@@ -33,9 +33,7 @@ class Applied(msgspec.Struct):
         return tallies.rows()
 
 
-def apply_requests(
-    dialect: Dialect, settlements: Sequence[Settlement], requested: Collection[int]
-) -> Plan[Applied]:
+def apply_requests(dialect: Dialect, settlements: Sequence[Settlement], requested: Collection[int]) -> Plan[Applied]:
     """Turn settlements other than success into cancellations where the claim had a cancel request."""
     ends = (Status.CANCELLED, Status.SUCCEEDED)
     concerned = [row.id for row in settlements if row.id in requested and row.status not in ends]

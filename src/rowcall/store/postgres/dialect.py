@@ -215,7 +215,12 @@ class PostgresDialect:
             ids = ids_of(plain)
             times = (
                 _repeated([(row.claimed_at_ms, row.count) for row in plain]),
-                _repeated([(row.finished_age_ms if row.started_age_ms is None else row.started_age_ms, row.count) for row in plain]),
+                _repeated(
+                    [
+                        (row.finished_age_ms if row.started_age_ms is None else row.started_age_ms, row.count)
+                        for row in plain
+                    ]
+                ),
                 _repeated([(row.finished_age_ms, row.count) for row in plain]),
             )
             (changed,) = yield from self.ask(end_queries.SETTLE_PLAIN, now_ms, ids, *times, owner.worker)

@@ -203,8 +203,6 @@ class Peek(NamedTuple):
     edges_unsure: bool
 
 
-
-
 class Mark(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is written about an attempt while it runs. Ages are counted back from the database's clock; None keeps."""
 

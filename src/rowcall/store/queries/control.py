@@ -149,7 +149,9 @@ _CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_
 # cancelling running jobs. The first returns the jobs that had no request before
 _REQUEST_CANCEL = "update <claim> set cancel = 1 where job_id <in_ids:1> and cancel = 0 returning job_id"
 REQUEST_CANCEL = Query("request_cancel", (Ids,), number_from_row, text=_REQUEST_CANCEL)
-_CANCEL_REQUESTS = f"select job.id, job.queue, job.type, job.attempt + 1, {REASON} from <job> as job where id <in_ids:1>"
+_CANCEL_REQUESTS = (
+    f"select job.id, job.queue, job.type, job.attempt + 1, {REASON} from <job> as job where id <in_ids:1>"
+)
 CANCEL_REQUESTS = Query("cancel_requests", (Ids,), row_as(CancelRequest), text=_CANCEL_REQUESTS)
 # attempts (fences) that must end, and all open requests for stacks: one statement, as it runs several times a second
 INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)

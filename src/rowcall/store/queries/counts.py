@@ -351,7 +351,9 @@ UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # typ
 RUNNING_ROWS = """(
       select (select queue from <job> where id = job_id) as queue, (select type from <job> where id = job_id) as type,
         attempt from <claim>) as running where queue is not null"""
-_RUNNING_PART = f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
+_RUNNING_PART = (
+    f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
+)
 RUNNING_PART = Query("running_part", (), lambda row: cast("tuple[str, str, int, int]", row), text=_RUNNING_PART)
 
 

@@ -77,7 +77,9 @@ def release_unknown(
     """
     owned = yield from dialect.ask(queries.OWNED_BY_HOLDER, holder)
     unknown = [job for job in owned if (job.id, job.lease) not in held]
-    ended = [_ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown]
+    ended = [
+        _ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown
+    ]
     yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
     return {(job.id, job.lease) for job in owned}
 

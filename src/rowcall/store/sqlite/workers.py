@@ -32,6 +32,6 @@ owned_by_holder = f"{_OWNED} where holder = $1 {_WITH_JOB}"
 orphans = f"{_OWNED} {_OF_GONE} limit $1 {_WITH_JOB}"
 lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2 {_WITH_JOB}"
 # claims of workers that are gone, of jobs that are gone: plain SQL deleted the jobs while no trigger could see it
-drop_jobless = f"""
+drop_jobless = """
     delete from <claim> where job_id in (
       select job_id from <claim> where not exists (select 1 from <job> where id = job_id) limit $1)"""

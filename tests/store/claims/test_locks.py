@@ -1,21 +1,17 @@
-"""Runs of ids, and claims that other transactions of a server have not committed yet."""
+"""Claims on a server, next to other transactions: who waits for whom, and what each of them sees."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rowcall import Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
-from rowcall.store.jobs.claim_rows import runs_of
 from rowcall.store.queries.limits import HOLD
 from rowcall.testing.waiting import eventually
 from tests.conformance.worker_parts import StoreWorker
@@ -23,15 +19,8 @@ from tests.conformance.worker_parts import StoreWorker
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 CLAIM = """
     with taken as (delete from rowcall_ready where id = %(id)s)
-    insert into rowcall_claim (worker, claimed_at, first_id, last_id, started)
-    values ('other', now(), %(id)s, %(id)s, 1)"""
-
-
-@given(st.sets(st.integers(1, 60)))
-def test_runs_hold_exactly_the_ids_and_have_gaps_between_them(ids: set[int]) -> None:
-    runs = runs_of(list(ids))
-    assert [number for first, last in runs for number in range(first, last + 1)] == sorted(ids)
-    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(runs))
+    insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at)
+    values (%(id)s, 1, 7, 'other', 1, now(), now())"""
 
 
 @pytest.fixture
@@ -55,14 +44,12 @@ def begun_while_claimed(jobs: Rowcall, url: str, job: Job, act: Callable[[], obj
 
 
 def test_a_cancel_waits_for_a_claim_and_then_sees_it(jobs: Rowcall, postgres_url: str) -> None:
-    worker, job = StoreWorker(jobs, "other"), jobs.enqueue("send")
+    StoreWorker(jobs, "other")
+    job = jobs.enqueue("send")
     begun_while_claimed(jobs, postgres_url, job, lambda: jobs.cancel(job)).result()
     assert jobs.get(job).status is Status.RUNNING
-    worker.write_old_claims()
     with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("select status, lease, cancel_lease from rowcall_job").fetchall() == [
-            ("running", 1, 1)
-        ]
+        assert connection.execute("select lease, cancel from rowcall_claim").fetchall() == [(1, 1)]
 
 
 def test_a_priority_set_beside_a_claim_does_not_make_the_job_ready_again(jobs: Rowcall, postgres_url: str) -> None:
@@ -82,19 +69,6 @@ def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> 
     assert worker.settle(claimed, Succeeded())
 
 
-def test_a_claim_whose_job_is_locked_is_written_later(jobs: Rowcall, postgres_url: str) -> None:
-    worker, job = StoreWorker(jobs, "together"), jobs.enqueue("send")
-    (claimed,) = worker.claim(slots=1).started
-    with psycopg.connect(postgres_url) as other:
-        other.execute("update rowcall_claim set claimed_at = claimed_at - interval '1 second'")
-        other.commit()
-        other.execute("select from rowcall_job for share")
-        assert worker.write_old_claims().any_claim_left
-        assert jobs.get(job).status is Status.RUNNING
-    assert not worker.write_old_claims().any_claim_left
-    assert worker.settle(claimed, Succeeded())
-
-
 def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postgres_url: str) -> None:
     first, second = jobs.enqueue("send"), jobs.enqueue("send")
     worker = StoreWorker(jobs, "together")
@@ -108,10 +82,8 @@ def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postg
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 @pytest.mark.parametrize("position", [0, 2, 4])
-def test_a_job_of_a_run_is_deleted_in_an_open_transaction(
-    jobs: Rowcall, postgres_url: str, position: int, ends: str
-) -> None:
-    """Other jobs of the run are settled meanwhile; the worker does not wait for the transaction."""
+def test_a_job_is_deleted_in_an_open_transaction(jobs: Rowcall, postgres_url: str, position: int, ends: str) -> None:
+    """Other jobs are settled at that time; the worker does not wait for the transaction."""
     worker = StoreWorker(jobs, "together")
     for _ in range(5):
         jobs.enqueue("send")
@@ -127,11 +99,6 @@ def test_a_job_of_a_run_is_deleted_in_an_open_transaction(
         if ready is not deleted and ready not in before:
             assert worker.settle(ready, Succeeded())
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-
-        def claims() -> list[tuple[object, ...]]:
-            worker.write_old_claims()
-            return connection.execute("select * from rowcall_claim").fetchall()
-
-        eventually(lambda: claims() == [], message="no claim row is left")
+        assert connection.execute("select * from rowcall_claim").fetchall() == []
     counts = jobs.stats().by_status
     assert (counts["succeeded"], counts["running"]) == (4 if ends == "commit" else 5, 0)
