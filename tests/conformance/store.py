@@ -38,8 +38,7 @@ def all_rows(store: Store) -> History:
 
 _SHOULD_BE_READY = """
     select queue, type, ~priority, coalesce(turn, id), id, attempt from rowcall_job
-    where status = 'pending' and held is null and not exists (
-      select 1 from rowcall_claim where rowcall_job.id between first_id and last_id and lease = 0)"""
+    where status = 'pending' and held is null and id not in (select job_id from rowcall_claim)"""
 _ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
 
 

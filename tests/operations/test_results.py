@@ -328,7 +328,7 @@ class TestOnAServer:
                 return cursor.fetchall() if cursor.description else []
 
             claim = run(round_of_work(queue_of(jobs).dialect, ended, None, demand, queue_of(jobs).now_ms()), execute)
-        assert claim.settled == {job_id}
+        assert claim.settled == {fence.job_id}
         return statements
 
 

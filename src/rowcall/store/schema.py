@@ -117,8 +117,8 @@ TABLES = {
   id bigint? not null
   since time? not null
   expires_at time?
-  lease bigint? not null
-  attempt int? not null
+  lease bigint? not null default 0
+  attempt int? not null default 0
   primary key (queue, type, rank, turn, id)
 """,
     # Who holds a job. A job with a row here is running, and its own row is not written until the attempt ends. `lease`
@@ -414,8 +414,9 @@ _BY_CLAIM = {
     "lease": "claim.lease",
     "attempt": "claim.attempt",
     "worker": "claim.worker",
-    "claimed_at": "claim.claimed_at",
-    "started_at": "claim.started_at",
+    # the clock may have been set back, or the job committed after the clock was read
+    "claimed_at": "<greatest:claim.claimed_at, job.created_at>",
+    "started_at": "case when claim.started_at is not null then <greatest:claim.started_at, job.created_at> end",
     # an attempt of a job with durable steps continues where the last one was
     **{
         column: f"case when claim.progress is not null then claim.{column} when {_HAS_STEPS} then job.{column} end"
@@ -515,9 +516,11 @@ union all
 select job_id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
 from <claim> where heartbeat_at is not null
 union all
-select id, coalesce(heartbeat_at, finished_at), 9000000000000000000, 3, 'PROGRESS', worker,
+select id, coalesce(heartbeat_at, finished_at, (select max(past.finished_at) from <attempt> as past where past.job_id = job.id)),
+       9000000000000000000, 3, 'PROGRESS', worker,
        <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
-from <prefix>jobs where progress is not null and (heartbeat_at is not null or finished_at is not null)
+from <prefix>jobs as job where progress is not null and (
+  heartbeat_at is not null or finished_at is not null or exists (select 1 from <attempt> where job_id = job.id))
 union all
 select job_id, finished_at, seq, 4,
        case status when <succeeded> then 'SUCCEEDED' when <lost> then 'RECOVERED' when <released> then 'RELEASED'

@@ -307,7 +307,7 @@ class TestLimits:
             pass
 
     def _within(self, store: Store) -> None:
-        running = store.execute("select type, payload from rowcall_job where status = 'running'")
+        running = store.execute("select type, payload from rowcall_jobs where status = 'running'")
         assert len(running) <= 5
         customers = Counter(str(payload) for kind, payload in running if kind == "charge")
         assert max(customers.values(), default=0) <= 2
@@ -475,7 +475,7 @@ class TestLimitsOfThreads:
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            rows = store.execute("select payload from rowcall_job where status = 'running'")
+            rows = store.execute("select payload from rowcall_jobs where status = 'running'")
             too_many.append(len(rows) > 4 or max(Counter(map(str, rows)).values(), default=0) > 2)
         assert not any(too_many)
         assert len(too_many) > 60

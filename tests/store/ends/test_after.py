@@ -185,7 +185,7 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     check(jobs)
     with psycopg.connect(url) as mine:
         assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
-        ended = Ended(*blocker.fence, end)
+        ended = Ended(blocker.id, blocker.lease, blocker.holder, end)
         skipping = settle(queue_of(jobs).dialect, [ended], None, None, locked=Locked.SKIP)
         with Stepper(url, skipping, patience=AT_ONCE) as settler:
             assert settler.finish() == {blocker.id}

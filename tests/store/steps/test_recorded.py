@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rowcall import LeaseLost, Rowcall
+from rowcall import Job, LeaseLost, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.step import StepKind, StepStatus, StepWrite, StepWritten
 from rowcall.operations.effects import Write

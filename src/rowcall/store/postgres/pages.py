@@ -29,7 +29,9 @@ _MATCHING = """
     select <job_columns> from <ids:1>
       cross join lateral (select * from <prefix>jobs where id = given.id offset 0) as job
     where """
-_RUNNING = "select id from (select job_id as id from <claim>) as job where true"
+_RUNNING = """
+    select id from (select job_id as id from <claim> union select id from <job> where status = <running>) as job
+    where true"""
 # `offset 0` is a fence: no planner hopes to meet the steps of a chain soon among all others
 _OF_CHAIN = "select id from (select id from <job> where chain_id = {} offset 0) as job where true"
 _WITH_PAYLOAD = """

@@ -348,9 +348,13 @@ TOTALS = Query("totals", (), total_from_row, text=_TOTALS)
 UNFINISHED = Query("unfinished", (), row_as(Unfinished))
 UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
 # each job is read by its id: a join might be turned round, and read all jobs
+# Plain SQL may say that a job runs, and no one has claimed it.
 RUNNING_ROWS = """(
       select (select queue from <job> where id = job_id) as queue, (select type from <job> where id = job_id) as type,
-        attempt from <claim>) as running where queue is not null"""
+        attempt from <claim>
+      union all
+      select queue, type, attempt from <job> as job <indexed:job_unclaimed> where status = <running>
+        and not exists (select 1 from <claim> where job_id = job.id)) as running where queue is not null"""
 _RUNNING_PART = (
     f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
 )

@@ -21,7 +21,11 @@ MOST_GROUPS_MERGED = 100
 _MATCHING = """
     select <job_columns> from json_each(?1) as given cross join <prefix>jobs as job on job.id = given.value
     where """
-_RUNNING = "select job_id from <claim> where job_id > ?2 and job_id < ?3 order by job_id {} limit ?1"
+_RUNNING = """
+    select job_id from <claim> where job_id > ?2 and job_id < ?3
+    union
+    select id from <job> indexed by <prefix>job_unclaimed where status = <running> and id > ?2 and id < ?3
+    order by 1 {} limit ?1"""
 
 
 class SqlitePages:
