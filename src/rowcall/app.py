@@ -19,6 +19,7 @@ from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
 from rowcall.declare.failures import CodeFunction
 from rowcall.declare.fairness import declare_fair_queue
+from rowcall.declare.follow_ups import ObservedEvent, Observer
 from rowcall.declare.handlers import Override
 from rowcall.declare.lifespan import LifespanFunction, checked_lifespan
 from rowcall.declare.limits import checked_queue_limit
@@ -32,7 +33,6 @@ from rowcall.declare.option_table import (
     TaskOptions,
     checked,
 )
-from rowcall.declare.outcomes import ObservedEvent, Observer
 from rowcall.domain.config import Config, QueueOptions
 from rowcall.domain.errors import InvalidOption, UnknownTask, refuse_unknown
 from rowcall.domain.job import (
@@ -391,7 +391,7 @@ class Rowcall:
         """
 
         def observe(function: Observer) -> Observer:
-            self._queue.outcomes.observe(event, function)
+            self._queue.follow_ups.observe(event, function)
             return function
 
         return observe if function is None else observe(function)

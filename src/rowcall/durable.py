@@ -90,7 +90,7 @@ class StepStore(Protocol):
         """Return a result that a row holds or refers to."""
 
 
-class Place(NamedTuple):
+class CalledStep(NamedTuple):
     """A step that the handler calls: its number in the order of the calls, and what it is."""
 
     position: int
@@ -98,7 +98,7 @@ class Place(NamedTuple):
     name: str
 
     @classmethod
-    def recorded(cls, row: StepRow) -> Place:
+    def recorded(cls, row: StepRow) -> CalledStep:
         return cls(row.position, cast("StepKind", row.kind), row.name)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class Steps:
         self.facts = facts
         self._names: set[str] = set()
         self._position = 0
-        self._open: dict[Pending[Any], Place] = {}
+        self._open: dict[Pending[Any], CalledStep] = {}
         """Of an async handler: the steps that were called and have not ended."""
         self._recorded: dict[int, StepRow] | None = None
         self._last = 0
@@ -127,7 +127,7 @@ class Steps:
             self._recorded = {}
         self._claim_written = facts.lease != 1
 
-    # what a context calls: the place is fixed by the call, not by when it is awaited
+    # what a context calls: the position of a step is fixed by the call, not by when it is awaited
 
     def step(
         self,
@@ -144,19 +144,19 @@ class Steps:
             raise InvalidOption("retry", f"must be a Backoff or a function (failures, error) -> seconds, got {retry!r}")
         if retry is not None and connection is not None:
             raise InvalidOption("retry", "cannot be combined with connection: a failure ends your transaction")
-        place = self._enter(StepKind.STEP, name)
-        call = Call(place.name, partial(function, *args, **kwargs), function)
-        return self._start(place, self._step(place, call, retry, connection))
+        step = self._enter(StepKind.STEP, name)
+        call = CallFunction(step.name, partial(function, *args, **kwargs), function)
+        return self._start(step, self._step(step, call, retry, connection))
 
     def sleep(self, delay: float | timedelta) -> object:
         delay_ms = round(seconds_of("delay", delay) * 1000)
-        place = self._enter(StepKind.SLEEP, "")
-        return self._start(place, self._sleep(place, delay_ms))
+        step = self._enter(StepKind.SLEEP, "")
+        return self._start(step, self._sleep(step, delay_ms))
 
     def wait_for(self, name: str, kind: type[object] | None, timeout: float | timedelta | None) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
-        place = self._enter(StepKind.WAIT, name)
-        return self._start(place, self._wait_for(place, kind, timeout_ms))
+        step = self._enter(StepKind.WAIT, name)
+        return self._start(step, self._wait_for(step, kind, timeout_ms))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.facts.is_async:
@@ -166,7 +166,7 @@ class Steps:
                 raise InvalidOption("gather", f"needs calls of ctx.step, ctx.sleep and ctx.wait_for, got {one!r}")
         return self._gather(cast("Sequence[Pending[object]]", steps))
 
-    def _enter(self, kind: StepKind, name: str) -> Place:
+    def _enter(self, kind: StepKind, name: str) -> CalledStep:
         what = "wait_for" if kind is StepKind.WAIT else kind
         self.facts.check_running(what)
         if (outer := _inside.get()) is not None:
@@ -182,7 +182,7 @@ class Steps:
                 )
             self._names.add(name)
         self._position += 1
-        return Place(self._position, kind, name)
+        return CalledStep(self._position, kind, name)
 
     def end(self, error: object = None) -> BaseException | None:
         """Return what ends the attempt instead of what the handler returned, or of the error that it raised."""
@@ -191,13 +191,13 @@ class Steps:
         if error is not None:
             return None
         if self._open:
-            place = next(iter(self._open.values()))
+            step = next(iter(self._open.values()))
             for pending in self._open:
                 pending.close()
-            return self._error(NOT_AWAITED_CODE, f"the handler called {place}, and did not await it to its end")
+            return self._error(NOT_AWAITED_CODE, f"the handler called {step}, and did not await it to its end")
         left = [row for position, row in (self._recorded or {}).items() if position > self._position]
         if left:
-            first = Place.recorded(min(left, key=lambda row: row.position))
+            first = CalledStep.recorded(min(left, key=lambda row: row.position))
             problem = f"step {first.position} is recorded as {first}, and the handler has returned without it"
             return self._changed(problem)
         return None
@@ -212,30 +212,32 @@ class Steps:
 
     # the steps
 
-    def _step(self, place: Place, call: Call, retry: RetryPolicy | None, connection: object) -> Flow[object]:
-        found = yield from self._recorded_at(place)
-        if found is not None and found.is_over:
-            return call.decoded((yield from Fetch(found.result)))
-        failures = 0 if found is None else found.failures
-        if found is not None and found.due_in_ms is not None and found.due_in_ms > 0:
-            self._suspend(found.due_at_ms)  # another step let the handler run before the next try
+    def _step(
+        self, step: CalledStep, call: CallFunction, retry: RetryPolicy | None, connection: object
+    ) -> Flow[object]:
+        row = yield from self._recorded_at(step)
+        if row is not None and row.is_over:
+            return call.decoded((yield from Fetch(row.result)))
+        failures = 0 if row is None else row.failures
+        if row is not None and row.due_in_ms is not None and row.due_in_ms > 0:
+            self._suspend(row.due_at_ms)  # another step let the handler run before the next try
         began = self.facts.clock.timer()
         try:
             value = yield from call
         except Control:
             raise
         except Exception as error:
-            write = self._failed(place, error, failures + 1, retry)
+            write = self._failed(step, error, failures + 1, retry)
             if write is None:
                 raise
-            self._suspend((yield from Write(write)).due_at_ms)
-        text = checked_result(self.facts.task, value, call.decoder, f"step {place.name!r} returned")
+            self._suspend((yield from WriteStep(write)).due_at_ms)
+        text = checked_result(self.facts.task, value, call.decoder, f"step {step.name!r} returned")
         ran_ms = int((self.facts.clock.timer() - began) * 1000)
-        write = self._write(place, result=text, finished=True, failures=failures, ran_ms=ran_ms)
-        yield from Write(write, connection)
+        write = self._write(step, result=text, finished=True, failures=failures, ran_ms=ran_ms)
+        yield from WriteStep(write, connection)
         return call.decoded(text)
 
-    def _failed(self, place: Place, error: Exception, failures: int, retry: RetryPolicy | None) -> StepWrite | None:
+    def _failed(self, step: CalledStep, error: Exception, failures: int, retry: RetryPolicy | None) -> StepWrite | None:
         """Return what is written if the step is to be tried again, by itself."""
         if retry is None or failures >= self.facts.max_attempts or isinstance(error, LeaseLost | StepError):
             return None
@@ -243,71 +245,68 @@ class Steps:
         if delay is None:
             return None
         code, detail = self.facts.described(error)
-        return self._write(place, failures=failures, error_code=code, error_detail=detail, delay_ms=round(delay * 1000))
+        return self._write(step, failures=failures, error_code=code, error_detail=detail, delay_ms=round(delay * 1000))
 
-    def _sleep(self, place: Place, delay_ms: int) -> Flow[None]:
-        found = yield from self._recorded_at(place)
-        if found is not None and found.is_over:
+    def _sleep(self, step: CalledStep, delay_ms: int) -> Flow[None]:
+        row = yield from self._recorded_at(step)
+        if row is not None and row.is_over:
             return
-        if found is None:
-            written = yield from Write(self._write(place, delay_ms=delay_ms))
+        if row is None:
+            written = yield from WriteStep(self._write(step, delay_ms=delay_ms))
             if written.status is StepStatus.FINISHED:
                 return
             self._suspend(written.due_at_ms)
-        self._suspend(found.due_at_ms)
+        self._suspend(row.due_at_ms)
 
-    def _wait_for(self, place: Place, kind: type[object] | None, timeout_ms: int | None) -> Flow[object]:
-        found = yield from self._recorded_at(place)
-        if found is not None and found.is_over:
-            status, text = found.status, found.result
+    def _wait_for(self, step: CalledStep, kind: type[object] | None, timeout_ms: int | None) -> Flow[object]:
+        row = yield from self._recorded_at(step)
+        if row is not None and row.is_over:
+            status, text = row.status, row.result
         else:
-            if found is None:
-                write = self._write(place, delay_ms=timeout_ms)
+            if row is None:
+                write = self._write(step, delay_ms=timeout_ms)
             else:
-                write = self._write(place, due_at_ms=found.due_at_ms)
-            written = yield from Write(write)
+                write = self._write(step, due_at_ms=row.due_at_ms)
+            written = yield from WriteStep(write)
             status, text = written.status, written.result
             if status == StepStatus.WAITING:
                 self._suspend(written.due_at_ms, waits=True)
         if status == StepStatus.TIMED_OUT:
-            raise SignalTimeout(self.facts.job_id, NO_SIGNAL_CODE, f"no signal {place.name!r} came in time")
+            raise SignalTimeout(self.facts.job_id, NO_SIGNAL_CODE, f"no signal {step.name!r} came in time")
         value = value_from_row((yield from Fetch(text)))
-        return value if kind is None else self._as(kind, value, place)
+        return value if kind is None else self._as(kind, value, step)
 
-    def _as(self, kind: type[object], value: object, place: Place) -> object:
+    def _as(self, kind: type[object], value: object, step: CalledStep) -> object:
         try:
             return value_as(kind, value)
         except ValueError as error:
-            wrong = InvalidArguments(self.facts.task, f"signal {place.name!r} is not a {kind!r}: {error}")
+            wrong = InvalidArguments(self.facts.task, f"signal {step.name!r} is not a {kind!r}: {error}")
             wrong.error_code = WRONG_SIGNAL_CODE
             raise wrong from error
 
-    def _recorded_at(self, place: Place) -> Flow[StepRow | None]:
+    def _recorded_at(self, step: CalledStep) -> Flow[StepRow | None]:
         """Return what earlier attempts have recorded about a step, or raise `StepsChanged`."""
         if self._recorded is None:
-            rows = yield from Read()
+            rows = yield from ReadSteps()
             self._recorded = {row.position: row for row in rows}
             self._last = rows[-1].position if rows else 0
             self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
-        found = self._recorded.get(place.position)
-        if found is not None and (found.kind, found.name) != (place.kind, place.name):
-            recorded = Place.recorded(found)
-            raise self._changed(f"step {place.position} is recorded as {recorded}, and the handler now calls {place}")
-        if (
-            place.kind == StepKind.STEP
-            and (position := self._by_name.get(place.name, place.position)) != place.position
-        ):
+        row = self._recorded.get(step.position)
+        if row is not None and (row.kind, row.name) != (step.kind, step.name):
+            recorded = CalledStep.recorded(row)
+            raise self._changed(f"step {step.position} is recorded as {recorded}, and the handler now calls {step}")
+        if step.kind == StepKind.STEP and (position := self._by_name.get(step.name, step.position)) != step.position:
             raise self._changed(
-                f"{place} is recorded as step {position}, and the handler now calls it as step {place.position}"
+                f"{step} is recorded as step {position}, and the handler now calls it as step {step.position}"
             )
-        return found
+        return row
 
     def _changed(self, problem: str) -> StepsChanged:
         return StepsChanged(self.facts.job_id, CHANGED_CODE, problem)
 
-    def _write(self, place: Place, **fields: Any) -> StepWrite:
+    def _write(self, step: CalledStep, **fields: Any) -> StepWrite:
         facts = self.facts
-        common = (facts.job_id, facts.lease, facts.attempt, *place)
+        common = (facts.job_id, facts.lease, facts.attempt, *step)
         return StepWrite(*common, writes_claim=not self._claim_written, **fields)
 
     def note_written(self) -> None:
@@ -317,11 +316,11 @@ class Steps:
         self.suspended = Suspend(run_at_ms, waits=waits)
         raise self.suspended
 
-    def _start(self, place: Place, flow: Flow[T]) -> T | Pending[T]:
+    def _start(self, step: CalledStep, flow: Flow[T]) -> T | Pending[T]:
         if not self.facts.is_async:
             return effects.run(flow, self)
         pending = Pending(effects.arun(flow, self), self._open.pop)
-        self._open[pending] = place
+        self._open[pending] = step
         return pending
 
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
@@ -362,7 +361,7 @@ class Pending(Awaitable[T]):
 Flow = Effects[Steps, T]
 
 
-class Read(Effect[Steps, list[StepRow]]):
+class ReadSteps(Effect[Steps, list[StepRow]]):
     """Read what earlier attempts have recorded."""
 
     def run(self, steps: Steps) -> list[StepRow]:
@@ -389,7 +388,7 @@ class Fetch(Effect[Steps, str | None]):
         return await asyncio.get_running_loop().run_in_executor(None, self.run, steps)
 
 
-class Write(Effect[Steps, StepWritten]):
+class WriteStep(Effect[Steps, StepWritten]):
     def __init__(self, write: StepWrite, connection: object = None) -> None:
         self._write = write
         self._connection = connection
@@ -409,7 +408,7 @@ class Write(Effect[Steps, StepWritten]):
         return written
 
 
-class Call(Effect[Steps, object]):
+class CallFunction(Effect[Steps, object]):
     """Call the function of a step. In an async handler, one that is not async runs in a thread."""
 
     def __init__(self, name: str, call: Callable[[], object], function: Callable[..., object]) -> None:

@@ -19,10 +19,10 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.enqueue_call import EnqueueMiddleware
 from rowcall.declare.failures import Failures
+from rowcall.declare.follow_ups import FollowUps
 from rowcall.declare.handlers import Handlers
 from rowcall.declare.lifespan import LifespanFunction
 from rowcall.declare.limits import KnownLimits
-from rowcall.declare.outcomes import Outcomes
 from rowcall.declare.tracing import Tracing
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config
@@ -60,7 +60,7 @@ class ForCallers(NamedTuple):
     identity: IdentityQuery | None
 
 
-class Waiter(Protocol):
+class QueueThread(Protocol):
     """Has a thread of this process, which ends when the queue is closed."""
 
     pid: int
@@ -123,14 +123,14 @@ class Queue:
         """How the jobs of a queue take turns."""
         self.failures = Failures()
         self.cipher: Cipher | None = None
-        self.outcomes = Outcomes(self.tasks)
+        self.follow_ups = FollowUps(self.tasks)
         self.app_module: str | None = None
         """The module that `rowcall work` was started with: child processes import it first."""
         self.open_transactions: set[SharedTransaction] = set()
         self.surrounding: Surrounding | None = None
         self.open_database: OpenDatabase = open_database
         self.for_callers: ForCallers | None = None
-        self.end_waiter: Waiter | None = None
+        self.end_waiter: QueueThread | None = None
         self.at_close: set[Callable[[], None]] = set()
         """Called when the queue is closed, while it can still be used."""
         self.turns = itertools.count()

@@ -65,7 +65,7 @@ class Setup:
         queue.tracing = tracing
         queue.options = config
         queue.failures.configure(config.scrub, config.traceback_limit)
-        queue.outcomes.configure(config)
+        queue.follow_ups.configure(config)
         for declared in queue.tasks.values():
             declared.defaults = config.defaults
             declare_limits(queue, declared)

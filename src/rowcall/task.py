@@ -67,7 +67,7 @@ class Enqueuer(Generic[P, R]):
         job = self._new_job
         if job is None:
             queue, declared, given = self._queue, self._declared, self._given
-            job = queue.outcomes.applied(new_job(declared.name, declared.options, given, queue.options))
+            job = queue.follow_ups.applied(new_job(declared.name, declared.options, given, queue.options))
             job = limited(job, declared.limits_for(given, queue.limits, queue.options.push))
             job = shared(job, declared.sharing, queue.fair_queues.get(job.queue))
             if final or queue.is_open:
@@ -237,10 +237,10 @@ class BaseTask(Enqueuer[P, R]):
                 problem = f"{function.name!r} is already a task; pass it without options, on the queue that declares it"
                 raise InvalidOption("follow-up", problem)
             known = function._declared if isinstance(function, BaseTask) else declare(function, given)
-            outcomes = self._queue.outcomes
-            outcomes.check(self._declared, known, statuses)
+            follow_ups = self._queue.follow_ups
+            follow_ups.check(self._declared, known, statuses)
             task = function if isinstance(function, BaseTask) else declare_task(self._queue, known)
-            outcomes.declare(self._declared, known, statuses)
+            follow_ups.declare(self._declared, known, statuses)
             self._new_job = None
             return task
 
@@ -374,7 +374,7 @@ class BatchDecorator(Protocol):
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     """Add a declaration to those of the queue, and return what the user holds of it."""
     queue.handlers.surround(declared)
-    queue.outcomes.declaring(declared)
+    queue.follow_ups.declaring(declared)
     aliases = declared.options.aliases
     names = (declared.name, *aliases)
     for name in names:

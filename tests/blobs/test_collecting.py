@@ -11,7 +11,7 @@ from rowcall.operations.blobs import GROUP_SIZE, collect_blobs
 from rowcall.operations.effects import Read, Write
 from rowcall.store.queries.blobs import UNREFERRED_BLOBS
 from rowcall.store.statement import Statement, as_is, execute
-from rowcall.worker.upkeep.pruning import Pruning
+from rowcall.worker.upkeep.pruning import PruningDuties
 from tests.blobs.conftest import Open
 from tests.blobs.support import DAY, TEXT, Shelves, digest_in_row, referred, rows
 from tests.connected import connected
@@ -135,7 +135,7 @@ def test_workers_collect_by_themselves(jobs: Rowcall) -> None:
     shelves = Shelves(jobs)
     jobs.delete(jobs.enqueue("task", {"text": TEXT}).id)
     shelves.age()
-    janitor = Pruning(queue_of(jobs))
+    janitor = PruningDuties(queue_of(jobs))
     janitor.round()
     assert shelves.digests == set()
     shelves.put(b"again")

@@ -6,7 +6,7 @@ import pytest
 
 from rowcall import InvalidOption, Limit, PushOptions
 from rowcall.domain.limits import key_of
-from rowcall.domain.push import Target, checked_target
+from rowcall.domain.push import PushTarget, checked_target
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -70,9 +70,9 @@ def test_wrong_targets(target: object, problem: str) -> None:
 
 
 def test_the_parts_of_a_target() -> None:
-    assert Target.of("https://App.example").authority == "app.example"
-    assert Target.of("https://app.example:8443/x").authority == "app.example:8443"
-    assert Target.of("http://[::1]:80/").authority == "[::1]"
+    assert PushTarget.of("https://App.example").authority == "app.example"
+    assert PushTarget.of("https://app.example:8443/x").authority == "app.example:8443"
+    assert PushTarget.of("http://[::1]:80/").authority == "[::1]"
 
 
 def test_http_and_private_addresses_need_an_option() -> None:

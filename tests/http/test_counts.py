@@ -12,7 +12,7 @@ from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.domain.job import Counts
 from rowcall.http import counts
-from rowcall.http.counts import OLDEST_SECONDS, Shared, SharedCounts, StillCounting
+from rowcall.http.counts import OLDEST_SECONDS, SharedAnswer, SharedCounts, StillCounting
 from rowcall.operations.effects import Blocking, EnsureSchema
 from rowcall.queue import Operation, Queue
 from rowcall.testing import FakeClock
@@ -71,12 +71,12 @@ def question(clock: PatientClock) -> Question:
 
 
 @pytest.fixture
-def shared(clock: PatientClock, question: Question, tmp_path: Path) -> Iterator[Shared[int]]:
+def shared(clock: PatientClock, question: Question, tmp_path: Path) -> Iterator[SharedAnswer[int]]:
     with Rowcall(tmp_path / "app.db", clock=clock) as jobs:
-        yield Shared(queue_of(jobs), question.ask)
+        yield SharedAnswer(queue_of(jobs), question.ask)
 
 
-def test_only_slow_answers_are_reused(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+def test_only_slow_answers_are_reused(shared: SharedAnswer[int], question: Question, clock: FakeClock) -> None:
     async def use() -> None:
         assert [await shared.read(0), await shared.read(0)] == [1, 2]
         question.took = 0.06
@@ -90,7 +90,7 @@ def test_only_slow_answers_are_reused(shared: Shared[int], question: Question, c
 
 
 def test_readers_get_the_last_answer_while_a_slow_question_is_asked_again(
-    shared: Shared[int], question: Question, clock: FakeClock
+    shared: SharedAnswer[int], question: Question, clock: FakeClock
 ) -> None:
     async def use() -> None:
         question.took = 0.3
@@ -110,7 +110,7 @@ def test_readers_get_the_last_answer_while_a_slow_question_is_asked_again(
 
 
 def test_the_longer_it_takes_to_count_the_longer_counts_are_used(
-    shared: Shared[int], question: Question, clock: FakeClock
+    shared: SharedAnswer[int], question: Question, clock: FakeClock
 ) -> None:
     async def use() -> None:
         question.took = 30
@@ -130,7 +130,7 @@ def test_the_longer_it_takes_to_count_the_longer_counts_are_used(
     asyncio.run(use())
 
 
-def test_the_first_reader_waits_or_gets_an_error(shared: Shared[int], question: Question) -> None:
+def test_the_first_reader_waits_or_gets_an_error(shared: SharedAnswer[int], question: Question) -> None:
     async def use() -> None:
         question.took = 0.3
         question.hold_up()
@@ -142,7 +142,9 @@ def test_the_first_reader_waits_or_gets_an_error(shared: Shared[int], question: 
     asyncio.run(use())
 
 
-def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], question: Question, clock: FakeClock) -> None:
+def test_after_a_change_no_answer_from_before_is_new(
+    shared: SharedAnswer[int], question: Question, clock: FakeClock
+) -> None:
     async def use() -> None:
         question.took = 0.3
         assert await shared.read(0) == 1
@@ -159,7 +161,9 @@ def test_after_a_change_no_answer_from_before_is_new(shared: Shared[int], questi
     asyncio.run(use())
 
 
-def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(shared: Shared[int], question: Question) -> None:
+def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(
+    shared: SharedAnswer[int], question: Question
+) -> None:
     async def use() -> None:
         question.hold_up()
         first = shared.ask()
@@ -174,7 +178,7 @@ def test_one_is_asked_at_a_time_and_quick_ones_after_their_reader(shared: Shared
     asyncio.run(use())
 
 
-def test_readers_of_another_event_loop_ask_again(shared: Shared[int], question: Question) -> None:
+def test_readers_of_another_event_loop_ask_again(shared: SharedAnswer[int], question: Question) -> None:
     question.hold_up()
 
     async def give_up() -> None:

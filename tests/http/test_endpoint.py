@@ -8,11 +8,11 @@ import pytest
 from rowcall import Access, Rowcall, Value
 from rowcall.app import queue_of
 from rowcall.http.counts import SharedCounts
-from rowcall.http.endpoint import Call, Endpoint, Request, converted
+from rowcall.http.endpoint import Call, Endpoint, EndpointInput, converted
 from rowcall.http.problems import Problem
 
 
-class Filter(Request, frozen=True, kw_only=True):
+class Filter(EndpointInput, frozen=True, kw_only=True):
     status: list[str] | None = None
     limit: int = 5
 

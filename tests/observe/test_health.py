@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.observe.health import Complaint, Surroundings, complaints
+from rowcall.observe.health import Complaint, HostFacts, complaints
 from rowcall.store.queries.counts import StoreHealth, Unfinished
 
 NOW_MS = 2_000_000_000_000
 MINUTE_MS = 60_000
 MB = 1024**2
 WELL = StoreHealth()
-NOWHERE = Surroundings()
+NOWHERE = HostFacts()
 
 
 def due(queue: str, *, jobs: int = 1, minutes: float = 0.0, status: str = "pending") -> Unfinished:
@@ -26,15 +26,15 @@ def of(
     *waiting: Unfinished,
     served: tuple[frozenset[str] | None, ...] = (None,),
     health: StoreHealth = WELL,
-    around: Surroundings = NOWHERE,
+    host: HostFacts = NOWHERE,
 ) -> list[Complaint]:
-    return list(complaints(waiting, served, health, around, NOW_MS))
+    return list(complaints(waiting, served, health, host, NOW_MS))
 
 
 def test_nothing_is_said_of_what_is_well() -> None:
     well = StoreHealth(dead_rows=1_000, oldest_transaction_seconds=10.0, oldest_transaction_pid=1)
-    around = Surroundings(wal_bytes=MB, free_bytes=10_000 * MB, clock_ahead_seconds=0.2)
-    assert of(due("mail", minutes=9), health=well, around=around) == []
+    host = HostFacts(wal_bytes=MB, free_bytes=10_000 * MB, clock_ahead_seconds=0.2)
+    assert of(due("mail", minutes=9), health=well, host=host) == []
     assert of() == of(served=()) == []
 
 
@@ -78,13 +78,13 @@ def test_what_the_database_says_of_itself(health: StoreHealth, kind: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("around", "kind"),
+    ("host", "kind"),
     [
-        (Surroundings(wal_bytes=200 * MB), "wal"),
-        (Surroundings(free_bytes=100 * MB), "disk"),
-        (Surroundings(clock_ahead_seconds=3.0), "clock"),
-        (Surroundings(clock_ahead_seconds=-3.0), "clock"),
+        (HostFacts(wal_bytes=200 * MB), "wal"),
+        (HostFacts(free_bytes=100 * MB), "disk"),
+        (HostFacts(clock_ahead_seconds=3.0), "clock"),
+        (HostFacts(clock_ahead_seconds=-3.0), "clock"),
     ],
 )
-def test_what_is_around_it(around: Surroundings, kind: str) -> None:
-    assert kinds(of(around=around)) == [kind]
+def test_what_is_wrong_with_the_host(host: HostFacts, kind: str) -> None:
+    assert kinds(of(host=host)) == [kind]

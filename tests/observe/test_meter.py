@@ -9,7 +9,7 @@ import pytest
 from rowcall import Stats, StoreUnavailable
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Lost, Reported, Transition, decide
-from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, Durations, Latest, Meter
+from rowcall.observe.meter import BUCKETS_SECONDS, MOST_PAIRS, DurationHistogram, Latest, Meter
 from rowcall.store.queries.jobs import Ready
 from rowcall.store.queries.workers import Owned
 from rowcall.store.recovery.recover import RecoveredAttempt
@@ -69,7 +69,7 @@ def test_names_beyond_the_limit_are_one() -> None:
 
 
 def test_a_histogram_counts_up_to_and_with_each_limit() -> None:
-    durations = Durations()
+    durations = DurationHistogram()
     for seconds in (0.0, BUCKETS_SECONDS[0], 0.3, 1e9):
         durations.add(seconds)
     found = dict(durations.cumulative())

@@ -66,7 +66,7 @@ INJECTED: Never = cast("Never", _Injected())
 """The default of parameters with `Depends`, so that type checkers let calls of `enqueue` leave them out."""
 
 
-class Kind(enum.Enum):
+class DependencyKind(enum.Enum):
     """What a dependency is, and so how its value is made and removed."""
 
     VALUE = "function"
@@ -75,13 +75,13 @@ class Kind(enum.Enum):
     ASYNC_MANAGER = "async context manager"
 
 
-class Node(NamedTuple):
+class Dependency(NamedTuple):
     """One dependency. The ones that it needs come before it."""
 
     function: Function
     """As it was declared."""
     scope: str
-    kind: Kind
+    kind: DependencyKind
     make: Function
     """What is called: the function, its override, or a context manager of either."""
     context: str | None
@@ -90,7 +90,7 @@ class Node(NamedTuple):
 
     @property
     def is_async(self) -> bool:
-        return self.kind in (Kind.COROUTINE, Kind.ASYNC_MANAGER)
+        return self.kind in (DependencyKind.COROUTINE, DependencyKind.ASYNC_MANAGER)
 
     @property
     def name(self) -> str:
@@ -100,36 +100,36 @@ class Node(NamedTuple):
 class Graph(NamedTuple):
     """The dependencies of a handler."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[Dependency, ...] = ()
     parameters: tuple[tuple[str, int], ...] = ()
     """The handler's parameters, and the nodes that fill them in."""
 
 
-class Held(NamedTuple):
+class WorkerDependency(NamedTuple):
     """A dependency with `scope="worker"`, which a worker enters before its first job and leaves after its last one."""
 
-    node: Node
+    node: Dependency
     needs: tuple[tuple[str, Function], ...]
 
     def manager(self, values: Mapping[Function, object]) -> Manager:
         """Return what to enter, whatever its kind. `values` are those of the dependencies before it."""
         make, given = self.node.make, {name: values[function] for name, function in self.needs}
         match self.node.kind:
-            case Kind.VALUE:
+            case DependencyKind.VALUE:
                 return _holding(make, given)
-            case Kind.COROUTINE:
+            case DependencyKind.COROUTINE:
                 return _awaiting(make, given)
         return cast("Manager", make(**given))
 
 
-def held_by_worker(graphs: Iterable[Graph]) -> list[Held]:
+def held_by_worker(graphs: Iterable[Graph]) -> list[WorkerDependency]:
     """Return the dependencies of several handlers with `scope="worker"`, each once, in the order of their use."""
-    held: dict[Function, Held] = {}
+    held: dict[Function, WorkerDependency] = {}
     for graph in graphs:
         for node in graph.nodes:
             if node.scope == "worker":
                 needs = tuple((name, graph.nodes[index].function) for name, index in node.needs)
-                held.setdefault(node.function, Held(node, needs))
+                held.setdefault(node.function, WorkerDependency(node, needs))
     return list(held.values())
 
 
@@ -156,7 +156,7 @@ def graph_of(task: str, function: Function, overrides: Overrides, *, for_async: 
 class _Builder:
     def __init__(self, task: str, overrides: Overrides) -> None:
         self.task = task
-        self.nodes: list[Node] = []
+        self.nodes: list[Dependency] = []
         self._overrides = overrides
         self._index: dict[tuple[Function, str], int] = {}
         self._open: list[Function] = []
@@ -175,7 +175,7 @@ class _Builder:
             self.nodes.append(node)
         return self._index[function, scope]
 
-    def _node(self, function: Function, scope: str) -> Node:
+    def _node(self, function: Function, scope: str) -> Dependency:
         called = self._overrides.get(function, function)
         what = f"dependency {name_of(called)}"
         context, needs = None, []
@@ -204,26 +204,26 @@ class _Builder:
                     " Depends(…), or set a default",
                 )
         kind, make = _kind_of(called)
-        return Node(function, scope, kind, make, context, tuple(needs))
+        return Dependency(function, scope, kind, make, context, tuple(needs))
 
 
-def _kind_of(function: Function) -> tuple[Kind, Function]:
+def _kind_of(function: Function) -> tuple[DependencyKind, Function]:
     """Only what is declared as a context manager is entered: a connection that a function returns may be one, too."""
     if isinstance(function, type):
         if hasattr(function, "__aenter__"):
-            return Kind.ASYNC_MANAGER, function
-        return Kind.MANAGER if hasattr(function, "__enter__") else Kind.VALUE, function
+            return DependencyKind.ASYNC_MANAGER, function
+        return DependencyKind.MANAGER if hasattr(function, "__enter__") else DependencyKind.VALUE, function
     called = function, getattr(function, "__call__", None)  # noqa: B004
     if any(map(inspect.isasyncgenfunction, called)):
-        return Kind.ASYNC_MANAGER, asynccontextmanager(cast("Callable[..., AsyncIterator[object]]", function))
+        return DependencyKind.ASYNC_MANAGER, asynccontextmanager(cast("Callable[..., AsyncIterator[object]]", function))
     if any(map(inspect.isgeneratorfunction, called)):
-        return Kind.MANAGER, contextmanager(cast("Callable[..., Iterator[object]]", function))
+        return DependencyKind.MANAGER, contextmanager(cast("Callable[..., Iterator[object]]", function))
     if is_async(function):
-        return Kind.COROUTINE, function
+        return DependencyKind.COROUTINE, function
     inner = inspect.unwrap(function)  # of @contextmanager and @asynccontextmanager
     if inspect.isasyncgenfunction(inner):
-        return Kind.ASYNC_MANAGER, function
-    return Kind.MANAGER if inspect.isgeneratorfunction(inner) else Kind.VALUE, function
+        return DependencyKind.ASYNC_MANAGER, function
+    return DependencyKind.MANAGER if inspect.isgeneratorfunction(inner) else DependencyKind.VALUE, function
 
 
 def _marked(function: Function, what: str) -> list[tuple[inspect.Parameter, Depends]]:

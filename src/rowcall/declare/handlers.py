@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 
 from rowcall.declare.declaration import Declaration, Lane, Surroundings
-from rowcall.declare.dependencies import Function, Held, held_by_worker
+from rowcall.declare.dependencies import Function, WorkerDependency, held_by_worker
 from rowcall.declare.lifespan import name_of
 from rowcall.declare.middleware import checked_middleware
 from rowcall.domain.errors import InvalidOption
@@ -48,7 +48,7 @@ class Handlers:
         for task, one in surrounded:
             task.use(one)
 
-    def held_by_worker(self, *, isolated: bool = False) -> list[Held]:
+    def held_by_worker(self, *, isolated: bool = False) -> list[WorkerDependency]:
         """Return what a worker opens once for its handlers, in that order. Child processes open their own."""
         tasks = [task for task in self._tasks.values() if isolated or task.lane is not Lane.PROCESS]
         return held_by_worker(task.dependencies for task in tasks)

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, cast
 
 from rowcall.context import Attempted, running
-from rowcall.declare.dependencies import Graph, Kind, Node
+from rowcall.declare.dependencies import Dependency, DependencyKind, Graph
 from rowcall.declare.middleware import Handler
 
 Values = list[object]
@@ -51,19 +51,19 @@ def _filling(handler: Handler, graph: Graph) -> Layer:
     return call
 
 
-def _around(node: Node, inner: Layer, *, for_async: bool) -> Layer:
+def _around(node: Dependency, inner: Layer, *, for_async: bool) -> Layer:
     make = _maker(node)
-    if node.scope == "worker" or node.kind is Kind.VALUE:
+    if node.scope == "worker" or node.kind is DependencyKind.VALUE:
         return _with_value(make, inner)
-    if node.kind is Kind.COROUTINE:
+    if node.kind is DependencyKind.COROUTINE:
         return _with_awaited(make, cast("AsyncLayer", inner))
     if for_async:
-        wrap = _Manager if node.kind is Kind.MANAGER else _AsyncManager
+        wrap = _Manager if node.kind is DependencyKind.MANAGER else _AsyncManager
         return _with_async_manager(make, cast("AsyncLayer", inner), wrap)
     return _with_manager(make, inner)
 
 
-def _maker(node: Node) -> Make:
+def _maker(node: Dependency) -> Make:
     """Return what makes a dependency of the values before it."""
     make, context, needs = node.make, node.context, node.needs
     if node.scope == "worker":
@@ -150,7 +150,7 @@ class _AsyncManager:
         await self._manager.__aexit__(*error)
 
 
-def _held(node: Node, attempt: Attempted) -> object:
+def _held(node: Dependency, attempt: Attempted) -> object:
     try:
         return attempt.worker_values[node.function]
     except KeyError:

@@ -119,7 +119,7 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
 
     def host_limits(self, target: str) -> tuple[TaskLimit, ...]:
         """Return the limits of jobs for this target: those of its host."""
-        return tuple(TaskLimit(limit, host=Target.of(target).host) for limit in self.limits)
+        return tuple(TaskLimit(limit, host=PushTarget.of(target).host) for limit in self.limits)
 
     def refusal(self, address: Address) -> str | None:
         """Return why nothing is delivered to an address, or None."""
@@ -130,7 +130,7 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
 
     def problem_of(self, target: str) -> str | None:
         """Return why nothing can be delivered to a target, as far as its URL says, or None."""
-        found = Target.of(target)
+        found = PushTarget.of(target)
         if found.scheme != "https" and not (self.allow_http or found.is_loopback):
             return f"must begin with https://, got {target!r}; PushOptions(allow_http=True) allows http"
         refused = None if found.address is None else self.refusal(found.address)
@@ -147,7 +147,7 @@ def _networks(value: object) -> Iterable[Network]:
             raise InvalidOption("allow_private", f"must have networks such as '10.0.0.0/8': {error}") from None
 
 
-class Target(msgspec.Struct, frozen=True):
+class PushTarget(msgspec.Struct, frozen=True):
     """The parts of a URL that matter to a delivery."""
 
     scheme: str
@@ -156,10 +156,10 @@ class Target(msgspec.Struct, frozen=True):
     path: str
 
     @classmethod
-    def of(cls, url: str) -> "Target":
+    def of(cls, url: str) -> "PushTarget":
         """
-        >>> Target.of("https://app.example/jobs?a=1")
-        Target(scheme='https', host='app.example', port=443, path='/jobs?a=1')
+        >>> PushTarget.of("https://app.example/jobs?a=1")
+        PushTarget(scheme='https', host='app.example', port=443, path='/jobs?a=1')
         """
         parts = urlsplit(url)
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"

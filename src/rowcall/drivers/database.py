@@ -16,7 +16,7 @@ from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
 from rowcall.drivers.group_commit import GroupCommit, Submission
 from rowcall.drivers.patience import same_patience
-from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
@@ -139,7 +139,7 @@ class Database(ABC):
         """Run a plan in a transaction. Try again after a conflict, unless `once`."""
 
     @abstractmethod
-    def begin(self) -> Transaction:
+    def begin(self) -> OpenTransaction:
         """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:

@@ -21,7 +21,7 @@ class TransactionConnection(Protocol):
         """From another thread: cancel the statement that is running and may wait for a lock."""
 
 
-class Transaction:
+class OpenTransaction:
     """Used by one thread at a time. `end` is called when the transaction is over.
 
     After an error of the database, the transaction can only be rolled back, to a savepoint or as a whole.

@@ -14,7 +14,7 @@ from typing import TypeVar
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
 from rowcall.drivers.database import Database
 from rowcall.drivers.patience import same_patience
-from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.transaction import OpenTransaction
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan, Statement, as_is, execute
 
@@ -137,14 +137,14 @@ class Block:
         if self._savepoint:
             shared.execute(f"release savepoint {self._savepoint}")
         else:
-            shared.finish(Transaction.commit)
+            shared.finish(OpenTransaction.commit)
 
     def _undo(self, shared: SharedTransaction) -> None:
         if self not in shared.blocks:
             return
         del shared.blocks[shared.blocks.index(self) :]
         if not self._savepoint:
-            shared.finish(Transaction.roll_back)
+            shared.finish(OpenTransaction.roll_back)
             return
         shared.broken = None
         with contextlib.suppress(StoreUnavailable):  # the connection is lost: the outer block reports it at its end
@@ -164,7 +164,7 @@ class SharedTransaction:
         self._open_transactions = open_transactions
         self._pid = os.getpid()
         self._thread: ThreadPoolExecutor | None = None
-        self._transaction: Transaction | None = None
+        self._transaction: OpenTransaction | None = None
         self._was_closed = False
         self.lock = threading.Lock()
         self.blocks: list[Block] = []
@@ -246,7 +246,7 @@ class SharedTransaction:
             self.broken = error
             raise
 
-    def finish(self, step: Callable[[Transaction], None]) -> None:
+    def finish(self, step: Callable[[OpenTransaction], None]) -> None:
         assert self._transaction is not None
         self._open_transactions.discard(self)
         step(self._transaction)
@@ -259,7 +259,7 @@ class SharedTransaction:
             if self.blocks:
                 self._was_closed = True
                 self.blocks.clear()
-                self.finish(Transaction.roll_back)
+                self.finish(OpenTransaction.roll_back)
 
     def stop_thread(self) -> None:
         """Let the thread end, once no block is left."""

@@ -28,14 +28,14 @@ from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
 from rowcall.http.refusals import expects_page
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 from rowcall.queue import Queue
 
 STATIC = Path(__file__).parent / "static"
 Answer = Callable[[Request], Awaitable[Response]]
 
 
-def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
+def asgi_app(queue: Queue, settings: HttpSettings) -> ASGIApp:
     """Return the app. It can be mounted anywhere: without a lifespan, only its first page comes later."""
 
     async def openapi(request: Request) -> Response:
@@ -68,7 +68,7 @@ def asgi_app(queue: Queue, settings: Settings) -> ASGIApp:
     return Guard(app, settings, queue.clock, sessions, error_page)
 
 
-def live_routes(queue: Queue, settings: Settings) -> list[BaseRoute]:
+def live_routes(queue: Queue, settings: HttpSettings) -> list[BaseRoute]:
     if not settings.streams:
         return []
     live = Live(queue)

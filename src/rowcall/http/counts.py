@@ -32,7 +32,7 @@ class StillCounting(TimeoutError):
     """Nothing has been counted yet."""
 
 
-class Shared(Generic[T]):
+class SharedAnswer(Generic[T]):
     """The latest answer to a question.
 
     If it takes long to answer, the answer is reused for a while. Then readers get it once more, while the question is
@@ -124,8 +124,8 @@ class SharedCounts:
     """What is counted for all readers of one app."""
 
     def __init__(self, queue: Queue) -> None:
-        self.jobs: Shared[Counts] = Shared(queue, lambda: _counted(queue, count_jobs, count_jobs_in_parts))
-        self.attempts: Shared[Retries] = Shared(queue, lambda: _counted(queue, retries, retries_in_parts))
+        self.jobs: SharedAnswer[Counts] = SharedAnswer(queue, lambda: _counted(queue, count_jobs, count_jobs_in_parts))
+        self.attempts: SharedAnswer[Retries] = SharedAnswer(queue, lambda: _counted(queue, retries, retries_in_parts))
         queue.at_close.add(self._end)
 
     def start(self) -> None:

@@ -69,7 +69,7 @@ class Call(NamedTuple):
         return [scrubbed(self.queue.failures, value) for value in values]
 
 
-class Request(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class EndpointInput(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The base class of what is given in a query or a body."""
 
 
@@ -90,8 +90,8 @@ class Endpoint:
         self.status = status
         hints = typing.get_type_hints(handler)
         self.parameters: dict[str, type] = {name: hints[name] for name in _PARAMETER.findall(path)}
-        self.query: type[Request] | None = hints.get("query")
-        self.body: type[Request] | None = hints.get("body")
+        self.query: type[EndpointInput] | None = hints.get("query")
+        self.body: type[EndpointInput] | None = hints.get("body")
         self.answer: type[Value] = hints["return"]
 
     @property
@@ -133,7 +133,7 @@ class Endpoint:
         return await self.handler(call, **given)
 
 
-Q = TypeVar("Q", bound=Request)
+Q = TypeVar("Q", bound=EndpointInput)
 
 
 def converted(pairs: Sequence[tuple[str, str]], kind: type[Q]) -> Q:

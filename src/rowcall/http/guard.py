@@ -22,7 +22,7 @@ from rowcall.http.bodies import LARGEST_ANONYMOUS, LARGEST_BODY, Bodies
 from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
 from rowcall.http.refusals import expects_page, login_address, may_redirect, response_of
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 from rowcall.operations.arguments import current_user
 
 LARGEST_HEADERS = 16 * 1024
@@ -57,7 +57,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
-        settings: Settings,
+        settings: HttpSettings,
         clock: Clock,
         sessions: Sessions,
         error_page: Callable[[Request, Exception], Response],

@@ -18,7 +18,7 @@ from starlette.types import Message, Scope
 
 from rowcall.http.access import Access
 from rowcall.http.app import asgi_app
-from rowcall.http.settings import AppResponse, AsgiApp, Settings
+from rowcall.http.settings import AppResponse, AsgiApp, HttpSettings
 from rowcall.queue import Queue
 
 PART_BYTES = 64 * 1024
@@ -73,7 +73,7 @@ def hosted_app(queue: Queue, origins: frozenset[str] = frozenset()) -> AsgiApp:
             raise visitor
         return visitor
 
-    return asgi_app(queue, Settings(authorize=authorize, origins=origins, streams=False))
+    return asgi_app(queue, HttpSettings(authorize=authorize, origins=origins, streams=False))
 
 
 ReadPart = Callable[[], Awaitable[bytes]]

@@ -12,8 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import StoreUnavailable
-from rowcall.http.endpoint import Request as Given
-from rowcall.http.endpoint import converted
+from rowcall.http.endpoint import EndpointInput, converted
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
 from rowcall.http.shared_events import Fits, Reading, SharedEvents
@@ -37,7 +36,7 @@ _SHOWN = (
 _KEEP_ALIVE = ": still here\n\n"
 
 
-class EventsQuery(Given, frozen=True, kw_only=True):
+class EventsQuery(EndpointInput, frozen=True, kw_only=True):
     """Which events are meant: of a queue, a task or a job, and of some kinds."""
 
     queue: str | None = None

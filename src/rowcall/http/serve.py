@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rowcall.domain.errors import InvalidOption
 from rowcall.http.app import asgi_app
 from rowcall.http.guard import is_loopback
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 from rowcall.queue import Queue
 
 MOST_CONNECTIONS = 512
@@ -83,7 +83,7 @@ class BoundedProtocol(H11Protocol):
         self._answer.lift()
 
 
-def server_of(queue: Queue, settings: Settings, host: str, port: int, root_path: str = "") -> uvicorn.Server:
+def server_of(queue: Queue, settings: HttpSettings, host: str, port: int, root_path: str = "") -> uvicorn.Server:
     """Return a server, or raise `InvalidOption` if others could reach it and need not sign in."""
     if settings.is_open and not is_loopback(host):
         problem = f"{host!r} can be reached from elsewhere: set $ROWCALL_DASHBOARD_TOKEN, or use 127.0.0.1"

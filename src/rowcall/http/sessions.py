@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from rowcall.http.access import Access
 from rowcall.http.endpoint import ANSWER_SECONDS, READ_SECONDS
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 from rowcall.http.wrong_tokens import WrongTokens
 from rowcall.operations.effects import reading_within
 from rowcall.operations.notes import has_note, write_note
@@ -26,7 +26,7 @@ class Sessions:
     A session that was ended is noted in the database, for all processes, until its cookie would be over anyway.
     """
 
-    def __init__(self, queue: Queue, settings: Settings) -> None:
+    def __init__(self, queue: Queue, settings: HttpSettings) -> None:
         self._queue = queue
         self._tokens = settings.tokens
         self._wrong_tokens = WrongTokens(queue.clock, delays=settings.streams)

@@ -51,7 +51,7 @@ class HttpOptions(TypedDict, total=False):
     trace_url: str | None
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The options after they were checked. `tokens` has what each secret allows."""
 
     tokens: dict[str, Access] = msgspec.field(default_factory=dict)
@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.trace_url.replace("{trace_id}", trace_id).replace("{job_id}", str(job_id))
 
 
-def settings(**options: Unpack[HttpOptions]) -> Settings:
+def settings(**options: Unpack[HttpOptions]) -> HttpSettings:
     """Return the options, or raise `InvalidOption` for the first that is wrong."""
     refuse_unknown(options, HttpOptions.__annotations__)
     authorize, hosts = options.get("authorize"), options.get("hosts")
@@ -85,7 +85,7 @@ def settings(**options: Unpack[HttpOptions]) -> Settings:
     reading = _tokens("read_token", options.get("read_token"), "read")
     if writing.keys() & reading.keys():
         raise InvalidOption("read_token", "must differ from token")
-    return Settings(
+    return HttpSettings(
         tokens={**writing, **reading},
         authorize=authorize,
         login_url=_login(options.get("login_url"), authorize),

@@ -10,14 +10,14 @@ from a2wsgi import ASGIMiddleware
 from starlette.types import Message, Receive, Scope, Send
 
 from rowcall.http.app import asgi_app
-from rowcall.http.settings import Settings, WsgiApp
+from rowcall.http.settings import HttpSettings, WsgiApp
 from rowcall.queue import Queue
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 
-def wsgi_app(queue: Queue, settings: Settings) -> WsgiApp:
+def wsgi_app(queue: Queue, settings: HttpSettings) -> WsgiApp:
     app = asgi_app(queue, msgspec.structs.replace(settings, streams=False))
 
     async def without_endless_bodies(scope: Scope, receive: Receive, send: Send) -> None:

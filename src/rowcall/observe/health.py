@@ -27,7 +27,7 @@ class Complaint(NamedTuple):
     here: bool = False
 
 
-class Surroundings(NamedTuple):
+class HostFacts(NamedTuple):
     """Facts about the machine and the file; None if not known."""
 
     wal_bytes: int | None = None
@@ -39,7 +39,7 @@ def complaints(
     waiting: Sequence[Unfinished],
     served: Sequence[frozenset[str] | None],
     health: StoreHealth,
-    around: Surroundings,
+    host: HostFacts,
     at_ms: int,
 ) -> Iterator[Complaint]:
     """Yield the problems. `served` has the queues of each live worker, or None if it serves all."""
@@ -47,7 +47,7 @@ def complaints(
     yield from _unserved(due, served)
     yield from _long_waits(due, at_ms)
     yield from _store(health)
-    yield from _surroundings(around)
+    yield from _host_problems(host)
 
 
 def _unserved(due: Sequence[Unfinished], served: Sequence[frozenset[str] | None]) -> Iterator[Complaint]:
@@ -96,22 +96,22 @@ def _store(health: StoreHealth) -> Iterator[Complaint]:
         )
 
 
-def _surroundings(around: Surroundings) -> Iterator[Complaint]:
-    if around.wal_bytes is not None and around.wal_bytes > OVERSIZED_WAL_BYTES:
+def _host_problems(host: HostFacts) -> Iterator[Complaint]:
+    if host.wal_bytes is not None and host.wal_bytes > OVERSIZED_WAL_BYTES:
         yield Complaint(
             "wal",
-            f"the write-ahead log has {around.wal_bytes / 1024**2:,.0f} MB",
+            f"the write-ahead log has {host.wal_bytes / 1024**2:,.0f} MB",
             "A read transaction stays open for too long: find it and end it",
             here=True,
         )
-    if around.free_bytes is not None and around.free_bytes < LITTLE_SPACE_BYTES:
+    if host.free_bytes is not None and host.free_bytes < LITTLE_SPACE_BYTES:
         yield Complaint(
             "disk",
-            f"only {around.free_bytes / 1024**2:,.0f} MB of disk are free",
+            f"only {host.free_bytes / 1024**2:,.0f} MB of disk are free",
             "Free disk space before it runs out",
             here=True,
         )
-    ahead = around.clock_ahead_seconds
+    ahead = host.clock_ahead_seconds
     if ahead is not None and abs(ahead) > CLOCK_SECONDS:
         yield Complaint(
             "clock",

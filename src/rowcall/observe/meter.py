@@ -55,7 +55,7 @@ class Bounded:
         return pair
 
 
-class Durations:
+class DurationHistogram:
     """A histogram: how many lasted up to each bound, and their total time."""
 
     __slots__ = ("counts", "sum")
@@ -86,8 +86,8 @@ class AttemptNumbers:
 
     def __init__(self) -> None:
         self.outcomes: dict[str, int] = {}
-        self.ran = Durations()
-        self.waited = Durations()
+        self.ran = DurationHistogram()
+        self.waited = DurationHistogram()
 
     def add(self, attempt: EndedAttempt, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1

@@ -54,7 +54,7 @@ class Probes:
         return "" if self._database.latest() is not None else f"database: {self._database.problem}"
 
 
-class Endpoint:
+class MetricsEndpoint:
     """A service of a worker. It starts first, so that a port in use stops the worker."""
 
     def __init__(

@@ -159,7 +159,7 @@ def _checked_demand(
         lease_ms=lease_ms,
         limits=queue.limits.declared,
         aliases=queue.aliases,
-        on_end=queue.outcomes.on_end_of,
+        on_end=queue.follow_ups.on_end_of,
     )
 
 
@@ -205,7 +205,7 @@ def _settle(
 ) -> Operation[None]:
     policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
-    transition = queue.outcomes.followed(transition, job.type, job.queue)
+    transition = queue.follow_ups.followed(transition, job.type, job.queue)
     if queue.cipher is not None:
         yield from EnsureSchema()
         transition = queue.cipher.encrypted(transition, job.type)

@@ -42,7 +42,7 @@ from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
-from rowcall.store.control.bulk_actions import AT_ONCE, Batch
+from rowcall.store.control.bulk_actions import AT_ONCE, MatchedJobs
 from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
@@ -95,7 +95,7 @@ def retry(
     bulk = yield from checked_bulk(queue, connection, "retry", chosen)
     (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
-    def retry_some(batch: Batch, changed: int) -> Plan[int]:
+    def retry_some(batch: MatchedJobs, changed: int) -> Plan[int]:
         return batch.retry(
             lambda task: _attempts_of(queue, task),
             lambda number: None if rate is None else began_ms + int((changed + number) * 1000 / rate),
@@ -233,12 +233,14 @@ def delete(queue: Queue, job: Job | int | None, connection: object, chosen: Bulk
     return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
 
 
-def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Batch, int], Plan[int]]) -> Operation[int]:
+def _act_on_all(
+    queue: Queue, connection: object, bulk: JobsToChange, act: Callable[[MatchedJobs, int], Plan[int]]
+) -> Operation[int]:
     """Change all jobs that fit a filter, some in each transaction, or all in the caller's; return how many."""
 
     def act_on_some(dialect: Dialect, jobs: Sequence[Job], changed: int) -> Plan[int]:
         most = None if bulk.limit is None else bulk.limit - changed
-        return act(Batch(dialect, bulk.wanted, jobs, most), changed)
+        return act(MatchedJobs(dialect, bulk.wanted, jobs, most), changed)
 
     connection = yield from joined(queue, connection)
     changed, place = 0, None
@@ -258,7 +260,7 @@ def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Bat
             return changed
 
 
-class Bulk(NamedTuple):
+class JobsToChange(NamedTuple):
     """The jobs to change, in which order, and how many at most."""
 
     wanted: Filter
@@ -266,7 +268,7 @@ class Bulk(NamedTuple):
     limit: int | None
 
 
-def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[Bulk]:
+def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[JobsToChange]:
     """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
     possible = _POSSIBLE[verb]
     own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
@@ -293,7 +295,7 @@ def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str
     chosen = msgspec.structs.replace(
         wanted, statuses=wanted.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
     )
-    return Bulk(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
+    return JobsToChange(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 
 def _exclude_nothing(

@@ -136,7 +136,7 @@ class FindSurrounding(Effect[Queue, object]):
         return await queue.surrounding.afind()
 
 
-class Target(Protocol):
+class PlanTarget(Protocol):
     """Runs plans in an open transaction."""
 
     def run(self, plan: Plan[T]) -> T: ...
@@ -148,7 +148,7 @@ class OnCallerConnection(Effect[Queue, T]):
 
     __slots__ = ("_plan", "_target")
 
-    def __init__(self, target: Target, plan: Plan[T]) -> None:
+    def __init__(self, target: PlanTarget, plan: Plan[T]) -> None:
         self._target = target
         self._plan = plan
 
@@ -168,7 +168,7 @@ def joined(queue: Queue, connection: object) -> Operation[object]:
     return connection
 
 
-def open_target(queue: Queue, connection: object) -> Operation[tuple[Target, Dialect]]:
+def open_target(queue: Queue, connection: object) -> Operation[tuple[PlanTarget, Dialect]]:
     """Return what runs plans on that connection, and the dialect for it. An unusable connection is refused here."""
     if isinstance(connection, Block):
         if not connection.belongs_to(queue.database):

@@ -172,10 +172,10 @@ def plain_call(queue: Queue, task: str, arguments: object, given: Options, *, fi
         check_push(task, _UNDECLARED if declared is None else declared.options, given, push)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
-        job = queue.outcomes.applied(new_job(task, declared.options, given, queue.options))
+        job = queue.follow_ups.applied(new_job(task, declared.options, given, queue.options))
         job = limited(job, declared.limits_for(given, queue.limits, push))
         return Bound(shared(job, declared.sharing, queue.fair_queues.get(job.queue)), payload)
-    job = queue.outcomes.applied(new_job(task, _UNDECLARED, given, queue.options))
+    job = queue.follow_ups.applied(new_job(task, _UNDECLARED, given, queue.options))
     queue.limits.check(given.limits or ())
     limits = tuple(TaskLimit(limit) for limit in given.limits or ()) + host_limits(given.target, push)
     job = limited(job, limits if given.limits is not None else limits or None)

@@ -36,7 +36,7 @@ _CANNOT = (CannotDecrypt, BlobUnreadable, TooLarge)
 Row = TypeVar("Row", Texts, History, StepTexts, SignalText)
 
 
-class Table(NamedTuple, Generic[Row]):
+class EncryptedTable(NamedTuple, Generic[Row]):
     """How rows of a table are read, changed and written. The next read begins behind the `place` of the last row."""
 
     query: Query[Row]
@@ -54,11 +54,11 @@ def rekey(queue: Queue) -> Operation[Rekeyed]:
         raise InvalidOption("rekey", "needs keys: pass encrypt=Encryption(keys=[…]) to Rowcall")
     again = _Again(queue, queue.cipher)
     counts: Counter[str] = Counter()
-    yield from _rekey_table(queue, Table(TEXTS_OF_JOBS, again.job, plans.rewrite_jobs), counts)
-    yield from _rekey_table(queue, Table(TEXTS_OF_ATTEMPTS, again.attempt, plans.rewrite_attempts), counts)
-    steps = Table(TEXTS_OF_STEPS, again.step, plans.rewrite_steps, lambda row: (row.job_id, row.position))
+    yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_JOBS, again.job, plans.rewrite_jobs), counts)
+    yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_ATTEMPTS, again.attempt, plans.rewrite_attempts), counts)
+    steps = EncryptedTable(TEXTS_OF_STEPS, again.step, plans.rewrite_steps, lambda row: (row.job_id, row.position))
     yield from _rekey_table(queue, steps, counts, (0, 0))
-    yield from _rekey_table(queue, Table(TEXTS_OF_SIGNALS, again.signal, plans.rewrite_signals), counts)
+    yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_SIGNALS, again.signal, plans.rewrite_signals), counts)
     for row in (yield from Read(schedules(queue.dialect))):
         counts["checked"] += 1
         try:
@@ -79,7 +79,7 @@ def _groups(ids: Sequence[int]) -> list[Sequence[int]]:
 
 
 def _rekey_table(
-    queue: Queue, table: Table[Row], counts: Counter[str], after: tuple[int, ...] = (0,)
+    queue: Queue, table: EncryptedTable[Row], counts: Counter[str], after: tuple[int, ...] = (0,)
 ) -> Operation[None]:
     while rows := (yield from Read(queue.dialect.ask(table.query, *after, ROWS_AT_ONCE))):
         changes, unreadable = yield from Blocking(_changes, rows, table.change)

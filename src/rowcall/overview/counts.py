@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rowcall.domain.job import FINISHED, Pace, RetentionReport, Status
 
-OUTCOMES = ("arrived", "succeeded", "retried", "failed")
+PACE_COUNTS = ("arrived", "succeeded", "retried", "failed")
 
 
 def by_unfinished(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -18,7 +18,7 @@ def by_unfinished(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def by_activity(paces: Mapping[str, Pace]) -> list[str]:
     """Return the names of queues or tasks, busiest first."""
-    return sorted(paces, key=lambda name: (-sum(getattr(paces[name], outcome) for outcome in OUTCOMES), name))
+    return sorted(paces, key=lambda name: (-sum(getattr(paces[name], field) for field in PACE_COUNTS), name))
 
 
 def retried(attempts: Mapping[int, int]) -> int:

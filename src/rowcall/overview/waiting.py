@@ -69,14 +69,14 @@ def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
     (at_ms,) = yield from dialect.ask(NOW, queue.now_ms())
     workers = yield from dialect.ask(WORKERS)
     paused = yield from dialect.ask(PAUSED)
-    surroundings = Surroundings(dialect, time_of(at_ms), workers, paused, queue.config.unknown_task_seconds)
+    explainer = Explainer(dialect, time_of(at_ms), workers, paused, queue.config.unknown_task_seconds)
     found = {}
     for job in jobs:
-        found[job.id] = yield from surroundings.explain(job)
+        found[job.id] = yield from explainer.explain(job)
     return found
 
 
-class Surroundings:
+class Explainer:
     """What is around the jobs at one moment: the workers that are alive, and what is paused."""
 
     def __init__(

@@ -23,7 +23,7 @@ from rowcall.store.queries import (
     steps,
     workers,
 )
-from rowcall.store.statement import Change, Kind, Packed, Parameter, Plan, Query, Statement
+from rowcall.store.statement import Change, Packed, Parameter, ParameterKind, Plan, Query, Statement
 
 R = TypeVar("R")
 Encoder = Callable[[object], Parameter]
@@ -72,7 +72,10 @@ class Catalogue:
         faults = list(faults_of(database, modules))
         if faults:
             raise CatalogueError(f"the catalogue of {database} does not fit: {'; '.join(faults)}")
-        encoders: dict[Kind, Encoder] = {Kind.IDS: cast("Encoder", encode_ids), Kind.JSON: as_json}
+        encoders: dict[ParameterKind, Encoder] = {
+            ParameterKind.IDS: cast("Encoder", encode_ids),
+            ParameterKind.JSON: as_json,
+        }
         texts = texts_of(modules)
         self._entries: dict[Query[object], _Entry] = {}
         for topic, query in queries_for(database):

@@ -120,7 +120,7 @@ def json_from_row(kind: type[T]) -> Callable[[Row], T]:
     return lambda row: decode(cast("str", row[0]))
 
 
-class Kind(Enum):
+class ParameterKind(Enum):
     """What a parameter is. Lists become one text that every driver can send; the rest is sent as it is."""
 
     NOW = auto()  # milliseconds, or None for the database's own clock
@@ -132,7 +132,7 @@ class Kind(Enum):
     JSON = auto()  # whatever msgspec can encode
 
 
-Now, Ms, Text, Int, Float, Ids, Json = Kind
+Now, Ms, Text, Int, Float, Ids, Json = ParameterKind
 
 
 class QueryOptions(TypedDict, total=False):
@@ -153,16 +153,16 @@ class Query(Generic[R]):
 
     @overload
     def __init__(
-        self: Query[Row], name: str, kinds: tuple[Kind, ...] = ..., **options: Unpack[QueryOptions]
+        self: Query[Row], name: str, kinds: tuple[ParameterKind, ...] = ..., **options: Unpack[QueryOptions]
     ) -> None: ...
     @overload
     def __init__(
-        self, name: str, kinds: tuple[Kind, ...], make: Callable[[Row], R], **options: Unpack[QueryOptions]
+        self, name: str, kinds: tuple[ParameterKind, ...], make: Callable[[Row], R], **options: Unpack[QueryOptions]
     ) -> None: ...
     def __init__(
         self,
         name: str,
-        kinds: tuple[Kind, ...] = (),
+        kinds: tuple[ParameterKind, ...] = (),
         make: Callable[[Row], object] = as_is,
         **options: Unpack[QueryOptions],
     ) -> None:
@@ -187,7 +187,9 @@ class Packed(Query[R]):
 
     __slots__ = ("struct",)
 
-    def __init__(self, name: str, kinds: tuple[Kind, ...], struct: type[R], **options: Unpack[QueryOptions]) -> None:
+    def __init__(
+        self, name: str, kinds: tuple[ParameterKind, ...], struct: type[R], **options: Unpack[QueryOptions]
+    ) -> None:
         super().__init__(name, kinds, row_as(struct), **options)
         self.struct = struct
 
@@ -200,5 +202,5 @@ class Change(Query[int]):
 
     __slots__ = ()
 
-    def __init__(self, name: str, kinds: tuple[Kind, ...] = (), **options: Unpack[QueryOptions]) -> None:
+    def __init__(self, name: str, kinds: tuple[ParameterKind, ...] = (), **options: Unpack[QueryOptions]) -> None:
         super().__init__(name, kinds, number_from_row, **options)

@@ -12,7 +12,7 @@ import msgspec
 from rowcall.base.text import duration, one_line
 from rowcall.base.times import time_of
 from rowcall.context import logger
-from rowcall.declare.outcomes import Outcomes, outcome_of
+from rowcall.declare.follow_ups import FollowUps, outcome_of
 from rowcall.domain.encryption import Kind, token_of
 from rowcall.domain.job import StackFrame, Summary
 from rowcall.domain.lifecycle import Move
@@ -185,13 +185,13 @@ class AttemptLog:
         self,
         pace: LogPace,
         meter: Meter | None = None,
-        outcomes: Outcomes | None = None,
+        follow_ups: FollowUps | None = None,
         errors: RaisedErrors | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._pace = pace
         self._meter = meter
-        self._outcomes = outcomes
+        self._follow_ups = follow_ups
         self._errors = errors
 
     def settled(self, attempts: list[Attempt], settled: set[int]) -> None:
@@ -216,8 +216,8 @@ class AttemptLog:
         if moves.count(Move.SUCCEED) < len(moves):
             for attempt in attempts:
                 log_settled(attempt, everything=each)
-        if self._outcomes is not None and self._outcomes.observers:
-            self._observe(self._outcomes, attempts)
+        if self._follow_ups is not None and self._follow_ups.observers:
+            self._observe(self._follow_ups, attempts)
 
     def completed(self, attempts: list[Attempt]) -> None:
         """Report attempts whose handlers completed their jobs, in transactions that were committed."""
@@ -229,10 +229,10 @@ class AttemptLog:
             log_succeeded([attempt for attempt in attempts if attempt not in failed])
         for attempt in failed:
             log_completed(attempt)
-        if self._outcomes is not None and self._outcomes.observers:
-            self._observe(self._outcomes, attempts)
+        if self._follow_ups is not None and self._follow_ups.observers:
+            self._observe(self._follow_ups, attempts)
 
-    def _observe(self, outcomes: Outcomes, attempts: Sequence[Attempt]) -> None:
+    def _observe(self, follow_ups: FollowUps, attempts: Sequence[Attempt]) -> None:
         for attempt in attempts:
             ready, transition, completion = attempt.ready, attempt.transition, attempt.claim.completion
             if attempt.completed and (transition is None or attempt.ended_completed):
@@ -241,7 +241,7 @@ class AttemptLog:
                 if completion is not None and transition.result is not None and token_of(transition.result):
                     result = completion.blobs.decrypted(transition.result, ready.type, Kind.RESULT)
                     transition = msgspec.structs.replace(transition, result=result)
-                outcomes.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
+                follow_ups.call_observers(outcome_of(ready, transition, payload_from_row(ready.payload)))
 
 
 def summary_of(counts: Mapping[str, int]) -> Summary:

@@ -99,7 +99,7 @@ class Completion:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
-        on_end = self.queue.outcomes.on_end_of(ready.type, ready.queue)
+        on_end = self.queue.follow_ups.on_end_of(ready.type, ready.queue)
         fence = ready.id, ready.lease
         progress = reported and reported.at_end(0, succeeded=True)
         if progress is not None:

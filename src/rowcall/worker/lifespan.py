@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from functools import partial
 
 from rowcall.context import NO_LIFESPAN, logger
-from rowcall.declare.dependencies import Function, Held
+from rowcall.declare.dependencies import Function, WorkerDependency
 from rowcall.declare.lifespan import LifespanFunction, Manager, failed, manager_of, name_of
 from rowcall.domain.errors import LifespanFailed
 
@@ -26,7 +26,7 @@ class Lifespans:
     def enter(
         self,
         lifespan: LifespanFunction | None,
-        dependencies: Sequence[Held],
+        dependencies: Sequence[WorkerDependency],
         event_loop: Callable[[], asyncio.AbstractEventLoop],
     ) -> None:
         """Wait until all are entered, or raise `LifespanFailed`."""

@@ -16,7 +16,7 @@ from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.drivers.uncancellable import finish_in_thread
-from rowcall.observe.metrics_server import Endpoint, Probes
+from rowcall.observe.metrics_server import MetricsEndpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
 from rowcall.overview.formats import counted
@@ -38,7 +38,7 @@ from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.cancel_requests import CancelRequests
 from rowcall.worker.upkeep.heartbeat import Heartbeat
-from rowcall.worker.upkeep.pruning import Pruning
+from rowcall.worker.upkeep.pruning import PruningDuties
 from rowcall.worker.upkeep.recovery import Recovery
 
 FORCE_AFTER_SECONDS = 2.0
@@ -57,7 +57,7 @@ class Worker:
         self._settings = settings
         self._registrar = Registrar(queue, settings)
         self._endpoint = (
-            Endpoint(
+            MetricsEndpoint(
                 settings.metrics_host,
                 settings.metrics_port,
                 queue.clock,
@@ -235,7 +235,7 @@ class Worker:
         self._services += [
             Background("heartbeat", heartbeat.run, clock, outage=outage),
             Background("recovery", recovery.run, clock, outage=outage),
-            Background("pruning", Pruning(queue).run, clock, outage=outage),
+            Background("pruning", PruningDuties(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
             *([loop.vacuum.thread] if loop.vacuum is not None else []),

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from rowcall import PushFailed
-from rowcall.http.push.answers import Answer
+from rowcall.http.push.answers import AnswerHead
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
 
-def answer(status: int, **headers: str) -> Answer:
-    return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()})
+def answer(status: int, **headers: str) -> AnswerHead:
+    return AnswerHead(status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 @pytest.mark.parametrize(

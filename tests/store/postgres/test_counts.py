@@ -13,7 +13,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.counts import folding
-from rowcall.store.queries.counts import PLACES, REMOVE_TALLIES
+from rowcall.store.queries.counts import BOUNDARIES, REMOVE_TALLIES
 from rowcall.testing.clock import FakeClock
 from tests.store.postgres.explaining import nodes_of
 
@@ -130,7 +130,7 @@ def test_who_may_only_insert_and_delete_jobs_is_counted_too(jobs: Rowcall, postg
 @pytest.mark.parametrize("rows", [0, 3000])
 def test_the_ids_at_some_times_are_found_row_by_row(jobs: Rowcall, postgres_url: str, rows: int) -> None:
     """A full table also without our settings, as behind a pooler. Only ANALYZE shows what a recursive part reads."""
-    places = next(queue_of(jobs).dialect.ask(PLACES, range(60), 1, 3000, 2048))
+    places = next(queue_of(jobs).dialect.ask(BOUNDARIES, range(60), 1, 3000, 2048))
     with psycopg.connect(postgres_url, autocommit=True) as plain, psycopg.RawCursor(plain) as cursor:
         cursor.execute(f"insert into rowcall_job (type) select 'send' from generate_series(1, {rows})".encode())
         if rows == 0:

@@ -19,7 +19,7 @@ from rowcall.testing.clock import FakeClock
 from rowcall.worker.outage import Outage
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep import pruning as pruning_module
-from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, Pruning
+from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, PruningDuties
 
 DAY = timedelta(days=1)
 
@@ -57,7 +57,7 @@ def rows_in(jobs: Rowcall, table: str) -> object:
 
 
 def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
-    pruning = Pruning(queue_of(jobs))
+    pruning = PruningDuties(queue_of(jobs))
     complete_one(jobs)
     pruning.round()
     assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), rows_in(jobs, "total")) == (0, 1, 1)
@@ -100,10 +100,10 @@ def test_of_two_only_one_does_a_duty(
         for queue, name in ((jobs, "first"), (other, "second")):
             monkeypatch.setattr(queue_of(queue).dialect, "ask", recording(queue, name, pruned))
         for _ in range(3):
-            Pruning(queue_of(jobs)).round()
-            Pruning(queue_of(other)).round()
+            PruningDuties(queue_of(jobs)).round()
+            PruningDuties(queue_of(other)).round()
             clock.advance(PRUNE_EVERY_MS / 1000 - 1)
-            Pruning(queue_of(other)).round()
+            PruningDuties(queue_of(other)).round()
             clock.advance(1)
     assert pruned == ["first", "first", "first"]
     assert FOLD_EVERY_MS < PRUNE_EVERY_MS
@@ -113,11 +113,11 @@ def test_a_janitor_that_is_stopped_leaves_the_rest_for_later(jobs: Rowcall, cloc
     for _ in range(3):
         complete_one(jobs)
     clock.advance(2 * DAY)
-    Pruning(queue_of(jobs)).round(stopping=lambda: True)
+    PruningDuties(queue_of(jobs)).round(stopping=lambda: True)
     assert jobs.stats().by_status["succeeded"] == 3
     assert rows_in(jobs, "tally") == 3
     clock.advance(60)
-    Pruning(queue_of(jobs)).round()
+    PruningDuties(queue_of(jobs)).round()
     assert jobs.stats().total == 0
 
 
@@ -125,7 +125,7 @@ def test_rules_that_tasks_declare_are_published(jobs: Rowcall, url: str) -> None
     @jobs.task(retention=Retention(succeeded=None))
     def send() -> None: ...
 
-    Pruning(queue_of(jobs)).round()
+    PruningDuties(queue_of(jobs)).round()
     with Rowcall(url) as other:
         settings = dict(queue_of(other).run(Read(queue_of(other).dialect.ask(SETTINGS))))
     assert retention_from_text(settings["retention of task send"]) == Retention(succeeded=None)
@@ -138,7 +138,7 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
     complete_one(jobs)
     queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(PUT_SETTING, "retention of task send", "for ever")))
     clock.advance(2 * DAY)
-    Pruning(queue_of(jobs)).round()
+    PruningDuties(queue_of(jobs)).round()
     assert jobs.stats().total == 0
     assert "it is not a retention rule" in caplog.text
 
@@ -146,7 +146,7 @@ def test_a_setting_that_holds_no_rule_is_passed_over(
 def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_a_worker_that_declares_the_task(url: str) -> None:
     with Rowcall(url, retention=Retention(succeeded=60)) as first:
         first.task(name="send", retention=Retention(succeeded=1))(nothing)
-        Pruning(queue_of(first)).round()
+        PruningDuties(queue_of(first)).round()
     with Rowcall(url) as stranger:
         assert (
             queue_of(stranger).run(Read(rules_of(queue_of(stranger)))).keep_seconds(Status.SUCCEEDED, "default", "send")
@@ -164,7 +164,7 @@ def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_a_worker_that_declare
             queue_of(second).run(Read(rules_of(queue_of(second)))).keep_seconds(Status.SUCCEEDED, "default", "send")
             == 30 * 86_400
         )
-        Pruning(queue_of(second)).round()
+        PruningDuties(queue_of(second)).round()
         assert "retention of task send" not in dict(queue_of(second).run(Read(queue_of(second).dialect.ask(SETTINGS))))
 
 
@@ -184,7 +184,7 @@ def test_a_janitor_outlives_a_database_that_is_away(
 
     monkeypatch.setattr(queue_of(jobs).database, "connect", connect_unless_away)
     thread = Background(
-        "pruning", Pruning(queue_of(jobs)).run, queue_of(jobs).clock, outage=Outage(queue_of(jobs).clock)
+        "pruning", PruningDuties(queue_of(jobs)).run, queue_of(jobs).clock, outage=Outage(queue_of(jobs).clock)
     )
     thread.start()
     assert connected.wait(20)
@@ -194,7 +194,7 @@ def test_a_janitor_outlives_a_database_that_is_away(
 
 
 def test_where_there_is_nothing_to_do_one_question_is_asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    pruning = Pruning(queue_of(jobs))
+    pruning = PruningDuties(queue_of(jobs))
     pruning.round()
     asked: list[object] = []
     read = queue_of(jobs).database.read
@@ -215,6 +215,6 @@ def test_requests_for_stacks_that_no_one_removed_are_dropped(jobs: Rowcall, cloc
     fresh, old = (f"stack:1:1:{round((clock.wall() - age) * 1000)}:ab" for age in (5, 7200))
     for request in (fresh, old):
         queue.run(Write(queue.dialect.ask, PUT_SETTING, request, "null"))
-    Pruning(queue).round()
+    PruningDuties(queue).round()
     names = dict(queue.run(Read(queue.dialect.ask(SETTINGS))))
     assert (fresh in names, old in names) == (True, False)

@@ -237,7 +237,7 @@ def _time(given: str) -> datetime:
         raise click.UsageError(f"--run-at: {error.message}") from None
 
 
-class Outcome(msgspec.Struct, kw_only=True, frozen=True):
+class ActionResult(msgspec.Struct, kw_only=True, frozen=True):
     """`status` is the job's state now, or null if there is no such job."""
 
     id: int
@@ -248,7 +248,7 @@ class Outcome(msgspec.Struct, kw_only=True, frozen=True):
 
 def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
     """Act on each job; one that cannot be done does not stop the others."""
-    outcomes, said = [], {}
+    results, said = [], {}
     for job_id in ids:
         status: str | None = None
         error: str | None = None
@@ -265,16 +265,16 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
             status, error = wrong.status, str(wrong)
         except RowcallError as problem:
             error = str(problem)
-        outcomes.append(Outcome(id=job_id, ok=error is None, status=status, error=error))
+        results.append(ActionResult(id=job_id, ok=error is None, status=status, error=error))
 
-    def print_outcomes() -> None:
-        for outcome in outcomes:
-            if outcome.ok:
-                show(one_line(f"job {outcome.id} {said[outcome.id]}"))
+    def print_results() -> None:
+        for result in results:
+            if result.ok:
+                show(one_line(f"job {result.id} {said[result.id]}"))
             else:
-                click.echo(f"error: {printable(str(outcome.error))}", err=True)
+                click.echo(f"error: {printable(str(result.error))}", err=True)
 
-    return Answer({"jobs": outcomes}, print_outcomes, all(outcome.ok for outcome in outcomes))
+    return Answer({"jobs": results}, print_results, all(result.ok for result in results))
 
 
 def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:

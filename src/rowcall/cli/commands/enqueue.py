@@ -94,8 +94,8 @@ def _rows(typed: str) -> dict[int, dict[str, object]]:
             try:
                 rows[number] = msgspec.json.decode(line, type=dict[str, object])
             except NOT_JSON as error:
-                place = f"row {len(rows)}: line {number} of standard input"
-                raise click.UsageError(f"{place} is not a JSON object: {error}") from None
+                where = f"row {len(rows)}: line {number} of standard input"
+                raise click.UsageError(f"{where} is not a JSON object: {error}") from None
     return rows
 
 

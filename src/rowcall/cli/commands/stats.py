@@ -11,7 +11,7 @@ from rowcall.cli.present.console import console, is_narrow, show, show_section
 from rowcall.cli.present.tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Pace, Stats, Status, what_is_paused
-from rowcall.overview.counts import OUTCOMES, by_activity, by_unfinished
+from rowcall.overview.counts import PACE_COUNTS, by_activity, by_unfinished
 from rowcall.overview.formats import rate
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_PAUSED = 5
 _SHARES = ("p50", "p95", "p99")
 _TIMES = ["wait p50", *_SHARES[1:], "run p50", *_SHARES[1:]]
-_OUTCOME_STYLES = {"failed": "red", "retried": "yellow"}
+_COUNT_STYLES = {"failed": "red", "retried": "yellow"}
 
 
 @queue_command("stats", "Count jobs, and show how fast they arrive and finish.")
@@ -116,12 +116,12 @@ def counts_table(
 def pace_table(
     name: str, paces: Mapping[str, Pace], *, counts: bool = True, times: bool = True, most: int = MOST_ROWS
 ) -> tuple[Table, str]:
-    """Return a row for each queue or type, busiest first, with counts of outcomes, percentiles of times, or both."""
-    columns = [*(OUTCOMES if counts else []), *(_TIMES if times else [])]
+    """Return a row for each queue or type, busiest first, with counts of jobs, percentiles of times, or both."""
+    columns = [*(PACE_COUNTS if counts else []), *(_TIMES if times else [])]
     shown = Table(name, *columns, right=columns, continued=_SHARES)
     rows, rest = first_of(by_activity(paces), most)
     for key in rows:
-        cells = [count(getattr(paces[key], outcome), _OUTCOME_STYLES.get(outcome, "")) for outcome in OUTCOMES]
+        cells = [count(getattr(paces[key], field), _COUNT_STYLES.get(field, "")) for field in PACE_COUNTS]
         shown.add_row(key, *(cells if counts else []), *(_times(paces[key]) if times else []))
     return shown, rest
 

@@ -37,7 +37,7 @@ from rowcall.drivers.postgres.connection import (
     set_up,
 )
 from rowcall.drivers.postgres.errors import of_any_driver
-from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan, Row, Statement, fetch
@@ -130,11 +130,11 @@ class PostgresDatabase(Database):
 
         return attempt() if once else self._again(attempt)
 
-    def begin(self) -> Transaction:
+    def begin(self) -> OpenTransaction:
         """Begin on a connection of a second pool, so that the caller can read on one of the first."""
         return self._again(self._begun)
 
-    def _begun(self) -> Transaction:
+    def _begun(self) -> OpenTransaction:
         with self._opening:
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = self._checked_out(pool)
@@ -144,7 +144,7 @@ class PostgresDatabase(Database):
         except BaseException:
             self._put_back(pool, raw)
             raise
-        return Transaction(session, lambda: self._put_back(pool, raw))
+        return OpenTransaction(session, lambda: self._put_back(pool, raw))
 
     def _again(
         self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)

@@ -20,7 +20,7 @@ from rowcall.drivers.plan_runner import run
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.drivers.sqlite.errors import DiskFull, explained, wal_deleted
 from rowcall.drivers.sqlite.file_identity import SameFile
-from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
 from rowcall.store.statement import Plan
@@ -96,7 +96,7 @@ class SqliteDatabase(Database):
         else:  # there are enough, or the queue was closed since
             connection.close()
 
-    def begin(self) -> Transaction:
+    def begin(self) -> OpenTransaction:
         """Begin on a connection that otherwise reads: all threads share the writer, for short transactions."""
         readers = self._readers
         connection = _popped(readers) or self._connect()
@@ -105,7 +105,7 @@ class SqliteDatabase(Database):
         except BaseException:
             self._put_back(connection, readers)
             raise
-        return Transaction(connection, lambda: self._put_back(connection, readers))
+        return OpenTransaction(connection, lambda: self._put_back(connection, readers))
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:

@@ -14,7 +14,7 @@ from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import BodyFilter
-from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
+from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import by_hand, control, inspect
 from rowcall.operations.control import UNFINISHED, BulkFilter, RetryFilter
@@ -36,26 +36,26 @@ class Deleted(Value, frozen=True, kw_only=True):
     id: int
 
 
-class Cancelling(Request, frozen=True, kw_only=True):
+class Cancelling(EndpointInput, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Rescheduling(Request, frozen=True, kw_only=True):
+class Rescheduling(EndpointInput, frozen=True, kw_only=True):
     """When to run: at a time, or in some seconds."""
 
     run_at: datetime | None = None
     delay: float | None = None
 
 
-class Prioritizing(Request, frozen=True, kw_only=True):
+class Prioritizing(EndpointInput, frozen=True, kw_only=True):
     priority: int
 
 
-class Completing(Request, frozen=True, kw_only=True):
+class Completing(EndpointInput, frozen=True, kw_only=True):
     result: object = None
 
 
-class Editing(Request, frozen=True, kw_only=True):
+class Editing(EndpointInput, frozen=True, kw_only=True):
     """What to change; fields that are left out stay."""
 
     arguments: dict[str, object] | None = None
@@ -139,7 +139,7 @@ class Changed(Value, frozen=True, kw_only=True):
     refused: list[Refused] = msgspec.field(default_factory=list)
 
 
-class Bulk(Request, frozen=True, kw_only=True):
+class Bulk(EndpointInput, frozen=True, kw_only=True):
     """The jobs to change: by their ids, or all that match a filter, and then at most `limit` of them.
 
     With `dry_run` they are only counted. `all` is required if every job may match.

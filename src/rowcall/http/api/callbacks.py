@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.domain.errors import Fail
 from rowcall.domain.job import Status
 from rowcall.domain.value import Value
-from rowcall.http.endpoint import Call, Request
+from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import by_hand, inspect, push
 
 
@@ -16,12 +16,12 @@ class CallbackAnswer(Value, frozen=True, kw_only=True):
     status: Status
 
 
-class PushComplete(Request, frozen=True, kw_only=True):
+class PushComplete(EndpointInput, frozen=True, kw_only=True):
     token: str
     result: object = None
 
 
-class PushFail(Request, frozen=True, kw_only=True):
+class PushFail(EndpointInput, frozen=True, kw_only=True):
     """`error_code` looks like `PAYMENT:DECLINED`. With `final`, the job is not retried."""
 
     token: str
@@ -30,7 +30,7 @@ class PushFail(Request, frozen=True, kw_only=True):
     final: bool = False
 
 
-class PushExtend(Request, frozen=True, kw_only=True):
+class PushExtend(EndpointInput, frozen=True, kw_only=True):
     """`seconds` is how long the job stays open from now on; default as long as before."""
 
     token: str

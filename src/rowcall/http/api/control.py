@@ -7,7 +7,7 @@ from datetime import datetime
 from rowcall.domain.job import EVERY_QUEUE, Job, Pace, Paused, Pruned, Schedule, WorkerInfo, paused_by
 from rowcall.domain.value import Value
 from rowcall.http.api.questions import WindowQuery
-from rowcall.http.endpoint import Call, Request
+from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import control, inspect, retention, schedules
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
@@ -138,7 +138,7 @@ async def list_workers(call: Call) -> Workers:
     return Workers(workers=[WorkerState(worker=worker, state=liveness_of(worker, now)) for worker in found])
 
 
-class Pruning(Request, frozen=True, kw_only=True):
+class Pruning(EndpointInput, frozen=True, kw_only=True):
     """With `dry_run`, jobs are only counted."""
 
     dry_run: bool = False

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from rowcall.http.endpoint import Request
+from rowcall.http.endpoint import EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations.arguments import JobFilter
 
@@ -16,7 +16,7 @@ _PAIR = re.compile(r'([^\s={"]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
 _PAIRS = re.compile(rf"\s*(?:{_PAIR.pattern}(?:\s+|$))+")
 
 
-class Chosen(Request, frozen=True, kw_only=True):
+class Chosen(EndpointInput, frozen=True, kw_only=True):
     """Filters, all of which a job has to match."""
 
     status: list[str] | None = None

@@ -15,7 +15,7 @@ from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, 
 from rowcall.domain.step import RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
-from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
+from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
@@ -77,7 +77,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
     )
 
 
-class NewJob(Request, frozen=True, kw_only=True):
+class NewJob(EndpointInput, frozen=True, kw_only=True):
     """A call of a task by its name, and its options."""
 
     task: str

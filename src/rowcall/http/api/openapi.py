@@ -11,7 +11,7 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.value import Value
 from rowcall.http.api.bounds import Json, bound
 from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
-from rowcall.http.endpoint import Endpoint, Request
+from rowcall.http.endpoint import Endpoint, EndpointInput
 from rowcall.http.live import EventsQuery
 from rowcall.http.problems import MEDIA_TYPE
 
@@ -101,7 +101,7 @@ def _operation(endpoint: Endpoint) -> Json:
     return found
 
 
-def _query_parameters(kind: type[Request]) -> list[Json]:
+def _query_parameters(kind: type[EndpointInput]) -> list[Json]:
     fields = msgspec.json.schema(kind, schema_hook=_any, ref_template=_REFERENCE)["$defs"][kind.__name__]["properties"]
     bounded = {name: bound(kind.__name__, name, schema) for name, schema in fields.items()}
     return [{"name": name, "in": "query", "required": False, "schema": schema} for name, schema in bounded.items()]
@@ -113,7 +113,7 @@ def _schema(kind: type) -> Json:
 
 
 def _bound_requests(components: Json) -> None:
-    for kind in _kinds_below(Request):
+    for kind in _kinds_below(EndpointInput):
         fields = components.get(kind.__name__, {}).get("properties", {})
         fields.update({name: bound(kind.__name__, name, schema) for name, schema in fields.items()})
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
 from rowcall.domain.value import Value
-from rowcall.http.endpoint import Call, Request
+from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import stats
 from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
 
 
-class WindowQuery(Request, frozen=True, kw_only=True):
+class WindowQuery(EndpointInput, frozen=True, kw_only=True):
     """`window` is the period of rates, in seconds."""
 
     window: float = DEFAULT_WINDOW_SECONDS
@@ -23,7 +23,7 @@ class ErrorsQuery(WindowQuery, frozen=True, kw_only=True):
     limit: int = 20
 
 
-class LimitQuery(Request, frozen=True, kw_only=True):
+class LimitQuery(EndpointInput, frozen=True, kw_only=True):
     """`limit` is the highest number of entries."""
 
     limit: int = 20

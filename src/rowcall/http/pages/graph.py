@@ -21,7 +21,7 @@ _BOX = f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6"/>'
 _ICON = '<use class="icon" href="#i-{}" x="10" y="10" width="14" height="14"/>'
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     label: str
     status: str = "deleted"
     job_id: int | None = None
@@ -38,7 +38,7 @@ def flow_graph(
     own = {step.id for step in (chain.steps if chain else ())}  # the steps of a chain wait for each other
     waits_for = _group(
         [
-            Node(f"{'chain' if one.is_chain else 'job'} {one.id}", one.status or "deleted", one.id)
+            GraphNode(f"{'chain' if one.is_chain else 'job'} {one.id}", one.status or "deleted", one.id)
             for one in blockers
             if one.is_chain or one.id not in own
         ],
@@ -47,7 +47,7 @@ def flow_graph(
     steps = _steps(job, chain)
     this = next(step for step in steps if step.here)
     waited_by = _group(
-        [Node(f"{one.type} {one.id}", one.status, one.id) for one in dependents if one.id not in own], "dependents"
+        [GraphNode(f"{one.type} {one.id}", one.status, one.id) for one in dependents if one.id not in own], "dependents"
     )
     chained = {one.id for one in dependents if one.of_chain}
     edges = [
@@ -56,37 +56,37 @@ def flow_graph(
         *((steps[-1] if one.job_id in chained else this, one, len(waited_by)) for one in waited_by),
     ]
     nodes = [*waits_for, *steps, *waited_by]
-    places = {node: row * ROW for row, node in enumerate(nodes)}
+    tops = {node: row * ROW for row, node in enumerate(nodes)}
     parts = [
-        _arrow(places[one])
-        if similar == 1 and places[other] - places[one] == ROW
-        else _rail(places[one], places[other])
+        _arrow(tops[one]) if similar == 1 and tops[other] - tops[one] == ROW else _rail(tops[one], tops[other])
         for one, other, similar in edges
     ]
-    parts += [_node(node, y, base) for node, y in places.items()]
+    parts += [_node(node, y, base) for node, y in tops.items()]
     width, height = WIDTH + RAIL + 3, (len(nodes) - 1) * ROW + HEIGHT + 2
     size = Markup('width="{0}" height="{1}" viewBox="-1 -1 {0} {1}"').format(width, height)
     return Markup('<svg class="graph" {} role="group" aria-label="Flow">{}</svg>').format(size, Markup("").join(parts))
 
 
-def _group(nodes: list[Node], which: str) -> list[Node]:
+def _group(nodes: list[GraphNode], which: str) -> list[GraphNode]:
     more = len(nodes) - MOST_IN_GROUP
-    return nodes if more <= 0 else [*nodes[:MOST_IN_GROUP], Node(f"{more:,} more {which}")]
+    return nodes if more <= 0 else [*nodes[:MOST_IN_GROUP], GraphNode(f"{more:,} more {which}")]
 
 
-def _steps(job: Job, chain: Chain | None) -> list[Node]:
+def _steps(job: Job, chain: Chain | None) -> list[GraphNode]:
     """Return the steps around this one; a chain may be long."""
-    found = [Node(step.type, step.status, step.id, here=step.id == job.id) for step in (chain.steps if chain else ())]
+    found = [
+        GraphNode(step.type, step.status, step.id, here=step.id == job.id) for step in (chain.steps if chain else ())
+    ]
     at = next((number for number, step in enumerate(found) if step.here), None)
     if at is None:
-        return [Node(job.type, job.status, job.id, here=True)]
+        return [GraphNode(job.type, job.status, job.id, here=True)]
     first, last = max(at - STEPS_AROUND, 0), at + STEPS_AROUND + 1
-    before = [Node(f"{first:,} earlier")] if first else []
-    after = [Node(f"{len(found) - last:,} later")] if last < len(found) else []
+    before = [GraphNode(f"{first:,} earlier")] if first else []
+    after = [GraphNode(f"{len(found) - last:,} later")] if last < len(found) else []
     return [*before, *found[first:last], *after]
 
 
-def _node(node: Node, y: int, base: str) -> Markup:
+def _node(node: GraphNode, y: int, base: str) -> Markup:
     label = node.label if len(node.label) <= LONGEST_LABEL else f"{node.label[: LONGEST_LABEL - 1]}…"
     inner = Markup(f'{_BOX}{_ICON}<text x="32" y="22">{{}}</text><title>{{}}</title>').format(
         node.status, label, f"{node.label}: {node.status}" if node.job_id else node.label

@@ -12,12 +12,12 @@ from rowcall.http.guard import SESSION_COOKIE, base_path, check_csrf, local_path
 from rowcall.http.pages.forms import form_pairs
 from rowcall.http.pages.render import render
 from rowcall.http.sessions import SESSION_SECONDS, Sessions
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 
 _IN_PATHS = "/?=&%:+,;@!$'()*~[]"
 
 
-def login_routes(sessions: Sessions, settings: Settings) -> list[BaseRoute]:
+def login_routes(sessions: Sessions, settings: HttpSettings) -> list[BaseRoute]:
     """Return the routes; without tokens, there are none."""
 
     async def show(request: Request) -> Response:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from rowcall.domain.job import Status
-from rowcall.http.endpoint import Call, converted
-from rowcall.http.endpoint import Request as Given
+from rowcall.http.endpoint import Call, EndpointInput, converted
 from rowcall.http.pages.charts import WINDOWS, activity_chart
 from rowcall.operations import inspect, stats
 from rowcall.overview.counts import by_activity
@@ -15,7 +14,7 @@ from rowcall.overview.liveness import Liveness, liveness_of, time_now
 MOST_ERRORS, MOST_TASKS = 6, 8
 
 
-class OverviewQuery(Given, frozen=True, kw_only=True):
+class OverviewQuery(EndpointInput, frozen=True, kw_only=True):
     window: str = "1h"
 
 

@@ -21,7 +21,7 @@ from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.render import FLASH_COOKIE, render
 from rowcall.http.problems import problem_of
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import Settings
+from rowcall.http.settings import HttpSettings
 from rowcall.queue import Queue
 
 Page = Callable[[Call, Request], Awaitable[dict[str, object]]]
@@ -47,7 +47,7 @@ _FORMS = (
 )
 
 
-def page_routes(queue: Queue, counts: SharedCounts, settings: Settings, sessions: Sessions) -> list[BaseRoute]:
+def page_routes(queue: Queue, counts: SharedCounts, settings: HttpSettings, sessions: Sessions) -> list[BaseRoute]:
     return [
         *(Route(path, page_route(queue, counts, settings, template, page)) for path, template, page in _PAGES),
         *(Route(one.path, form_route(queue, counts, one), methods=["POST"]) for one in _FORMS),
@@ -55,7 +55,7 @@ def page_routes(queue: Queue, counts: SharedCounts, settings: Settings, sessions
     ]
 
 
-def page_route(queue: Queue, counts: SharedCounts, settings: Settings, template: str, page: Page) -> Answer:
+def page_route(queue: Queue, counts: SharedCounts, settings: HttpSettings, template: str, page: Page) -> Answer:
     async def answer(request: Request) -> Response:
         call = Call(queue, request.scope[ACCESS], counts, patience_seconds=0)
         try:

@@ -21,7 +21,7 @@ NOT_JSON_CODE, TOO_LARGE_CODE = "PUSH:ANSWER_NOT_JSON", "PUSH:ANSWER_TOO_LARGE"
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json")
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AnswerHead(msgspec.Struct, frozen=True):
     """The status and the headers, by lower-case names, before the body is read."""
 
     status: int

@@ -13,9 +13,9 @@ from rowcall.context import Context
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import PushFailed
 from rowcall.domain.job import Job
-from rowcall.domain.push import LeftOpen, PushedJob, PushOptions, Target
+from rowcall.domain.push import LeftOpen, PushedJob, PushOptions, PushTarget
 from rowcall.domain.push_signatures import callback_token, sign
-from rowcall.http.push.answers import ACCEPTED, LONGEST_DETAIL_BYTES, Answer
+from rowcall.http.push.answers import ACCEPTED, LONGEST_DETAIL_BYTES, AnswerHead
 from rowcall.http.push.checked_network import CheckedNetwork, default_ssl_context
 from rowcall.operations.push import leave_open
 from rowcall.queue import Queue
@@ -33,7 +33,7 @@ async def deliver(
         raise PushFailed(NO_OPTIONS_CODE, "this worker has no secret: Rowcall(push=PushOptions(secrets=[…]))")
     if (problem := push.problem_of(target)) is not None:
         raise PushFailed(TARGET_CODE, f"the target {problem}", final=True)
-    found = Target.of(target)
+    found = PushTarget.of(target)
     own = None if timeout_seconds is not None else float(push.timeout)  # type: ignore[arg-type]
     body = body_of(ctx.job, arguments, push)
     headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
@@ -78,7 +78,7 @@ def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
     return msgspec.json.encode(pushed)
 
 
-async def _post(push: PushOptions, target: Target, headers: dict[str, str], body: bytes, clock: Clock) -> object:
+async def _post(push: PushOptions, target: PushTarget, headers: dict[str, str], body: bytes, clock: Clock) -> object:
     url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
     sent = {
         "host": target.authority,
@@ -96,7 +96,7 @@ async def _post(push: PushOptions, target: Target, headers: dict[str, str], body
         httpcore.AsyncHTTPConnection(url.origin, ssl_context=context, network_backend=network) as connection,
         connection.stream("POST", url, headers=list(sent.items()), content=body) as response,
     ):
-        answer = Answer(response.status, _texts(response.headers))
+        answer = AnswerHead(response.status, _texts(response.headers))
         if answer.status == ACCEPTED:
             raise LeftOpen
         if answer.is_success:

@@ -13,11 +13,11 @@ from rowcall.base.urls import shown
 from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.integrations.celery.beat import beat_entries, refused_of_entry
 from rowcall.integrations.celery.canvas import Signature, signature
-from rowcall.integrations.celery.control import Control
+from rowcall.integrations.celery.control import CeleryControl
 from rowcall.integrations.celery.current import current_app, running, set_current
 from rowcall.integrations.celery.options import our_options, refusal, refused_of_call
 from rowcall.integrations.celery.result import AsyncResult
-from rowcall.integrations.celery.settings import Route, Settings, logger, routes_of, settings_in
+from rowcall.integrations.celery.settings import CelerySettings, Route, logger, routes_of, settings_in
 from rowcall.integrations.celery.task import Task as CeleryTask
 from rowcall.integrations.celery.values import packed
 
@@ -106,8 +106,8 @@ class Celery:
         self._has_own_queue = jobs is None
         self._task_class = _task_class(task_cls)
         self.jobs = Rowcall() if jobs is None else jobs
-        self.control = Control(self.jobs)
-        self.conf = Settings(self._apply_settings)
+        self.control = CeleryControl(self.jobs)
+        self.conf = CelerySettings(self._apply_settings)
         unused = {
             "backend",
             "set_as_current",

@@ -13,7 +13,7 @@ from rowcall.integrations.celery.eager import EagerResult, failed_call
 from rowcall.integrations.celery.result import AsyncResult, GroupResult
 from rowcall.operations.flows import Flow, Node
 
-P = TypeVar("P", bound="Part")
+P = TypeVar("P", bound="CanvasPart")
 
 Ran = EagerResult | GroupResult
 """What a part of a canvas returned that ran at once, with `task_always_eager`."""
@@ -27,10 +27,10 @@ class Added(NamedTuple):
     passes_results: bool = True
 
 
-class Part(Mapping[str, Any]):
+class CanvasPart(Mapping[str, Any]):
     """A call, a chain, a group or a chord. `a | b` is a chain. `dict(part)` can be stored; `signature` reads it."""
 
-    links: tuple[Part, ...] = ()
+    links: tuple[CanvasPart, ...] = ()
     """What follows when it has succeeded; a group passes no results on to it."""
     errbacks: tuple[Signature, ...] = ()
     """What follows each of its ends that fails."""
@@ -96,7 +96,7 @@ class Part(Mapping[str, Any]):
                 part.run(None if isinstance(ran, GroupResult) else ran)
         return ran
 
-    def __or__(self, other: Part) -> chain:
+    def __or__(self, other: CanvasPart) -> chain:
         return chain(self, other)
 
     def __invert__(self) -> object:
@@ -153,7 +153,7 @@ class Part(Mapping[str, Any]):
 
     def _given(
         self, args: Sequence[object] | None, kwargs: Mapping[str, object] | None, options: Mapping[str, object]
-    ) -> Part:
+    ) -> CanvasPart:
         """Return it with more arguments and options, of which `link` and `link_error` belong to all of it."""
         plain = {name: value for name, value in options.items() if name not in ("link", "link_error")}
         return self.with_first(args or (), kwargs or {}, plain).linked(options.get("link"), options.get("link_error"))
@@ -183,13 +183,15 @@ class Part(Mapping[str, Any]):
         self.errbacks = (*self.errbacks, *_calls(errback))
         return errback
 
-    def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
+    def with_first(
+        self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]
+    ) -> CanvasPart:
         if args or kwargs or options:
             raise InvalidOption("apply_async", f"a {type(self).__name__} takes no arguments or options")
         return self
 
 
-class Signature(Part):
+class Signature(CanvasPart):
     """A call of a task. In a chain its first argument is the result of the call before, unless it is `immutable`."""
 
     def __init__(
@@ -239,7 +241,9 @@ class Signature(Part):
         fields = {"args": list(self.args), "kwargs": dict(self.kwargs), "immutable": self.immutable}
         return self.task.name, None, fields
 
-    def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
+    def with_first(
+        self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]
+    ) -> CanvasPart:
         return self.clone(args, kwargs, **options)
 
     def add_to(self, flow: Flow, before: Added | None) -> Added:
@@ -263,7 +267,7 @@ class Signature(Part):
         self.task.run_in_place(self.args, self.kwargs, None if self.immutable else "error", failed_call(failed))
 
 
-class Spread(Part):
+class Spread(CanvasPart):
     """One job that calls a function for each item: `task.map` and `task.starmap`."""
 
     def __init__(self, task: Callee, rows: Sequence[object], takes: Literal["map", "starmap"]) -> None:
@@ -292,15 +296,15 @@ class Spread(Part):
         return self.task.run_in_place([self.rows], {}, self.takes)
 
 
-class chain(Part):  # noqa: N801 (Celery's name)
+class chain(CanvasPart):  # noqa: N801 (Celery's name)
     """Calls, each of which starts when the one before has succeeded: `chain(add.s(1, 2), double.s())`."""
 
-    def __init__(self, *parts: Part | Iterable[Part]) -> None:
+    def __init__(self, *parts: CanvasPart | Iterable[CanvasPart]) -> None:
         self.parts = _flat(parts)
         if not self.parts:
             raise InvalidOption("chain", "must have at least one call")
 
-    def __or__(self, other: Part) -> chain:
+    def __or__(self, other: CanvasPart) -> chain:
         return chain(*self.parts, other).linked(self.links, self.errbacks)
 
     def __call__(self, *args: object, **kwargs: object) -> AsyncResult | Ran:
@@ -312,7 +316,9 @@ class chain(Part):  # noqa: N801 (Celery's name)
     def stored(self) -> tuple[str, str | None, dict[str, object]]:
         return "celery.chain", "chain", {"kwargs": {"tasks": [dict(part) for part in self.parts]}}
 
-    def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
+    def with_first(
+        self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]
+    ) -> CanvasPart:
         first = self.parts[0].with_first(args, kwargs, options)
         return chain(first, *self.parts[1:]).linked(self.links, self.errbacks)
 
@@ -331,10 +337,10 @@ class chain(Part):  # noqa: N801 (Celery's name)
         return before
 
 
-class group(Part):  # noqa: N801 (Celery's name)
+class group(CanvasPart):  # noqa: N801 (Celery's name)
     """Calls that run side by side: `group(resize.s(path) for path in paths)`."""
 
-    def __init__(self, *parts: Part | Iterable[Part]) -> None:
+    def __init__(self, *parts: CanvasPart | Iterable[CanvasPart]) -> None:
         self.parts = _flat(parts)
         if not self.parts:
             raise InvalidOption("group", "must have at least one call")
@@ -348,7 +354,9 @@ class group(Part):  # noqa: N801 (Celery's name)
     def stored(self) -> tuple[str, str | None, dict[str, object]]:
         return "celery.group", "group", {"kwargs": {"tasks": [dict(part) for part in self.parts]}}
 
-    def with_first(self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]) -> Part:
+    def with_first(
+        self, args: Sequence[object], kwargs: Mapping[str, object], options: Mapping[str, object]
+    ) -> CanvasPart:
         parts = [part.with_first(args, kwargs, options) for part in self.parts]
         return group(parts).linked(self.links, self.errbacks)
 
@@ -359,15 +367,15 @@ class group(Part):  # noqa: N801 (Celery's name)
         return GroupResult([one for part in self.parts for one in _eager(part.run(before))])
 
 
-class chord(Part):  # noqa: N801 (Celery's name)
+class chord(CanvasPart):  # noqa: N801 (Celery's name)
     """A group, and a call that gets the list of its results: `chord([add.s(1, 1), add.s(2, 2)])(total.s())`."""
 
-    def __init__(self, header: Part | Iterable[Part], body: Part | None = None) -> None:
+    def __init__(self, header: CanvasPart | Iterable[CanvasPart], body: CanvasPart | None = None) -> None:
         first = _flat([header])
         self.header = first[0] if len(first) == 1 and isinstance(first[0], group) else group(first)
-        self.body: Part | None = maybe_signature(body)
+        self.body: CanvasPart | None = maybe_signature(body)
 
-    def __call__(self, body: Part | None = None) -> AsyncResult | Ran:
+    def __call__(self, body: CanvasPart | None = None) -> AsyncResult | Ran:
         return chord(self.header, body or self.body).linked(self.links, self.errbacks).apply_async()
 
     def app(self) -> App:
@@ -383,7 +391,7 @@ class chord(Part):  # noqa: N801 (Celery's name)
     def run_in_place(self, before: Ran | None) -> Ran:
         return chain(self.header, self._body()).run(before)
 
-    def _body(self) -> Part:
+    def _body(self) -> CanvasPart:
         if self.body is None:
             raise InvalidOption("chord", "must have a body: chord(header)(body)")
         return self.body
@@ -404,7 +412,7 @@ def signature(
     kwargs: Mapping[str, object] | None = None,
     immutable: bool = False,
     **options: object,
-) -> Part: ...
+) -> CanvasPart: ...
 
 
 def signature(
@@ -413,10 +421,10 @@ def signature(
     kwargs: Mapping[str, object] | None = None,
     immutable: bool = False,
     **options: object,
-) -> Part:
+) -> CanvasPart:
     """Return a call of a task, or of the task with a name, as a value; or the part that `dict(part)` was made of."""
     if isinstance(task, Mapping):
-        part: Part = task if isinstance(task, Part) else _read(task)
+        part: CanvasPart = task if isinstance(task, CanvasPart) else _read(task)
         return part._given(args, kwargs, options)
     if isinstance(task, str):
         tasks = current_app().tasks
@@ -428,14 +436,14 @@ def signature(
 
 def maybe_signature(d: Any, app: object = None, clone: bool = False) -> Any:
     """Return the part that a dict was made of, and anything else as it is."""
-    return signature(d) if isinstance(d, Mapping) and (clone or not isinstance(d, Part)) else d
+    return signature(d) if isinstance(d, Mapping) and (clone or not isinstance(d, CanvasPart)) else d
 
 
-def _read(given: Mapping[str, Any]) -> Part:
+def _read(given: Mapping[str, Any]) -> CanvasPart:
     args, kwargs, options = (given.get(name) or {} for name in ("args", "kwargs", "options"))
     match given.get("subtask_type"):
         case None if isinstance(name := given.get("task"), str):
-            part: Part = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
+            part: CanvasPart = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
             return part
         case "chain" if "tasks" in kwargs:
             part = chain(kwargs["tasks"])
@@ -450,8 +458,8 @@ def _read(given: Mapping[str, Any]) -> Part:
     return part.linked(options.get("link"), options.get("link_error"))
 
 
-def _flat(parts: Iterable[Part | Iterable[Part]]) -> list[Part]:
-    found: list[Part] = []
+def _flat(parts: Iterable[CanvasPart | Iterable[CanvasPart]]) -> list[CanvasPart]:
+    found: list[CanvasPart] = []
     for part in parts:
         if isinstance(part, Mapping):
             found.append(maybe_signature(part))
@@ -462,7 +470,7 @@ def _flat(parts: Iterable[Part | Iterable[Part]]) -> list[Part]:
     return found
 
 
-def _parts(given: object) -> tuple[Part, ...]:
+def _parts(given: object) -> tuple[CanvasPart, ...]:
     return () if given is None else tuple(_flat([given]))  # type: ignore[list-item]
 
 

@@ -19,7 +19,7 @@ ADVICE = {
 }
 
 
-class Control:
+class CeleryControl:
     """Has `revoke`. Other commands raise `AttributeError`, with what to use instead."""
 
     def __init__(self, jobs: Rowcall) -> None:

@@ -70,7 +70,7 @@ class App(Protocol):
         """Return the options that `task_routes` has for a task."""
 
 
-class Running(msgspec.Struct):
+class RunningCall(msgspec.Struct):
     """The call that runs here. `request` is None in a worker: it is made of the job when it is asked for."""
 
     task: object
@@ -79,7 +79,7 @@ class Running(msgspec.Struct):
     """What `update_state` said last."""
 
 
-running: ContextVar[Running | None] = ContextVar("rowcall_celery", default=None)
+running: ContextVar[RunningCall | None] = ContextVar("rowcall_celery", default=None)
 _apps: list[App] = []
 
 

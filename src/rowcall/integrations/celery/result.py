@@ -25,7 +25,7 @@ _STATES = {
 }
 
 
-class Reported(msgspec.Struct):
+class ReportedState(msgspec.Struct):
     """What `update_state` has written as the progress of a job."""
 
     state: str
@@ -150,10 +150,10 @@ class AsyncResult:
         self._jobs.delete(int(self.id))
 
 
-def _reported(job: Job) -> Reported | None:
+def _reported(job: Job) -> ReportedState | None:
     if job.status == Status.RUNNING and job.progress_message is not None:
         with contextlib.suppress(msgspec.DecodeError):
-            return msgspec.json.decode(job.progress_message, type=Reported)
+            return msgspec.json.decode(job.progress_message, type=ReportedState)
     return None
 
 

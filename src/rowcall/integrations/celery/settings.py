@@ -37,7 +37,7 @@ OLD_NAMES = {
 """The names of settings before Celery 4."""
 
 
-class Settings:
+class CelerySettings:
     """Set them as attributes, as items or with `update`. A setting without an effect is logged once."""
 
     beat_schedule: Mapping[str, Mapping[str, object]] = {}
@@ -76,9 +76,11 @@ class Settings:
         before = dict(self.__dict__)
         for old, value in {**(given or {}), **more}.items():
             name = OLD_NAMES.get(old, old)
-            if not hasattr(Settings, name) and name not in NEEDLESS and name not in self.__dict__:
+            if not hasattr(CelerySettings, name) and name not in NEEDLESS and name not in self.__dict__:
                 logger.warning("the setting %s of Celery has no effect in Rowcall", name)
-            self.__dict__[name] = getattr(Settings, name) if value is None and hasattr(Settings, name) else value
+            self.__dict__[name] = (
+                getattr(CelerySettings, name) if value is None and hasattr(CelerySettings, name) else value
+            )
         try:
             self.__dict__["_changed"]()
         except Exception:  # a wrong value must not stay

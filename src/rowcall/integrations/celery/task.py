@@ -21,7 +21,7 @@ from rowcall.domain.errors import Cancel, Control, Fail, InvalidArguments, Inval
 from rowcall.domain.payload import parameters_of
 from rowcall.integrations.celery import states
 from rowcall.integrations.celery.canvas import Signature, Spread, group
-from rowcall.integrations.celery.current import App, Running, Takes, running
+from rowcall.integrations.celery.current import App, RunningCall, Takes, running
 from rowcall.integrations.celery.eager import EagerResult, FailedCall, Request, eager_request
 from rowcall.integrations.celery.errbacks import errback_arguments, failed_before
 from rowcall.integrations.celery.exceptions import ExceptionInfo, Ignore, MaxRetriesExceededError, Reject
@@ -119,7 +119,7 @@ class Task:
                 return None  # what it follows has succeeded, or was cancelled
             if takes == "error":
                 given = [*errback_arguments(self.run, failed, given, kwargs), *given]
-        call = Running(self)
+        call = RunningCall(self)
         try:
             return packed(self._traced(call, given, {name: unpacked(kwargs[name]) for name in kwargs}, takes))
         except Ignore:
@@ -130,7 +130,7 @@ class Task:
             raise Fail("CELERY:REJECTED", str(error.reason)) from error
 
     def _traced(
-        self, call: Running, args: Sequence[object], kwargs: Mapping[str, object], takes: Takes | None = None
+        self, call: RunningCall, args: Sequence[object], kwargs: Mapping[str, object], takes: Takes | None = None
     ) -> object:
         """Call the function and the hooks around it."""
         token = running.set(call)
@@ -312,7 +312,7 @@ class Task:
             args = [*errback_arguments(self.run, failed, args, kwargs), *args]
         request = eager_request(self.name, args, kwargs)
         while True:
-            call = Running(self, request)
+            call = RunningCall(self, request)
             try:
                 return EagerResult(request, self._traced(call, args, kwargs, takes))
             except Retry as error:
@@ -411,7 +411,7 @@ def _info(error: BaseException) -> ExceptionInfo:
     return info
 
 
-def _ignored(call: Running) -> object:
+def _ignored(call: RunningCall) -> object:
     """Return or raise what `update_state` said before the task raised `Ignore`."""
     state, meta = call.state or (states.IGNORED, None)
     if state == states.SUCCESS:

@@ -15,7 +15,7 @@ from rowcall.drivers.caller.connection import CallerConnection, CallerConnection
 from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase, SqliteQueueDatabase
 from rowcall.drivers.database import Database, Enqueue, MakePlan
 from rowcall.drivers.sqlite.database import memory_file
-from rowcall.drivers.transaction import Transaction
+from rowcall.drivers.transaction import OpenTransaction
 from rowcall.integrations.django.site import alias, is_testing
 from rowcall.queue import open_database
 from rowcall.store.dialect import Dialect
@@ -72,8 +72,8 @@ class DjangoDatabase(Database):
     async def awrite(self, make_plan: MakePlan[T]) -> T:
         return await in_thread(partial(self.write, make_plan))
 
-    def begin(self) -> Transaction:
-        return Transaction(_AtomicBlock(self._alias, self._run), lambda: None)
+    def begin(self) -> OpenTransaction:
+        return OpenTransaction(_AtomicBlock(self._alias, self._run), lambda: None)
 
     def vacuum(self) -> int:
         return 0

@@ -18,7 +18,7 @@ DEFAULT_PREFIX = "rowcall_"
 OWNER = "rowcall"
 
 
-class Moment(TypeDecorator[datetime]):
+class UtcDateTime(TypeDecorator[datetime]):
     """An aware datetime: a timestamp on PostgreSQL, milliseconds since 1970 on SQLite."""
 
     impl = DateTime(timezone=True)
@@ -41,7 +41,7 @@ _TYPES: dict[str, TypeEngine[Any]] = {
     **dict.fromkeys(("text", "key", "name", "status", "spelled", "value"), Text()),
     **dict.fromkeys(("int", "whole", "count", "limit"), Integer()),
     **dict.fromkeys(("identity", "rowid", "bigint", "number", "lease"), _NUMBER),
-    **dict.fromkeys(("time", "moment"), Moment()),
+    **dict.fromkeys(("time", "moment"), UtcDateTime()),
     **dict.fromkeys(("real", "seconds"), Float()),
     **dict.fromkeys(("json", "tags"), _JSON),
     "flag": SmallInteger(),

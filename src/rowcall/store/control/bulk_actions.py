@@ -24,7 +24,7 @@ from rowcall.store.statement import Plan
 AT_ONCE = 200
 
 
-class Batch:
+class MatchedJobs:
     """Jobs that fitted a filter when they were found, and how many of them may be changed."""
 
     def __init__(self, dialect: Dialect, wanted: Filter, found: Sequence[Job], most: int | None) -> None:

@@ -34,9 +34,9 @@ from rowcall.store.queries.counts import (
     MOST_ATTEMPTS_COUNTED,
     SPANS,
     UNSUCCESSFUL,
+    Boundary,
     ErrorSpan,
     Part,
-    Place,
     Total,
     Unfinished,
     WaitingPart,
@@ -186,8 +186,8 @@ def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[
     ids: list[int] = []
     if oldest.id < from_id:
         times, longest_step = [number * span_ms for number in numbers], 1 << (newest - oldest.id).bit_length() - 1
-        places = yield from dialect.ask(queries.PLACES, times, oldest.id, newest, longest_step)
-        ids = [*sorted(map(_id_at, places)), newest + 1]  # of a later time, it is never lower
+        boundaries = yield from dialect.ask(queries.BOUNDARIES, times, oldest.id, newest, longest_step)
+        ids = [*sorted(map(_id_at, boundaries)), newest + 1]  # of a later time, it is never lower
     is_estimate = bool(ids) and ids[0] < from_id
     if is_estimate:
         jobs = Counter({number: end - begin for number, (begin, end) in zip(numbers, pairwise(ids), strict=True)})
@@ -200,14 +200,14 @@ def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[
     return _Arrivals(jobs, is_estimate, known_from, oldest.created_ms)
 
 
-def _id_at(place: Place) -> int:
+def _id_at(boundary: Boundary) -> int:
     """Return the id of the next job at a time. Where jobs are gone, they had arrived evenly."""
-    if place.created_ms >= place.at_ms:
-        return place.id
-    if place.next_id is None or place.next_ms is None:
-        return place.id + 1
-    gone = place.next_id - place.id - 1
-    return place.id + 1 + gone * (place.at_ms - place.created_ms) // (place.next_ms - place.created_ms)
+    if boundary.created_ms >= boundary.at_ms:
+        return boundary.id
+    if boundary.next_id is None or boundary.next_ms is None:
+        return boundary.id + 1
+    gone = boundary.next_id - boundary.id - 1
+    return boundary.id + 1 + gone * (boundary.at_ms - boundary.created_ms) // (boundary.next_ms - boundary.created_ms)
 
 
 def _since(at_ms: int, window_ms: int) -> int:

@@ -47,14 +47,19 @@ UNSUCCESSFUL = ("failed", "retried", "lost")
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 
-class Span(NamedTuple):
+class HistorySpan(NamedTuple):
     """History that is older than `after_ms` is counted in whole spans of `ms`."""
 
     ms: int
     after_ms: int
 
 
-SPANS = (Span(MINUTE_MS, 0), Span(HOUR_MS, HOUR_MS), Span(6 * HOUR_MS, DAY_MS), Span(DAY_MS, 7 * DAY_MS))
+SPANS = (
+    HistorySpan(MINUTE_MS, 0),
+    HistorySpan(HOUR_MS, HOUR_MS),
+    HistorySpan(6 * HOUR_MS, DAY_MS),
+    HistorySpan(DAY_MS, 7 * DAY_MS),
+)
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
@@ -134,7 +139,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
     runs: Histogram
 
 
-class Ended(NamedTuple):
+class EndedCount(NamedTuple):
     queue: str
     type: str
     outcome: str
@@ -187,7 +192,7 @@ class First(NamedTuple):
     created_ms: int
 
 
-class Place(NamedTuple):
+class Boundary(NamedTuple):
     """A time, the last job that was created before it, and the job after that one. The first job may come later."""
 
     at_ms: int
@@ -234,7 +239,7 @@ class UpkeepState(NamedTuple):
     settings: dict[str, str]
 
 
-class Running(NamedTuple):
+class RunningJob(NamedTuple):
     """A running job, and what is known about its worker."""
 
     job: Job
@@ -296,11 +301,11 @@ def error_span_from_row(row: Row) -> ErrorSpan:
     return ErrorSpan(str(code), milliseconds(first_ms), milliseconds(last_ms), text(sample), text(task) or "")
 
 
-def running_from_row(row: Row) -> Running:
+def running_from_row(row: Row) -> RunningJob:
     *fields, host, heartbeat_ms, last_seen = row
     job = job_from_row(tuple(fields))
     last_seen_ms = milliseconds(last_seen)
-    return Running(
+    return RunningJob(
         job,
         cast("str | None", host),
         cast("int | None", heartbeat_ms),
@@ -391,7 +396,7 @@ WAITING_PARTS = (
     _waiting_part("blocked", "blocked", "<job> <indexed:job_blocked> where status = <blocked>", None, "id"),
 )
 # the catalogue finds queries in tuples
-NEXT_GROUPS, PARTS, LAST_PLACES = (
+NEXT_GROUPS, PARTS, LAST_BOUNDARIES = (
     tuple(getattr(one, kind) for one in WAITING_PARTS) for kind in ("next_group", "part", "last_place")
 )
 _NEWEST_ID = "select coalesce((select id from <job> order by id desc limit 1), 0)"
@@ -414,7 +419,7 @@ FIRST_JOB = Query("first_job", (), row_as(First), text="select id, <ms:created_a
 # For each time, from one id up to another, in steps that are halved: ids rise with the time of creation. Each step
 # reads one row by its primary key, in whatever order the rows are.
 _FROM_ID = "from <job> as job where job.id {} order by job.id limit 1"
-_PLACES = f"""
+_BOUNDARIES = f"""
     with recursive place (at, id, step) as (
       select given.id, <bigint:2>, <bigint:4> from <ids:1>
       union all
@@ -427,7 +432,7 @@ _PLACES = f"""
     select place.at, place.id, (select <ms:job.created_at> {_FROM_ID.format("= place.id")}),
            (select job.id {_FROM_ID.format("> place.id")}), (select <ms:job.created_at> {_FROM_ID.format("> place.id")})
     from place where place.step = 0"""
-PLACES = Query("places", (Ids, Int, Int, Int), row_as(Place), text=_PLACES)
+BOUNDARIES = Query("boundaries", (Ids, Int, Int, Int), row_as(Boundary), text=_BOUNDARIES)
 # history and tallies between two times, and what a column must be
 _PAST = """
     (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}
@@ -437,7 +442,7 @@ _ANY_OUTCOME = "outcome is not null"
 _ENDED = f"""
     select queue, type, outcome, sum(jobs) from {_PAST.format("queue, type, outcome, jobs", _ANY_OUTCOME)}
     group by 1, 2, 3"""
-ENDED = Query("ended", (Ms, Ms), sum_as(Ended), text=_ENDED)
+ENDED = Query("ended", (Ms, Ms), sum_as(EndedCount), text=_ENDED)
 _ENDED_BY_ERROR = f"""
     select type, error_code, outcome, sum(jobs)
     from {_PAST.format("type, error_code, outcome, jobs", f"outcome in {literals(UNSUCCESSFUL)}")}

@@ -22,7 +22,7 @@ FROM_EVENTS = 8_000_000_000_000_000_000
 """Sequence numbers in timelines: that of the latest attempt, and that before the rows of the table of events."""
 
 
-class Deleted(NamedTuple):
+class DeletedRows(NamedTuple):
     """Rows that were deleted with jobs that had not ended: the index of their table in `Heads.newest`, and ids."""
 
     source: int
@@ -51,8 +51,10 @@ class Heads(NamedTuple):
         return self.job, self.event, self.change
 
     @property
-    def deleted(self) -> tuple[Deleted, Deleted]:
-        return Deleted(0, self.deleted_job, self.deleted_job), Deleted(1, self.deleted_event, self.deleted_event)
+    def deleted(self) -> tuple[DeletedRows, DeletedRows]:
+        return DeletedRows(0, self.deleted_job, self.deleted_job), DeletedRows(
+            1, self.deleted_event, self.deleted_event
+        )
 
 
 class NewRow(NamedTuple):

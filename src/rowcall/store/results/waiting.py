@@ -13,7 +13,16 @@ from rowcall.domain.errors import JobNotFound
 from rowcall.domain.job import JobEvent
 from rowcall.store.dialect import HIGHEST, Dialect
 from rowcall.store.queries import results as queries
-from rowcall.store.queries.results import FROM_EVENTS, KEPT_CHANGES, LATEST, Deleted, Happened, Heads, NewRow, Running
+from rowcall.store.queries.results import (
+    FROM_EVENTS,
+    KEPT_CHANGES,
+    LATEST,
+    DeletedRows,
+    Happened,
+    Heads,
+    NewRow,
+    Running,
+)
 from rowcall.store.statement import Plan
 
 ROWS_AT_ONCE, CHANGES_AT_ONCE = 1000, 5
@@ -170,7 +179,7 @@ class Fresh(NamedTuple):
     events: dict[int, int]
     ends: set[tuple[int, int]]
     unblocked: set[int]
-    deleted: list[Deleted]
+    deleted: list[DeletedRows]
 
     @property
     def ended(self) -> set[int]:
@@ -251,7 +260,7 @@ class Reader:
             return {}
         return {one.job_id: one for one in (yield from dialect.ask(queries.RUNNING_NOW, MOST_RUNNING))}
 
-    def _is_unread(self, deleted: Deleted) -> bool:
+    def _is_unread(self, deleted: DeletedRows) -> bool:
         source, low, high = deleted
         is_between = any(gap.source == source and gap.low <= high and low <= gap.high for gap in self._gaps)
         return self._wanted.wants_any(_KINDS_IN[source]) and (high > self._read[source] or is_between)
@@ -294,7 +303,7 @@ def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
         else:
             for job_id, lease in _pairs.decode(one.about):
                 if lease < 0:
-                    fresh.deleted.append(Deleted(int(job_id < 0), abs(job_id), -lease))
+                    fresh.deleted.append(DeletedRows(int(job_id < 0), abs(job_id), -lease))
                 elif job_id < 0:
                     fresh.unblocked.add(-job_id)
                 elif (job_id, lease) not in known:

@@ -43,7 +43,6 @@ from rowcall.worker.isolation.messages import (
     Answered,
     AttemptMessage,
     Begun,
-    Call,
     End,
     Hello,
     Logged,
@@ -51,6 +50,7 @@ from rowcall.worker.isolation.messages import (
     Prepared,
     ReadStack,
     Returned,
+    RunAttempt,
     StackRead,
     ToWorker,
     Unfitting,
@@ -76,7 +76,7 @@ class Child:
         self._pid = os.getpid()
         self._connection = connection
         self._sending = threading.Lock()
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[RunAttempt | None] = queue.SimpleQueue()
         self._lifespan = ChildLifespan()
         self._attempt: ChildAttempt | None = None
         self._terminating = False
@@ -137,7 +137,7 @@ class Child:
         with contextlib.suppress(OSError):
             for line in lines:
                 match to_child.decode(line):
-                    case Call() as call:
+                    case RunAttempt() as call:
                         self._calls.put(call)
                     case End():
                         self._calls.put(None)
@@ -155,7 +155,7 @@ class Child:
             self._attempt.cancelled = self._attempt.saw_cancelled = True
         raise SystemExit(TERMINATED)  # the handler may clean up
 
-    def _run(self, call: Call) -> None:
+    def _run(self, call: RunAttempt) -> None:
         def report(message: AttemptMessage) -> None:
             message.attempt = (call.ready.id, call.ready.lease)
             self.send(message)

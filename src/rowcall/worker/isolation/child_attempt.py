@@ -25,14 +25,14 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
 from rowcall.worker.isolation.exceptions import rebuilt
-from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, Call, NotCompleted, Progressed
+from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, NotCompleted, Progressed, RunAttempt
 from rowcall.worker.steps import facts_of
 
 
 class ChildAttempt:
     def __init__(
         self,
-        call: Call,
+        call: RunAttempt,
         task: Declaration,
         send: Callable[[AttemptMessage], None],
         lifespan: ChildLifespan,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rowcall.context import NO_LIFESPAN
-from rowcall.declare.dependencies import Function, Held
+from rowcall.declare.dependencies import Function, WorkerDependency
 from rowcall.declare.lifespan import LifespanFunction, Manager, failed, manager_of
 
 Run = Callable[[Coroutine[object, object, object]], object]
@@ -24,7 +24,7 @@ class ChildLifespan(NamedTuple):
 
 
 @contextmanager
-def entered(lifespan: LifespanFunction | None, dependencies: Sequence[Held]) -> Iterator[ChildLifespan]:
+def entered(lifespan: LifespanFunction | None, dependencies: Sequence[WorkerDependency]) -> Iterator[ChildLifespan]:
     """Enter all of them here, and leave them. If one is async, async handlers run on its event loop."""
     with ExitStack() as stack:
         loop: asyncio.AbstractEventLoop | None = None

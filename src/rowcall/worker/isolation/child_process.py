@@ -29,7 +29,7 @@ class Ending(NamedTuple):
     most_memory: int
     killed_by_kernel: bool
 
-    def outcome(self, memory_limit: int | None) -> tuple[str, str]:
+    def error(self, memory_limit: int | None) -> tuple[str, str]:
         """Return an error code and a detail for the attempt that ran in it."""
         near = memory_limit is not None and self.most_memory > memory_limit * _NEAR_THE_LIMIT
         if self.code is not None and self.code < 0 and (self.killed_by_kernel or near):

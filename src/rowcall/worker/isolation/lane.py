@@ -35,7 +35,6 @@ from rowcall.worker.isolation.messages import (
     Answered,
     Asked,
     Begun,
-    Call,
     Failed,
     Hello,
     Logged,
@@ -44,6 +43,7 @@ from rowcall.worker.isolation.messages import (
     Prepared,
     Progressed,
     Returned,
+    RunAttempt,
     ToWorker,
     Unfitting,
 )
@@ -102,7 +102,7 @@ class Children:
                 if self._failed is not None:
                     self._failed(LifespanFailed(message.lifespan, f"{message.problem} (in a child process)"))
             log_message(message)
-        code, detail = child.ending().outcome(None)
+        code, detail = child.ending().error(None)
         if not (self._closed or self.lifespan_failed):
             logger.error("could not prepare a child process (%s: %s)", code, detail)
         self._remove(child)
@@ -314,7 +314,7 @@ def run_in(child: ChildProcess, attempt: Attempt) -> bool:
     if attempt.stopped_because is not None:
         raise CancelledError
     if has_begun:
-        attempt.fail(Reported(*child.ending().outcome(attempt.task.options.memory_limit)))
+        attempt.fail(Reported(*child.ending().error(attempt.task.options.memory_limit)))
     else:
         child.kill()  # it has closed its socket: do not wait until it is reaped to see that
     return has_begun
@@ -385,9 +385,9 @@ def _raised(attempt: Attempt, failed: Failed) -> Raised:
     return failures.raised_in_child(error, code or failed.code, failed.detail, failed.traceback)
 
 
-def _call_of(attempt: Attempt) -> Call:
+def _call_of(attempt: Attempt) -> RunAttempt:
     task = attempt.task
-    return Call(
+    return RunAttempt(
         task=task.name,
         home=home_of(task.function),
         ready=attempt.ready,

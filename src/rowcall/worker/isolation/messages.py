@@ -27,7 +27,7 @@ class Hello(msgspec.Struct, tag=True):
         return self.lifespan is not None or self.holds
 
 
-class Call(msgspec.Struct, tag=True):
+class RunAttempt(msgspec.Struct, tag=True):
     """Run this attempt."""
 
     task: str
@@ -157,7 +157,7 @@ class RaisedControl(msgspec.Struct):
     run_at_ms: int | None = None
 
 
-ToChild = Hello | Call | Answered | ReadStack | End
+ToChild = Hello | RunAttempt | Answered | ReadStack | End
 AttemptMessage = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
 ToWorker = Prepared | NotEntered | Logged | StackRead | AttemptMessage
 

@@ -9,7 +9,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.context import logger
 from rowcall.domain.job import WorkerInfo, is_paused
 from rowcall.drivers.database import Connection
-from rowcall.observe.health import Complaint, Surroundings, complaints
+from rowcall.observe.health import Complaint, HostFacts, complaints
 from rowcall.queue import Queue
 from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
@@ -38,7 +38,7 @@ class HealthLog:
                 [one for one in unfinished if not is_paused(one.queue, one.type, paused)],
                 [_served(worker) for worker in workers if _is_alive(worker, at_ms)],
                 next(iter(connection.read(queue.dialect.ask(HEALTH))), StoreHealth()),
-                self._surroundings(ahead),
+                self._host_facts(ahead),
                 at_ms,
             )
         )
@@ -54,13 +54,13 @@ class HealthLog:
         if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 
-    def _surroundings(self, ahead_seconds: float) -> Surroundings:
+    def _host_facts(self, ahead_seconds: float) -> HostFacts:
         path = self._queue.database.path
         if not path:  # the disk of a server is not visible, and its clock is another one
             own_clock = self._queue.now_ms() is not None
-            return Surroundings(clock_ahead_seconds=None if own_clock else ahead_seconds)
+            return HostFacts(clock_ahead_seconds=None if own_clock else ahead_seconds)
         wal = f"{path}-wal"
-        return Surroundings(
+        return HostFacts(
             wal_bytes=os.path.getsize(wal) if os.path.exists(wal) else None,
             free_bytes=shutil.disk_usage(os.path.dirname(path)).free,
         )

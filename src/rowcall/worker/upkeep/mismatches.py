@@ -178,7 +178,7 @@ class UnknownTasks:
         for _ in range(BATCHES_AT_ONCE):
             if stopping():
                 break
-            due_ms, now_ms, on_end = round(seconds * 1000), queue.now_ms(), queue.outcomes.on_end_of(task, name)
+            due_ms, now_ms, on_end = round(seconds * 1000), queue.now_ms(), queue.follow_ups.on_end_of(task, name)
             failed = queue.run(Write(fail_unknown, queue.dialect, name, task, due_ms, detail, now_ms, on_end))
             total += failed
             if failed < FAILED_AT_ONCE:

@@ -37,7 +37,7 @@ class Duty(NamedTuple):
         return f"duty of {self.name}"
 
 
-class Pruning:
+class PruningDuties:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._health_log = HealthLog(queue)

@@ -59,7 +59,7 @@ def test_two_handlers_of_one_end_are_refused_and_nothing_is_declared(jobs: Rowca
     with pytest.raises(InvalidOption, match="'work' is already a task; pass it without options"):
         work.on_success(queue="x")(work)
     assert sorted(queue_of(jobs).tasks) == ["failed", "work"]
-    assert json.loads(queue_of(jobs).outcomes.on_end_of("work", "default") or "") == {
+    assert json.loads(queue_of(jobs).follow_ups.on_end_of("work", "default") or "") == {
         "failed": {"type": "failed", "queue": "default", "priority": 0, "max_attempts": 5}
     }
 
@@ -82,7 +82,7 @@ def test_a_handler_cannot_follow_itself(jobs: Rowcall) -> None:
 def test_the_handler_of_a_task_comes_before_that_of_its_queue_and_of_the_app(tmp_path: Path) -> None:
     defaults = TaskDefaults(on_failure="dead", queues={"mail": TaskDefaults(on_failure="returned")})
     with Rowcall(tmp_path / "app.db", defaults=defaults) as jobs:
-        outcomes = queue_of(jobs).outcomes
+        follow_ups = queue_of(jobs).follow_ups
 
         @jobs.task(aliases=["old"])
         def work() -> None: ...
@@ -91,19 +91,19 @@ def test_the_handler_of_a_task_comes_before_that_of_its_queue_and_of_the_app(tmp
             jobs.task(name="dead")(without_an_argument)
 
         def handler_of(task: str, queue: str) -> object:
-            return json.loads(outcomes.on_end_of(task, queue) or "{}").get("failed", {}).get("type")
+            return json.loads(follow_ups.on_end_of(task, queue) or "{}").get("failed", {}).get("type")
 
         assert [handler_of("work", queue) for queue in ("default", "mail")] == ["dead", "returned"]
         assert [handler_of(name, "mail") for name in ("dead", "returned", "unknown")] == [None, None, "returned"]
         jobs.task(name="dead", queue="ops")(with_outcome)
-        assert '"queue":"ops"' in (outcomes.on_end_of("work", "default") or "")
+        assert '"queue":"ops"' in (follow_ups.on_end_of("work", "default") or "")
         work.on_failure(name="own")(with_outcome)
         assert [handler_of(name, "mail") for name in ("work", "old", "own")] == ["own", "own", None]
 
 
 def test_a_job_without_handlers_carries_nothing(jobs: Rowcall) -> None:
-    outcomes = queue_of(jobs).outcomes
-    assert (outcomes.any, outcomes.on_end_of("work", "default")) == (False, None)
+    follow_ups = queue_of(jobs).follow_ups
+    assert (follow_ups.any, follow_ups.on_end_of("work", "default")) == (False, None)
 
 
 async def async_observer(job: JobOutcome) -> None: ...

@@ -44,7 +44,7 @@ _NOT_OF_FOLLOW_UPS |= {name: name for name in ("tags", "key", "fair_by", "ordere
 _NOTHING_GIVEN = Options()
 
 
-class Outcomes:
+class FollowUps:
     """The follow-ups of this process, by task and by the status in which jobs end."""
 
     def __init__(self, tasks: Mapping[str, Declaration]) -> None:
