@@ -51,7 +51,6 @@ MISSING = {
     "store/postgres/words.py",
     "store/queries/counts.py",
     "store/queries/jobs.py",
-    "store/results/waiting.py",
     "store/schedules/ticks.py",
     "store/sqlite/dialect.py",
     "store/sqlite/words.py",

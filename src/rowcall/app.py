@@ -68,11 +68,12 @@ from rowcall.http.settings import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.settings import settings as http_settings
 from rowcall.operations import (
     by_hand,
-    control,
     enqueue,
     events,
     flows,
     inspect,
+    job_actions,
+    pauses,
     push,
     rekey,
     results,
@@ -82,13 +83,13 @@ from rowcall.operations import (
     stats,
 )
 from rowcall.operations.arguments import JobFilter
-from rowcall.operations.control import BulkFilter, RetryFilter
 from rowcall.operations.effects import Blocking
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
+from rowcall.operations.job_actions import BulkFilter, RetryFilter
 from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SECONDS
-from rowcall.overview import stacks, waiting
+from rowcall.overview import reasons, stacks
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
 from rowcall.queue import Queue
 from rowcall.queue_setup import Setup, Url
@@ -711,11 +712,11 @@ class Rowcall:
         >>> jobs.why(job).sentence  # doctest: +SKIP
         'queue mail was paused by ann@web-1 5 min ago'
         """
-        return self._queue.run(waiting.why(self._queue, job))
+        return self._queue.run(reasons.why(self._queue, job))
 
     async def awhy(self, job: Job | int) -> Why:
         """`why`, for async code."""
-        return await self._queue.arun(waiting.why(self._queue, job))
+        return await self._queue.arun(reasons.why(self._queue, job))
 
     def stack(self, job: Job | int, *, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Stack:
         """Return where the handler of a running job is, in any process on any host.
@@ -899,7 +900,7 @@ class Rowcall:
 
             jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
         """
-        return self._queue.run(control.retry(self._queue, job, actor, connection, chosen))
+        return self._queue.run(job_actions.retry(self._queue, job, actor, connection, chosen))
 
     @overload
     async def aretry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
@@ -919,7 +920,7 @@ class Rowcall:
         **chosen: Unpack[RetryFilter],
     ) -> Job | int:
         """`retry`, for async code."""
-        return await self._queue.arun(control.retry(self._queue, job, actor, connection, chosen))
+        return await self._queue.arun(job_actions.retry(self._queue, job, actor, connection, chosen))
 
     @overload
     def cancel(
@@ -962,7 +963,7 @@ class Rowcall:
 
             jobs.cancel(tag="order-7", connection=connection)
         """
-        return self._queue.run(control.cancel(self._queue, job, reason, actor, connection, chosen))
+        return self._queue.run(job_actions.cancel(self._queue, job, reason, actor, connection, chosen))
 
     @overload
     async def acancel(
@@ -992,7 +993,7 @@ class Rowcall:
         **chosen: Unpack[BulkFilter],
     ) -> Job | int:
         """`cancel`, for async code."""
-        return await self._queue.arun(control.cancel(self._queue, job, reason, actor, connection, chosen))
+        return await self._queue.arun(job_actions.cancel(self._queue, job, reason, actor, connection, chosen))
 
     @overload
     def reschedule(
@@ -1041,7 +1042,7 @@ class Rowcall:
 
             jobs.reschedule(status="scheduled", error_code="*", delay=0)  # run all retries now
         """
-        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
+        return self._queue.run(job_actions.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
 
     @overload
     async def areschedule(
@@ -1085,7 +1086,9 @@ class Rowcall:
         **chosen: Unpack[BulkFilter],
     ) -> Job | int:
         """`reschedule`, for async code."""
-        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
+        return await self._queue.arun(
+            job_actions.reschedule(self._queue, job, run_at, delay, actor, connection, chosen)
+        )
 
     def edit(
         self,
@@ -1103,7 +1106,7 @@ class Rowcall:
 
             jobs.edit(job, {"to": "ann@example.com"}, tags=["vip"], actor="bob")
         """
-        return self._queue.run(control.edit(self._queue, job, arguments, actor, connection, options))
+        return self._queue.run(job_actions.edit(self._queue, job, arguments, actor, connection, options))
 
     async def aedit(
         self,
@@ -1115,7 +1118,7 @@ class Rowcall:
         **options: Unpack[EditOptions],
     ) -> Job[Returned]:
         """`edit`, for async code."""
-        return await self._queue.arun(control.edit(self._queue, job, arguments, actor, connection, options))
+        return await self._queue.arun(job_actions.edit(self._queue, job, arguments, actor, connection, options))
 
     @overload
     def set_priority(
@@ -1143,7 +1146,7 @@ class Rowcall:
 
             jobs.set_priority(priority=10, queue="mail", tag="vip")
         """
-        return self._queue.run(control.set_priority(self._queue, job, priority, actor, connection, chosen))
+        return self._queue.run(job_actions.set_priority(self._queue, job, priority, actor, connection, chosen))
 
     @overload
     async def aset_priority(
@@ -1168,7 +1171,7 @@ class Rowcall:
         **chosen: Unpack[BulkFilter],
     ) -> Job | int:
         """`set_priority`, for async code."""
-        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor, connection, chosen))
+        return await self._queue.arun(job_actions.set_priority(self._queue, job, priority, actor, connection, chosen))
 
     @overload
     def delete(self, job: Job | int, *, connection: object = None) -> None: ...
@@ -1185,7 +1188,7 @@ class Rowcall:
 
             jobs.delete(status=["succeeded", "cancelled"], type="import_row")
         """
-        return self._queue.run(control.delete(self._queue, job, connection, chosen))
+        return self._queue.run(job_actions.delete(self._queue, job, connection, chosen))
 
     @overload
     async def adelete(self, job: Job | int, *, connection: object = None) -> None: ...
@@ -1196,7 +1199,7 @@ class Rowcall:
         self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
     ) -> int | None:
         """`delete`, for async code."""
-        return await self._queue.arun(control.delete(self._queue, job, connection, chosen))
+        return await self._queue.arun(job_actions.delete(self._queue, job, connection, chosen))
 
     def signal(
         self, job: Job | int, name: str, value: object = None, *, actor: str | None = None, connection: object = None
@@ -1226,30 +1229,30 @@ class Rowcall:
             jobs.pause(task="send_email")
             jobs.pause("*")
         """
-        return self._queue.run(control.pause(self._queue, queue, task, actor))
+        return self._queue.run(pauses.pause(self._queue, queue, task, actor))
 
     async def apause(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> Paused:
         """`pause`, for async code."""
-        return await self._queue.arun(control.pause(self._queue, queue, task, actor))
+        return await self._queue.arun(pauses.pause(self._queue, queue, task, actor))
 
     def resume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """Resume a queue or a task; return whether it was paused.
 
         `resume("*")` ends `pause("*")`. A queue that was paused by its name stays paused.
         """
-        return self._queue.run(control.resume(self._queue, queue, task, actor))
+        return self._queue.run(pauses.resume(self._queue, queue, task, actor))
 
     async def aresume(self, queue: str | None = None, *, task: str | None = None, actor: str | None = None) -> bool:
         """`resume`, for async code."""
-        return await self._queue.arun(control.resume(self._queue, queue, task, actor))
+        return await self._queue.arun(pauses.resume(self._queue, queue, task, actor))
 
     def paused(self) -> builtins.list[Paused]:
         """Return the queues and tasks that are paused now, since when, and by whom."""
-        return self._queue.run(control.paused(self._queue))
+        return self._queue.run(pauses.paused(self._queue))
 
     async def apaused(self) -> builtins.list[Paused]:
         """`paused`, for async code."""
-        return await self._queue.arun(control.paused(self._queue))
+        return await self._queue.arun(pauses.paused(self._queue))
 
     # schedules
 

@@ -15,7 +15,7 @@ from rowcall import Rowcall, RowcallError
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.http import shared_events
-from rowcall.store.results import waiting
+from rowcall.store.results.readers import Look, Reader
 from rowcall.store.statement import Plan
 from tests.http.test_live import reading
 
@@ -29,13 +29,13 @@ def test_streams_share_one_reading(filled: Rowcall, tmp_path: Path, monkeypatch:
         return int(number)
 
     readers: list[object] = []
-    look = waiting.Reader.look
+    look = Reader.look
 
-    def noted_look(self: waiting.Reader, *args: Any) -> Plan[waiting.Look]:
+    def noted_look(self: Reader, *args: Any) -> Plan[Look]:
         readers.append(self)
         return look(self, *args)
 
-    monkeypatch.setattr(waiting.Reader, "look", noted_look)
+    monkeypatch.setattr(Reader, "look", noted_look)
 
     async def main() -> None:
         app = filled.asgi()
@@ -139,12 +139,12 @@ def test_a_lost_cancellation_does_not_keep_a_reading(filled: Rowcall) -> None:
 
 
 def test_a_reading_that_fails_ends_its_streams(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(self: waiting.Reader, *args: object) -> Plan[waiting.Look]:
+    def failing(self: Reader, *args: object) -> Plan[Look]:
         raise RowcallError("a bug")
 
     async def main() -> None:
         app = filled.asgi()
-        monkeypatch.setattr(waiting.Reader, "look", failing)
+        monkeypatch.setattr(Reader, "look", failing)
         stack = AsyncExitStack()
         reader = await stack.enter_async_context(reading(app, "/api/events"))
         await reader.until("retry:")

@@ -10,9 +10,8 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations import events as reading
 from rowcall.operations.events import Stream, stream
-from rowcall.store.queries.results import NewRow
-from rowcall.store.results import waiting
-from rowcall.store.results.waiting import Gap, Reader, _gaps_between, _without
+from rowcall.store.results import readers
+from rowcall.store.results.readers import Reader
 from rowcall.testing import eventually
 from tests.connected import Connection, connected
 
@@ -58,7 +57,7 @@ def test_a_transaction_that_commits_late(jobs: Rowcall, other: Connection, began
 def test_a_gap_is_forgotten_once_its_transaction_was_rolled_back(
     jobs: Rowcall, other: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "GAP_SETTLES_MS", 0)
+    monkeypatch.setattr(readers, "GAP_SETTLES_MS", 0)
     with jobs.events() as events:
         reader = events._stream._reader
         assert isinstance(reader, Reader)
@@ -155,13 +154,6 @@ def test_closing_a_stream_that_was_never_connected(jobs: Rowcall) -> None:
     unused: Stream = stream(queue, None, None, None, None)
     queue.run(unused.close())
     assert queue.run(unused.next()) is None
-
-
-def test_gaps() -> None:
-    found = _gaps_between([NewRow(0, 5, ""), NewRow(0, 9, ""), NewRow(2, 4, "")], [4, 0, 3], 7)
-    assert found == [Gap(0, 6, 8, 7)]
-    assert _without([Gap(0, 6, 8, 7)], [NewRow(0, 7, "")]) == [Gap(0, 6, 6, 7), Gap(0, 8, 8, 7)]
-    assert _without([Gap(0, 6, 6, 7)], [NewRow(1, 6, ""), NewRow(0, 6, "")]) == []
 
 
 def test_a_reader_survives_cut_connections(jobs: Rowcall, postgres_url: str) -> None:

@@ -29,7 +29,7 @@ from rowcall.operations.retention import clean_up
 from rowcall.store.claims.round import Demand, round_of_work
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.queries.results import REGISTER_WAITER
-from rowcall.store.results.waiting import ends
+from rowcall.store.results.readers import ends
 from rowcall.store.statement import Row, Statement
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.worker_parts import StoreWorker

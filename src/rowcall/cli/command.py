@@ -15,7 +15,7 @@ from rowcall.base.text import one_line, seconds_from_text, whole_number
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
 from rowcall.operations.arguments import JobFilter
-from rowcall.operations.control import RetryFilter
+from rowcall.operations.job_actions import RetryFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

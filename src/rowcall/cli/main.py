@@ -42,7 +42,7 @@ COMMANDS = (
     *("publish", "events", "dashboard", "bench", "demo", "init", "completion"),
 )
 _MODULES = {
-    **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "control"),
+    **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "change_jobs"),
     "resume": "pause",
     "prune": "retention",
     "vacuum": "retention",

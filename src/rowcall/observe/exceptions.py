@@ -18,7 +18,7 @@ import msgspec
 from rowcall.domain.errors import Control
 from rowcall.domain.failure import Scrub, detail_of
 from rowcall.domain.job import StackFrame
-from rowcall.observe.stacks import MOST_FRAMES
+from rowcall.observe.frames import MOST_FRAMES
 
 MOST_CAUSES = 10
 _GLUE = "rowcall.integrations."

@@ -29,7 +29,7 @@ from rowcall.operations.results import (
 )
 from rowcall.queue import Operation, Queue
 from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER, RENEW_WAITER
-from rowcall.store.results.waiting import KINDS, EventFilter, JobReader, Reader, missed
+from rowcall.store.results.readers import KINDS, EventFilter, JobReader, Reader, missed
 from rowcall.store.statement import Plan, Query
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.control import chains
 from rowcall.store.jobs import inspect
 from rowcall.store.queries.results import REGISTER_WAITER, REMOVE_WAITER
-from rowcall.store.results.waiting import ends
+from rowcall.store.results.readers import ends
 from rowcall.store.statement import Plan
 from rowcall.wake.sqlite_waiter import SqliteWaiter
 from rowcall.wake.waiter import Wakeup

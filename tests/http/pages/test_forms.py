@@ -6,7 +6,7 @@ import pytest
 
 from rowcall import Paused, Pruned, Value
 from rowcall.http.api.actions import Changed, Deleted, Refused
-from rowcall.http.api.control import Resumed
+from rowcall.http.api.system import Resumed
 from rowcall.http.pages.forms import body_of, done_text
 from rowcall.http.problems import Problem
 

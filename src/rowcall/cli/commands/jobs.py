@@ -17,8 +17,8 @@ from rowcall.cli.target import Target
 from rowcall.domain.job import WAITING, Job, Status, Why
 from rowcall.overview.jobs import arguments, detail, when
 from rowcall.overview.liveness import database_time, described
+from rowcall.overview.reasons import why_each
 from rowcall.overview.scrub import scrubbed
-from rowcall.overview.waiting import why_each
 
 WIDE_COLUMNS = 140
 

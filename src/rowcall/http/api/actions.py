@@ -16,8 +16,8 @@ from rowcall.domain.value import Value
 from rowcall.http.api.filters import BodyFilter
 from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
-from rowcall.operations import by_hand, control, inspect
-from rowcall.operations.control import UNFINISHED, BulkFilter, RetryFilter
+from rowcall.operations import by_hand, inspect, job_actions
+from rowcall.operations.job_actions import UNFINISHED, BulkFilter, RetryFilter
 from rowcall.overview.matching import Selection
 from rowcall.queue import Operation
 
@@ -72,29 +72,29 @@ class Editing(EndpointInput, frozen=True, kw_only=True):
 
 async def retry_job(call: Call, id: int) -> JobAnswer:
     """Run a finished job again."""
-    return await _changed(call, control.retry(call.queue, id, call.actor, None, {}))
+    return await _changed(call, job_actions.retry(call.queue, id, call.actor, None, {}))
 
 
 async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:
     """Cancel a waiting job, or ask a running one to end."""
-    return await _changed(call, control.cancel(call.queue, id, body.reason, call.actor, None, {}))
+    return await _changed(call, job_actions.cancel(call.queue, id, body.reason, call.actor, None, {}))
 
 
 async def delete_job(call: Call, id: int) -> Deleted:
     """Delete a job that is not running, with its history."""
-    await call.change(control.delete(call.queue, id, None, {}))
+    await call.change(job_actions.delete(call.queue, id, None, {}))
     return Deleted(id=id)
 
 
 async def reschedule_job(call: Call, id: int, body: Rescheduling) -> JobAnswer:
     """Change when a waiting job runs."""
-    operation = control.reschedule(call.queue, id, body.run_at, body.delay, call.actor, None, {})
+    operation = job_actions.reschedule(call.queue, id, body.run_at, body.delay, call.actor, None, {})
     return await _changed(call, operation)
 
 
 async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer:
     """Change the priority of a job within its queue."""
-    return await _changed(call, control.set_priority(call.queue, id, body.priority, call.actor, None, {}))
+    return await _changed(call, job_actions.set_priority(call.queue, id, body.priority, call.actor, None, {}))
 
 
 async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
@@ -107,7 +107,7 @@ async def edit_job(call: Call, id: int, body: Editing) -> JobAnswer:
     """Change the arguments, tags or options of a waiting job."""
     options = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
     arguments = options.pop("arguments", None)
-    return await _changed(call, control.edit(call.queue, id, arguments, call.actor, None, options))  # type: ignore[arg-type]
+    return await _changed(call, job_actions.edit(call.queue, id, arguments, call.actor, None, options))  # type: ignore[arg-type]
 
 
 async def _changed(call: Call, operation: Operation[Job | int] | Operation[Job]) -> JobAnswer:
@@ -175,7 +175,7 @@ async def retry_jobs(call: Call, body: BulkRetry) -> Changed:
     """Run all jobs again that match; failed ones, unless the filter names states."""
 
     def retry(job: int | None, chosen: RetryFilter) -> Operation[Job | int]:
-        return control.retry(call.queue, job, call.actor, None, chosen)
+        return job_actions.retry(call.queue, job, call.actor, None, chosen)
 
     rate: RetryFilter = {} if body.rate is None else {"rate": body.rate}
     return await _bulk(call, body, (Status.FAILED,), retry, rate)
@@ -185,7 +185,7 @@ async def cancel_jobs(call: Call, body: BulkCancel) -> Changed:
     """Cancel all waiting jobs that match, and ask the running ones to end."""
 
     def cancel(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return control.cancel(call.queue, job, body.reason, call.actor, None, chosen)
+        return job_actions.cancel(call.queue, job, body.reason, call.actor, None, chosen)
 
     return await _bulk(call, body, UNFINISHED, cancel)
 
@@ -194,7 +194,7 @@ async def delete_jobs(call: Call, body: Bulk) -> Changed:
     """Delete all jobs that match, are not running, and that no other job waits for."""
 
     def delete(job: int | None, chosen: BulkFilter) -> Operation[int | None]:
-        return control.delete(call.queue, job, None, chosen)
+        return job_actions.delete(call.queue, job, None, chosen)
 
     return await _bulk(call, body, sources(Move.DELETE), delete)
 
@@ -203,7 +203,7 @@ async def reschedule_jobs(call: Call, body: BulkReschedule) -> Changed:
     """Change when all waiting jobs run that match."""
 
     def reschedule(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return control.reschedule(call.queue, job, body.run_at, body.delay, call.actor, None, chosen)
+        return job_actions.reschedule(call.queue, job, body.run_at, body.delay, call.actor, None, chosen)
 
     return await _bulk(call, body, WAITING, reschedule)
 
@@ -212,7 +212,7 @@ async def set_jobs_priority(call: Call, body: BulkPriority) -> Changed:
     """Change the priority of all jobs that match and have not finished."""
 
     def set_priority(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return control.set_priority(call.queue, job, body.priority, call.actor, None, chosen)
+        return job_actions.set_priority(call.queue, job, body.priority, call.actor, None, chosen)
 
     return await _bulk(call, body, UNFINISHED, set_priority)
 

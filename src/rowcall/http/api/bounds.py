@@ -13,7 +13,7 @@ from rowcall.http.api.actions import MOST_IDS
 from rowcall.http.api.jobs import LONGEST_PAGE, MOST_ENQUEUED
 from rowcall.http.bodies import LARGEST_BODY
 from rowcall.http.guard import LONGEST_QUERY
-from rowcall.operations.control import HIGHEST_RATE, LOWEST_RATE
+from rowcall.operations.job_actions import HIGHEST_RATE, LOWEST_RATE
 from rowcall.operations.stats import LONGEST_WINDOW_SECONDS, MOST_SHOWN
 
 Json = dict[str, Any]

@@ -20,7 +20,7 @@ from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.signals import step_rows
-from rowcall.overview import waiting
+from rowcall.overview import reasons
 
 MOST_DEPENDENTS = 100
 MOST_ROWS = 200
@@ -66,7 +66,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
     timeline = await call.read(inspect.timeline(queue, id, MOST_ROWS + 1))
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
-        why=call.scrubbed(await call.read(waiting.why(queue, id))),
+        why=call.scrubbed(await call.read(reasons.why(queue, id))),
         attempts=call.all_scrubbed(attempts[-MOST_ROWS:]),
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),

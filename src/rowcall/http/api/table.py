@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import actions, callbacks, control, jobs, questions
+from rowcall.http.api import actions, callbacks, jobs, questions, system
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
@@ -29,15 +29,15 @@ ENDPOINTS = (
     Endpoint("GET", "/retries", questions.get_retries),
     Endpoint("GET", "/stuck", questions.get_stuck),
     Endpoint("GET", "/retention", questions.get_retention),
-    Endpoint("POST", "/prune", control.prune),
-    Endpoint("GET", "/queues", control.list_queues),
-    Endpoint("POST", "/queues/{name:path}/pause", control.pause_queue),
-    Endpoint("POST", "/queues/{name:path}/resume", control.resume_queue),
-    Endpoint("POST", "/tasks/{name:path}/pause", control.pause_task),
-    Endpoint("POST", "/tasks/{name:path}/resume", control.resume_task),
-    Endpoint("GET", "/schedules", control.list_schedules),
-    Endpoint("POST", "/schedules/{name:path}/run", control.run_schedule),
-    Endpoint("POST", "/schedules/{name:path}/pause", control.pause_schedule),
-    Endpoint("POST", "/schedules/{name:path}/resume", control.resume_schedule),
-    Endpoint("GET", "/workers", control.list_workers),
+    Endpoint("POST", "/prune", system.prune),
+    Endpoint("GET", "/queues", system.list_queues),
+    Endpoint("POST", "/queues/{name:path}/pause", system.pause_queue),
+    Endpoint("POST", "/queues/{name:path}/resume", system.resume_queue),
+    Endpoint("POST", "/tasks/{name:path}/pause", system.pause_task),
+    Endpoint("POST", "/tasks/{name:path}/resume", system.resume_task),
+    Endpoint("GET", "/schedules", system.list_schedules),
+    Endpoint("POST", "/schedules/{name:path}/run", system.run_schedule),
+    Endpoint("POST", "/schedules/{name:path}/pause", system.pause_schedule),
+    Endpoint("POST", "/schedules/{name:path}/resume", system.resume_schedule),
+    Endpoint("GET", "/workers", system.list_workers),
 )

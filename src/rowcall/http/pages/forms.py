@@ -12,8 +12,8 @@ from starlette.requests import Request
 from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
 from rowcall.http.api.actions import Changed, Deleted, JobAnswer
-from rowcall.http.api.control import Resumed, ScheduleAnswer, ScheduledJob
 from rowcall.http.api.filters import object_of
+from rowcall.http.api.system import Resumed, ScheduleAnswer, ScheduledJob
 from rowcall.http.endpoint import Q, converted
 from rowcall.http.problems import Problem
 from rowcall.overview.formats import counted

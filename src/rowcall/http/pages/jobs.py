@@ -21,7 +21,7 @@ from rowcall.http.problems import Problem, problem_of
 from rowcall.operations import inspect
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import described, time_now
-from rowcall.overview.waiting import why_each
+from rowcall.overview.reasons import why_each
 
 _FILTERS = tuple(name for name in JobsQuery.__struct_fields__ if name not in ("order", "limit", "cursor"))
 ACTIONS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from rowcall.domain.job import Paused
-from rowcall.http.api.control import list_queues
 from rowcall.http.api.questions import WindowQuery
+from rowcall.http.api.system import list_queues
 from rowcall.http.endpoint import Call
-from rowcall.operations import control
+from rowcall.operations import pauses
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
@@ -17,7 +17,7 @@ WINDOW_SECONDS = 3600
 
 async def queue_list(call: Call, request: Request) -> dict[str, object]:
     found = await list_queues(call, WindowQuery(window=WINDOW_SECONDS))
-    paused: list[Paused] = await call.read(control.paused(call.queue))
+    paused: list[Paused] = await call.read(pauses.paused(call.queue))
     return {
         "page": "queues",
         "failed": await call.read(failed_jobs(call.queue)),

@@ -7,14 +7,14 @@ from starlette.requests import Request
 from rowcall.base.text import duration
 from rowcall.domain.job import Schedule
 from rowcall.domain.schedule import in_words
-from rowcall.http.api import control
+from rowcall.http.api import system
 from rowcall.http.endpoint import Call
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
 
 async def schedule_list(call: Call, request: Request) -> dict[str, object]:
-    found = (await control.list_schedules(call)).schedules
+    found = (await system.list_schedules(call)).schedules
     return {
         "page": "schedules",
         "failed": await call.read(failed_jobs(call.queue)),

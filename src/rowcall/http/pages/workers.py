@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from rowcall.http.api.control import list_workers
 from rowcall.http.api.questions import LimitQuery, get_stuck
+from rowcall.http.api.system import list_workers
 from rowcall.http.endpoint import Call
 from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now

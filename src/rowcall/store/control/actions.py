@@ -27,7 +27,7 @@ from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE
 from rowcall.store.queries.steps import END_SLEEPS
-from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over
 

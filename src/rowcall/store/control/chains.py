@@ -16,7 +16,7 @@ from rowcall.store.order.heads import orders_of, ready_heads
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.flows import ChainFilter, Touched
 from rowcall.store.queries.jobs import DELETE
-from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 
 

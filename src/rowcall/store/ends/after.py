@@ -19,7 +19,7 @@ from rowcall.store.queries import flows as queries
 from rowcall.store.queries.counts import TALLY, Tally
 from rowcall.store.queries.flows import EndedEdge, Touched
 from rowcall.store.queries.jobs import END_WAITING, IN_USE, InUse
-from rowcall.store.results.waiting import notify_waiters
+from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 
 CHECKED_AT_ONCE = 500

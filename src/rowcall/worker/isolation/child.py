@@ -32,8 +32,8 @@ from rowcall.declare.option_table import Options
 from rowcall.domain.errors import Control, InvalidArguments, StepError, Suspend
 from rowcall.domain.job import StackFrame
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.observe import stacks
 from rowcall.observe.exceptions import is_of_caller
+from rowcall.observe.frames import awaiting, executing, frame_values
 from rowcall.task import BaseTask
 from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
@@ -206,11 +206,11 @@ def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
 
 def _stack() -> list[StackFrame]:
     """Return the frames of the handler; none if none runs."""
-    for caller, frames in stacks.executing((_result_of.__code__,)):
+    for caller, frames in executing((_result_of.__code__,)):
         result = caller.f_locals.get("result")
         if isinstance(result, CoroutineType) and not result.cr_running:
-            frames = stacks.awaiting(result)
-        return stacks.described(dropwhile(is_of_caller, frames))
+            frames = awaiting(result)
+        return frame_values(dropwhile(is_of_caller, frames))
     return []
 
 

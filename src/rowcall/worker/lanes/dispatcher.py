@@ -20,7 +20,7 @@ from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
-from rowcall.worker.lanes.stacks import stack_of
+from rowcall.worker.lanes.handler_stack import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
 from rowcall.worker.registrar import Identity
 

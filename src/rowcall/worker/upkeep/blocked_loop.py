@@ -6,11 +6,11 @@ import weakref
 from types import FrameType
 
 from rowcall.base.clock import Clock
-from rowcall.observe.stacks import described
+from rowcall.observe.frames import frame_values
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.attempt_log import log_blocking
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lanes.stacks import on_event_loops
+from rowcall.worker.lanes.handler_stack import on_event_loops
 
 BLOCKED_SECONDS = 1.0
 LOOK_SECONDS = 0.2
@@ -47,7 +47,7 @@ class BlockedLoop:
             self.pause_seconds = min(remaining, LOOK_SECONDS)
             return
         self._logged.add(attempt)
-        log_blocking(attempt, BLOCKED_SECONDS, described(frames, attempt.task.failures.scrub))
+        log_blocking(attempt, BLOCKED_SECONDS, frame_values(frames, attempt.task.failures.scrub))
 
     def _reply(self) -> None:
         self._has_replied = True

@@ -27,8 +27,8 @@ from rowcall import (
 )
 from rowcall.app import queue_of
 from rowcall.operations.retention import clean_up
-from rowcall.store.results import waiting
-from rowcall.store.results.waiting import ROWS_AT_ONCE
+from rowcall.store.results import readers
+from rowcall.store.results.readers import ROWS_AT_ONCE
 from rowcall.store.statement import Plan
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.conformance.fixtures import OpenQueue, StartProgram
@@ -424,7 +424,7 @@ class TestEvents:
             jobs.drain()
             jobs.delete(jobs.enqueue("fine", delay=60))
             with monkeypatch.context() as patched:
-                patched.setattr(waiting, "KEPT_CHANGES", 0)
+                patched.setattr(readers, "KEPT_CHANGES", 0)
                 assert next(events).event == "MISSED"
             later = [jobs.enqueue("fine", delay=60).id, jobs.enqueue("fine", delay=60).id]
             assert [next(events).job_id, next(events).job_id] == later

@@ -1,4 +1,4 @@
-"""Plans for waiters: callers that wait for the end of jobs, and readers of what happens to them."""
+"""Plans of readers: callers that wait for the end of jobs, and streams of what happens to them."""
 
 from __future__ import annotations
 

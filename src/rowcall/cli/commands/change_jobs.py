@@ -36,8 +36,8 @@ from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, StoreUnavailable, WrongState
 from rowcall.domain.job import Job, Status
 from rowcall.domain.payload import WRONG_RESULT_CODE
-from rowcall.operations.control import checked_bulk
 from rowcall.operations.inspect import get_rows
+from rowcall.operations.job_actions import checked_bulk
 from rowcall.overview.formats import counted, moment
 from rowcall.overview.matching import Selection
 

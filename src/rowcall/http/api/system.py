@@ -1,4 +1,4 @@
-"""Queues, tasks, schedules and workers."""
+"""What is not about one job: queues, tasks, schedules, workers, pruning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rowcall.domain.job import EVERY_QUEUE, Job, Pace, Paused, Pruned, Schedule,
 from rowcall.domain.value import Value
 from rowcall.http.api.questions import WindowQuery
 from rowcall.http.endpoint import Call, EndpointInput
-from rowcall.operations import control, inspect, retention, schedules
+from rowcall.operations import inspect, pauses, retention, schedules
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 
@@ -60,22 +60,22 @@ class Resumed(Value, frozen=True, kw_only=True):
 
 async def pause_queue(call: Call, name: str) -> Paused:
     """Start no more jobs of a queue; `*` is every queue."""
-    return await call.change(control.pause(call.queue, name, None, call.actor))
+    return await call.change(pauses.pause(call.queue, name, None, call.actor))
 
 
 async def resume_queue(call: Call, name: str) -> Resumed:
     """Resume a queue; `*` ends the pause of every queue."""
-    return Resumed(was_paused=await call.change(control.resume(call.queue, name, None, call.actor)))
+    return Resumed(was_paused=await call.change(pauses.resume(call.queue, name, None, call.actor)))
 
 
 async def pause_task(call: Call, name: str) -> Paused:
     """Start no more jobs of a task."""
-    return await call.change(control.pause(call.queue, None, name, call.actor))
+    return await call.change(pauses.pause(call.queue, None, name, call.actor))
 
 
 async def resume_task(call: Call, name: str) -> Resumed:
     """Resume a task."""
-    return Resumed(was_paused=await call.change(control.resume(call.queue, None, name, call.actor)))
+    return Resumed(was_paused=await call.change(pauses.resume(call.queue, None, name, call.actor)))
 
 
 class Schedules(Value, frozen=True, kw_only=True):

@@ -11,13 +11,13 @@ from types import FrameType, coroutine
 
 import pytest
 
-from rowcall.observe.stacks import (
+from rowcall.observe.frames import (
     LONGEST_LINE,
     MOST_FRAMES,
     awaiting,
     awaiting_task,
-    described,
     executing,
+    frame_values,
     frames_of_threads,
 )
 
@@ -41,7 +41,7 @@ def test_what_a_thread_executes_below_its_caller() -> None:
     began.wait()
     ((frame, frames),) = executing((caller.__code__,))
     assert frame.f_locals["depth"] == 400
-    found = described(frames, lambda text: text.replace("go_on", "***"))
+    found = frame_values(frames, lambda text: text.replace("go_on", "***"))
     go_on.set()
     thread.join()
     assert len(found) == MOST_FRAMES

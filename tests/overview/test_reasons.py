@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.overview.waiting import why_each
+from rowcall.overview.reasons import why_each
 
 
 def test_a_page_of_jobs_is_explained_at_once(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def awaiting_task(task: Task[None]) -> list[FrameType]:
     return [*frames, *awaiting_task(waiter)] if isinstance(waiter, Task) else frames
 
 
-def described(frames: Iterable[FrameType], scrub: Scrub = unchanged) -> list[StackFrame]:
+def frame_values(frames: Iterable[FrameType], scrub: Scrub = unchanged) -> list[StackFrame]:
     """Return frames as values: at most the first and the last of very many."""
     found = list(frames)
     half = MOST_FRAMES // 2

@@ -7,7 +7,7 @@ import threading
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.lanes.stacks import on_event_loops, stack_of
+from rowcall.worker.lanes.handler_stack import on_event_loops, stack_of
 from tests.support import eventually
 from tests.worker.support import claimed
 

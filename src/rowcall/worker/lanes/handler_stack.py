@@ -8,7 +8,7 @@ from types import FrameType
 
 from rowcall.domain.job import StackFrame
 from rowcall.observe.exceptions import is_of_caller
-from rowcall.observe.stacks import awaiting_task, described, executing
+from rowcall.observe.frames import awaiting_task, executing, frame_values
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import thread_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -22,11 +22,11 @@ def stack_of(attempt: Attempt) -> list[StackFrame]:
     called = attempt.batch or attempt
     for lane, frames in executing((_THREAD, _LOOP)):
         if lane.f_locals.get("attempt") is called:
-            return described(dropwhile(is_of_caller, frames), attempt.task.failures.scrub)
+            return frame_values(dropwhile(is_of_caller, frames), attempt.task.failures.scrub)
     task = called.async_task
     if task is None:
         return []
-    return described(dropwhile(is_of_caller, awaiting_task(task)), attempt.task.failures.scrub)
+    return frame_values(dropwhile(is_of_caller, awaiting_task(task)), attempt.task.failures.scrub)
 
 
 def on_event_loops() -> Iterator[tuple[Attempt, list[FrameType]]]:

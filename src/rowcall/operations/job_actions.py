@@ -1,4 +1,4 @@
-"""Retry, cancel, reschedule and delete jobs, one or many; pause queues and tasks. The timeline says who did it."""
+"""Retry, cancel, reschedule and delete jobs, one or many. The timeline says who did it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.base.text import one_line
-from rowcall.context import logger
 from rowcall.declare.limits import derived
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
@@ -20,11 +18,10 @@ from rowcall.declare.option_table import (
     checked,
     checked_edit,
 )
-from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.encryption import TOKEN, Kind, is_hidden, object_of, outcome_in, with_parts
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
-from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
+from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
@@ -36,7 +33,7 @@ from rowcall.operations.arguments import (
     checked_reason,
     refuse_payload,
 )
-from rowcall.operations.effects import Blocking, Read, Sleep, Write, joined, read, write
+from rowcall.operations.effects import Blocking, Read, Sleep, joined, read, write
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
 from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
@@ -47,7 +44,6 @@ from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
 from rowcall.store.new_job import RelatedJob
-from rowcall.store.queries.control import PAUSE, PAUSED, RESUME
 from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.workers import WORKERS
 from rowcall.store.statement import Plan
@@ -321,38 +317,6 @@ def _attempts_of(queue: Queue, task: str) -> int:
     declared = queue.tasks.get(task)
     given = declared.options if declared is not None else Options()
     return given.max_attempts or attempts_of(queue.options.defaults, given.queue or queue.options.default_queue)
-
-
-def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
-    kind, name = _checked_pause(queue_name, task)
-    (paused,) = yield from Write(queue.dialect.ask, PAUSE, queue.now_ms(), kind, name, checked_actor(actor))
-    logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
-    return paused
-
-
-def resume(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[bool]:
-    kind, name = _checked_pause(queue_name, task)
-    who = checked_actor(actor)
-    was_paused = bool((yield from Write(queue.dialect.ask, RESUME, kind, name)))
-    if was_paused:
-        logger.info("resumed %s, by %s", one_line(what_is_paused(kind, name)), one_line(who))
-    return was_paused
-
-
-def paused(queue: Queue) -> Operation[list[Paused]]:
-    return (yield from Read(queue.dialect.ask(PAUSED)))
-
-
-def _checked_pause(queue: object, task: object) -> tuple[str, str]:
-    """Return the kind and the name of what is to be paused or resumed."""
-    if queue is not None and task is not None:
-        raise InvalidOption("task", f"cannot be combined with the queue {queue!r}; pause or resume one at a time")
-    if queue is None and task is None:
-        raise InvalidOption("queue", "must be the name of a queue; for a task, pass task=… instead")
-    kind, name = ("queue", queue) if queue is not None else ("task", task)
-    if task == EVERY_QUEUE:
-        raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
-    return kind, checks.name(kind, name)
 
 
 def _refuse_filter(given: Mapping[str, object]) -> None:

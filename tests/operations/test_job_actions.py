@@ -163,7 +163,3 @@ def test_wrong_use_names_the_parameter_and_the_cure(jobs: Rowcall) -> None:
         jobs.cancel(stat="pending")  # type: ignore[call-overload]
     with pytest.raises(InvalidOption, match=r"^unknown filter 'x'; known filters: all, chain, created_after, "):
         jobs.retry(x=1)  # type: ignore[call-overload]
-    with pytest.raises(InvalidOption, match=r"^task cannot be combined with the queue 'a'; pause or resume one at a"):
-        jobs.pause("a", task="b")
-    with pytest.raises(InvalidOption, match=r"^queue must be the name of a queue; for a task, pass task=… instead$"):
-        jobs.pause()
