@@ -143,7 +143,7 @@ BUDGETS = {
     "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 99, 15),
     "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 27, 5),
     f"functions with more than {MOST_PARAMETERS} parameters": Budget(
-        lambda: sum(_parameters_of(one) > MOST_PARAMETERS for one in _functions()), 7, 3
+        lambda: sum(_parameters_of(one) > MOST_PARAMETERS for one in _functions()), 3, 3
     ),
     f"functions over {MOST_LINES} lines": Budget(
         lambda: sum((one.end_lineno or 0) - one.lineno >= MOST_LINES for one in _functions()), 1, 0

@@ -88,6 +88,7 @@ from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
 from rowcall.operations.job_actions import BulkFilter, RetryFilter
+from rowcall.operations.schedules import ScheduleOptions
 from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SECONDS
 from rowcall.overview import reasons, stacks
 from rowcall.overview.stacks import DEFAULT_TIMEOUT_SECONDS
@@ -1261,41 +1262,25 @@ class Rowcall:
         name: str,
         task: str | Schedulable,
         arguments: Mapping[str, object] | None = None,
-        *,
-        cron: str | None = None,
-        every: float | timedelta | None = None,
-        tz: str | ZoneInfo | None = None,
-        catch_up: CatchUp = DEFAULT_CATCH_UP,
-        queue: str | None = None,
-        priority: int | None = None,
+        **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Write a schedule at once, or change the one with that name.
+        """Write a schedule at once, or change the one with that name. The options are those of `jobs.schedule`.
 
         >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
         """
-        timing = timing_of(cron, every, tz, catch_up)
-        given = name, self._name_of(task), arguments, queue, priority, timing
-        entry = schedules.new_schedule(self._queue, *given, is_call=True)
-        return self._queue.run(schedules.add_schedule(self._queue, entry))
+        return self._queue.run(schedules.add_schedule(self._queue, name, self._name_of(task), arguments, options))
 
     async def aadd_schedule(
         self,
         name: str,
         task: str | Schedulable,
         arguments: Mapping[str, object] | None = None,
-        *,
-        cron: str | None = None,
-        every: float | timedelta | None = None,
-        tz: str | ZoneInfo | None = None,
-        catch_up: CatchUp = DEFAULT_CATCH_UP,
-        queue: str | None = None,
-        priority: int | None = None,
+        **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """`add_schedule`, for async code."""
-        timing = timing_of(cron, every, tz, catch_up)
-        given = name, self._name_of(task), arguments, queue, priority, timing
-        entry = schedules.new_schedule(self._queue, *given, is_call=True)
-        return await self._queue.arun(schedules.add_schedule(self._queue, entry))
+        return await self._queue.arun(
+            schedules.add_schedule(self._queue, name, self._name_of(task), arguments, options)
+        )
 
     def schedules(self, *, unwritten: bool = False) -> builtins.list[Schedule]:
         """Return all schedules, by name; if `unwritten`, also those of this process that no worker has written yet.

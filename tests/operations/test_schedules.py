@@ -46,6 +46,12 @@ def test_an_unknown_zone(jobs: Rowcall) -> None:
     assert nothing_is_written(jobs)
 
 
+def test_an_unknown_option(jobs: Rowcall) -> None:
+    with pytest.raises(InvalidOption, match=r"^unknown option 'evry' \(did you mean 'every'\?\)$"):
+        jobs.add_schedule("daily", "digest", evry=60)  # type: ignore[call-arg]
+    assert nothing_is_written(jobs)
+
+
 def test_a_task_that_needs_arguments(jobs: Rowcall) -> None:
     @jobs.task
     def greet(name: str) -> None: ...

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -15,10 +16,10 @@ from rowcall.context import logger
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain import checks
 from rowcall.domain.encryption import Kind
-from rowcall.domain.errors import CannotDecrypt, InvalidArguments, InvalidOption
+from rowcall.domain.errors import CannotDecrypt, InvalidArguments, InvalidOption, refuse_unknown
 from rowcall.domain.job import Job, Schedule
 from rowcall.domain.payload import payload_from_row
-from rowcall.domain.schedule import Timing, has_cron
+from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
 from rowcall.operations.effects import EnsureSchema, Read, Write
@@ -29,6 +30,17 @@ from rowcall.store.new_job import NewJob, RelatedJob
 from rowcall.store.queries.schedules import DeclaredSchedule, ScheduleRow
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """When a schedule enqueues jobs, and into which queue."""
+
+    cron: str | None
+    every: float | timedelta | None
+    tz: str | ZoneInfo | None
+    catch_up: CatchUp
+    queue: str | None
+    priority: int | None
 
 
 def publish_schedules(queue: Queue) -> None:
@@ -42,7 +54,14 @@ def publish_schedules(queue: Queue) -> None:
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
 
-def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
+def add_schedule(
+    queue: Queue, name: str, task: str, arguments: Mapping[str, object] | None, options: ScheduleOptions
+) -> Operation[Schedule]:
+    refuse_unknown(options, ScheduleOptions.__annotations__)
+    catch_up = options.get("catch_up", DEFAULT_CATCH_UP)
+    timing = timing_of(options.get("cron"), options.get("every"), options.get("tz"), catch_up)
+    job_options = options.get("queue"), options.get("priority")
+    entry = new_schedule(queue, name, task, arguments, *job_options, timing, is_call=True)
     yield from EnsureSchema()
     return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
 

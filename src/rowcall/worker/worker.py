@@ -28,6 +28,7 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
+from rowcall.worker.isolation.lane import ChildSetup
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop.rounds import Loop
@@ -207,9 +208,7 @@ class Worker:
             loop,
             limited_queues=settings.queues is not None,
             tasks=queue.tasks,
-            app=queue.app_module,
-            lifespan=queue.lifespan,
-            lifespan_failed=self._lifespan_failed,
+            child_setup=ChildSetup(queue.app_module, queue.lifespan, self._lifespan_failed),
         )
         try:
             # before it is registered, as this may take longer than a lease

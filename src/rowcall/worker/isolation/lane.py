@@ -9,6 +9,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -50,6 +51,14 @@ from rowcall.worker.isolation.messages import (
 
 CHILDREN_TRIED = 3
 OVERRIDDEN = "jobs.override(…) does not reach child processes: a dependency of this task would be the real one"
+
+
+class ChildSetup(NamedTuple):
+    """What each child imports and enters. `lifespan_failed` is called when one could not enter the lifespan."""
+
+    app: str | None = None
+    lifespan: LifespanFunction | None = None
+    lifespan_failed: Callable[[LifespanFailed], None] | None = None
 
 
 class Children:
@@ -144,8 +153,7 @@ class Slot:
 class ProcessLane:
     """A thread for each child, which hands it one attempt after the other; at most `most` of them.
 
-    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended,
-    `failed` when a child could not enter the lifespan.
+    `began` is called when a child is about to get an attempt, `gone` when the process of a dropped one has ended.
     """
 
     def __init__(
@@ -156,9 +164,7 @@ class ProcessLane:
         gone: Callable[[Attempt], None],
         most: int,
         tasks: Iterable[Declaration],
-        app: str | None,
-        lifespan: LifespanFunction | None,
-        failed: Callable[[LifespanFailed], None] | None,
+        setup: ChildSetup,
     ) -> None:
         self._finished = finished
         self._began = began
@@ -167,8 +173,9 @@ class ProcessLane:
         isolated = [task for task in tasks if task.lane is Lane.PROCESS]
         homes = dict.fromkeys(home_of(task.function) for task in isolated)
         holds = bool(held_by_worker(task.dependencies for task in isolated))
-        hello = Hello(list(sys.path), app, list(homes), None if lifespan is None else home_of(lifespan), holds)
-        self._children = Children(hello, clock, self._child_gone, failed)
+        lifespan = None if setup.lifespan is None else home_of(setup.lifespan)
+        hello = Hello(list(sys.path), setup.app, list(homes), lifespan, holds)
+        self._children = Children(hello, clock, self._child_gone, setup.lifespan_failed)
         self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._in_flight = 0

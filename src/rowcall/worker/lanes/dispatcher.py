@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
-from rowcall.declare.lifespan import LifespanFunction
-from rowcall.domain.errors import LifespanFailed
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Released, TimedOut
 from rowcall.worker.attempt import Attempt, Finished, Stop
 from rowcall.worker.attempt_log import log_abandoned
-from rowcall.worker.isolation.lane import ProcessLane
+from rowcall.worker.isolation.lane import ChildSetup, ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Gathering
@@ -26,6 +24,7 @@ from rowcall.worker.registrar import Identity
 
 MOST_BUFFERED = 1000
 NO_TASKS: Mapping[str, Declaration] = {}
+NO_SETUP = ChildSetup()
 
 
 class Dispatcher:
@@ -40,9 +39,7 @@ class Dispatcher:
         *,
         limited_queues: bool = False,
         tasks: Mapping[str, Declaration] = NO_TASKS,
-        app: str | None = None,
-        lifespan: LifespanFunction | None = None,
-        lifespan_failed: Callable[[LifespanFailed], None] | None = None,
+        child_setup: ChildSetup = NO_SETUP,
     ) -> None:
         self._clock = clock
         self._concurrency = concurrency
@@ -63,17 +60,8 @@ class Dispatcher:
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
 
         def new_process_lane() -> ProcessLane:
-            return ProcessLane(
-                clock,
-                self.finished,
-                self._watch,
-                self._process_gone,
-                concurrency,
-                tasks.values(),
-                app,
-                lifespan,
-                lifespan_failed,
-            )
+            called = self.finished, self._watch, self._process_gone
+            return ProcessLane(clock, *called, concurrency, tasks.values(), child_setup)
 
         self._lanes = Lanes(AsyncLane(event_loop, self.finished, self.overdue), self.finished, new_process_lane, tasks)
 
