@@ -109,7 +109,7 @@ def _belongs_to_app(filename: str) -> bool:
 
 
 def _did_you_mean(holder: object, path: str) -> str:
-    """Name the queues beside a wrong name; private ones only if there is no other."""
+    """Return the names of queues for an error about a wrong name; private ones only if there is no other."""
     names = sorted(name for name, value in getattr(holder, "__dict__", {}).items() if isinstance(value, Rowcall))
     names = [name for name in names if not name.startswith("_")] or names
     return f"; did you mean {' or '.join(f'{path}{name}' for name in names)}?" if names else ""

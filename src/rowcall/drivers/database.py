@@ -31,7 +31,7 @@ MakePlan = Callable[[], Plan[T]]
 
 
 class Connection(Protocol):
-    """A connection for one thread. After an error it reconnects by itself."""
+    """A connection for one thread. After an error it reconnects."""
 
     def read(self, plan: Plan[T]) -> T:
         """Run a plan that only reads; each statement sees the latest commits."""
@@ -140,7 +140,7 @@ class Database(ABC):
 
     @abstractmethod
     def begin(self) -> OpenTransaction:
-        """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
+        """Begin a transaction on its own connection. Until it ends, the caller may read on another."""
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         threads = self._executor("read", self.threads)
@@ -160,7 +160,7 @@ class Database(ABC):
         """Give the space of deleted rows back to the file system. Return how many bytes were freed."""
 
     def shrink(self, stopped: Callable[[], bool]) -> int:
-        """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
+        """Do what `vacuum` does until `stopped()` returns true, if the database does not do it automatically."""
         return 0
 
     def vacuum_ready(self) -> bool:

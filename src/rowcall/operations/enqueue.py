@@ -437,7 +437,7 @@ class Transaction(Block):
                 send_email.enqueue("a@example.com", subject="Order confirmed")
             tx.enqueue("by_name", {"order_id": 1})
 
-    Jobs that are enqueued inside the block, by the thread and the asyncio task that opened it, join it by themselves.
+    Jobs that are enqueued inside the block, by the thread and the asyncio task that opened it, join it.
     Other threads and tasks join it with `connection=tx`.
     """
 

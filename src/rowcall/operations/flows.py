@@ -261,7 +261,7 @@ def complete_chain(
     def check(task: str) -> None:
         fitting_result(queue, task, result)
         if last_type not in (None, task):  # the result could not be decrypted
-            problem = f"its chain has continued with {task!r} meanwhile; complete it again"
+            problem = f"its chain has already continued with {task!r}; complete it again"
             raise WrongState(chain_id, Status.RUNNING, "complete the chain of", [], problem)
 
     make_plan = blobs.safe_on(connection, chains.complete, given)

@@ -244,7 +244,7 @@ def _act_on_all(
     pauses, checked_at = False, -WORKERS_SECONDS
     while True:
         began = queue.clock.timer()
-        if connection is None and began - checked_at >= WORKERS_SECONDS:  # a worker may start meanwhile
+        if connection is None and began - checked_at >= WORKERS_SECONDS:  # a worker may have started
             pauses, checked_at = bool((yield from Read(queue.dialect.ask(WORKERS)))), began
         found = yield from read(queue, connection, find, bulk.wanted, bulk.order, place, AT_ONCE)
         if found.jobs:

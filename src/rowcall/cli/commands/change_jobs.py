@@ -256,7 +256,7 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
             job, said[job_id] = act(target.jobs, job_id)
             status = None if job is None else job.status
         except (StoreUnavailable, InvalidOption):
-            raise  # the other jobs would fail alike
+            raise  # the other jobs would fail in the same way
         except InvalidArguments as misfit:
             if misfit.error_code != WRONG_RESULT_CODE:  # the result may fit the task of another job
                 raise

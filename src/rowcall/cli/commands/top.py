@@ -240,7 +240,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
 
 
 def _beside(snapshot: Snapshot, wide: bool) -> RenderableType:
-    """Return counts by state, and by attempts beside them if there is room."""
+    """Return counts by state, and next to them by attempts if there is room."""
     states = states_table(snapshot.stats, _BAR_WIDTH if wide else 12)
     if not wide or not snapshot.retries.by_attempts:
         return states

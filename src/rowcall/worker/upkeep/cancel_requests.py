@@ -33,7 +33,7 @@ class CancelRequests:
                 thread.attempt(self.check)
 
     def _pause(self, thread: Background) -> bool:
-        """Wait for the next check, and look at the event loop meanwhile. Return whether to continue."""
+        """Wait for the next check, and watch the event loop until then. Return whether to continue."""
         timer = self._queue.clock.timer
         until = timer() + CHECK_SECONDS
         while (remaining := until - timer()) > 0:
