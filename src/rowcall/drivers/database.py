@@ -92,25 +92,25 @@ class Database(ABC):
 
         def commit(submissions: list[Submission[M, R]]) -> None:
             try:
-                answers = self.write(lambda: make_plan([one.member for one in submissions]))
+                answers = self.write(lambda: make_plan([submission.member for submission in submissions]))
             except DataRefused:
                 if len(submissions) == 1:
                     raise
-                for one in submissions:  # so that one bad member does not fail the others
-                    commit_alone(one)
+                for submission in submissions:  # so that one bad member does not fail the others
+                    commit_alone(submission)
                 return
-            for one, answer in zip(submissions, answers, strict=True):
+            for submission, answer in zip(submissions, answers, strict=True):
                 if isinstance(answer, Exception):
-                    one.error = answer
+                    submission.error = answer
                 else:
-                    one.result = answer
-                one.done = True
+                    submission.result = answer
+                submission.done = True
 
-        def commit_alone(one: Submission[M, R]) -> None:
+        def commit_alone(submission: Submission[M, R]) -> None:
             try:
-                commit([one])
+                commit([submission])
             except Exception as error:
-                one.error, one.done = error, True
+                submission.error, submission.done = error, True
 
         return GroupCommit(threading.Lock(), commit, lambda: self._executor("share", 1))
 
