@@ -245,10 +245,7 @@ def _claim_shares(
             if not found and not demand.resume and (yield from _drop_stale(dialect, queue, types)):
                 plenty.append(queue)
             if not dialect.one_writer:
-                last = {job.type: job for job in found}
-                # fair jobs, and the next ones in order, may come before the last one that was claimed
-                last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
-                claim.places.update({(queue, task): job.order() for task, job in last.items()})
+                _note_places(claim, queue, found)
             ready = admission.unread.readable(found)
             offered = claim.offered.pop(queue, [])
             if offered:
@@ -280,6 +277,14 @@ def _claim_shares(
         unread.clear()
     claim.more = bool(plenty)
     return plenty if len(claim.started) + len(claim.buffered) < demand.room and not admission.enough else []
+
+
+def _note_places(claim: Claim, queue: str, found: Sequence[Ready]) -> None:
+    """Note where the next round can resume its search."""
+    last = {job.type: job for job in found}
+    # fair jobs, and the next ones in order, may come before the last one that was claimed
+    last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
+    claim.places.update({(queue, task): job.order() for task, job in last.items()})
 
 
 def _mark_claimed(
