@@ -156,7 +156,7 @@ class Rowcall:
         retention: a `Retention`: how long finished jobs are kept.
         scrub: a function from str to str that removes secrets from errors before they are stored.
         traceback_limit: how many characters of a traceback are stored; 0 stores none.
-        blobs: a `BlobStore` for large payloads and results; by default a folder or a table beside the jobs.
+        blobs: a `BlobStore` for large payloads and results; by default a folder or a table next to the jobs.
         blob_threshold: from how many bytes on a payload or result is stored as a blob.
         payload_limit: how many bytes a payload or result may have.
         mismatch_grace: how many seconds a job waits for another worker if its arguments do not fit this one's task.
@@ -354,7 +354,7 @@ class Rowcall:
         queue: str | None = None,
         priority: int | None = None,
     ) -> Callable[[T], T]:
-        """Declare, above `@jobs.task`, when a task is enqueued by itself. Workers write the schedule when they start.
+        """Declare, above `@jobs.task`, when workers enqueue a task. Workers write the schedule when they start.
 
             @jobs.schedule("0 9 * * *", tz="America/New_York", catch_up="one")
             @jobs.task
@@ -1421,7 +1421,7 @@ class Rowcall:
     def heartbeat(self, job: Job, *, lease: float | timedelta | None = None) -> None:
         """Renew the lease of a claimed job, from now on for `lease` seconds if that is given.
 
-        `JobCancelled` if someone has called `cancel(id)` meanwhile: stop, and `release` the job, which ends it.
+        `JobCancelled` if someone has called `cancel(id)`: stop, and `release` the job, which ends it.
         """
         self._queue.run(by_hand.heartbeat(self._queue, job, lease))
 
@@ -1455,7 +1455,7 @@ class Rowcall:
     # keeping
 
     def prune(self, *, dry_run: bool = False) -> Pruned:
-        """Delete finished jobs whose retention has passed, with their history. Workers do it by themselves, too."""
+        """Delete finished jobs whose retention has passed, with their history. Workers do it regularly, too."""
         return self._queue.run(retention.prune(self._queue, dry_run=dry_run))
 
     async def aprune(self, *, dry_run: bool = False) -> Pruned:
@@ -1465,7 +1465,7 @@ class Rowcall:
     def rekey(self) -> Rekeyed:
         """Encrypt with the first key what other keys encrypted, and what was written before there was a key.
 
-        It works in small batches beside workers, and can be stopped and repeated at any time.
+        It works in small batches while workers run, and can be stopped and repeated at any time.
         """
         return self._queue.run(rekey.rekey(self._queue))
 
@@ -1491,7 +1491,7 @@ class Rowcall:
     def recount(self) -> None:
         """Count all finished jobs again, after plain SQL has changed the state of jobs, which is not counted.
 
-        Other writers wait meanwhile: some seconds if there are millions of jobs.
+        Other writers wait until it ends: some seconds if there are millions of jobs.
         """
         self._queue.run(retention.recount(self._queue))
 
@@ -1532,7 +1532,7 @@ class Rowcall:
             login_url: where browsers that `authorize` refuses sign in; `next` is added to it, the way back.
             hosts: the names in the `Host` header that are answered; default all, or those of this machine.
             trace_url: where traces are: `"https://traces.example.com/{trace_id}"`. `{job_id}` works, too.
-            origins: origins such as `"https://jobs.example.com"` that may change jobs, besides the one that is asked.
+            origins: origins such as `"https://jobs.example.com"` that may change jobs, apart from the one asked.
         """
         from rowcall.http.app import asgi_app
 
@@ -1550,7 +1550,7 @@ class Rowcall:
     # working
 
     def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
-        """Return a worker that runs beside the rest of the program: `with jobs.worker():`, or `async with`.
+        """Return a worker that runs in this process: `with jobs.worker():`, or `async with`.
 
         Options:
             concurrency: how many jobs run at a time; default 10.
@@ -1571,7 +1571,7 @@ class Rowcall:
 
             app = FastAPI(lifespan=jobs.lifespan_for_app(worker=True, concurrency=20))
 
-        It makes the tables if they do not exist, runs a worker beside the app if `worker` is true, and closes the
+        It makes the tables if they do not exist, runs a worker in its process if `worker` is true, and closes the
         queue at the end. The other options are those of `worker()`. A `lifespan` that the app already has is entered
         first, and left last.
         """

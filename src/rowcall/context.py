@@ -261,7 +261,7 @@ class Context(Generic[Resources]):
 
             customer = await ctx.step("customer", create_customer, user_id)      # in an async handler
             customer = ctx.step("customer", create_customer, user_id)            # in a sync handler
-            ctx.step("charge", charge, order_id, retry=Backoff.exponential(2))   # tries it again by itself
+            ctx.step("charge", charge, order_id, retry=Backoff.exponential(2))   # tries it again alone
 
         Names are unique in a handler. With `connection`, the result commits with the caller's transaction. Raises
         `LeaseLost` if the job is no longer this worker's. In an async handler, a function that is not async runs in a

@@ -237,7 +237,7 @@ class Steps:
         return call.decoded(text)
 
     def _failed(self, step: CalledStep, error: Exception, failures: int, retry: RetryPolicy | None) -> StepWrite | None:
-        """Return what is written if the step is to be tried again, by itself."""
+        """Return what is written if the step alone is to be tried again."""
         if retry is None or failures >= self.facts.max_attempts or isinstance(error, LeaseLost | StepError):
             return None
         delay = delay_of(retry, failures, error, self.facts.clock.chance())

@@ -75,7 +75,7 @@ class Setup:
         return configure(url, without_url=checked_only, **self._options_except(_NOT_IN_CONFIG))
 
     def config_at(self, url: str) -> Config:
-        """Return the options for another database; blobs are stored beside the jobs there."""
+        """Return the options for another database; blobs are stored with the jobs there."""
         return configure(url, **self._options_except(_OF_ONE_DATABASE))
 
     def _options_except(self, left_out: set[str]) -> QueueOptions:

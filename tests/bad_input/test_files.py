@@ -188,7 +188,7 @@ def test_with_permission_it_works(folder: Path) -> None:
 
 
 def assert_refused(said: list[str], path: Path) -> None:
-    said = [line for line in said if not line.startswith("cannot open the files beside")]
+    said = [line for line in said if not line.startswith("cannot open the files next to")]
     assert len(said) == 2
     for line in said:
         assert line.startswith("refused: ")

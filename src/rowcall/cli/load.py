@@ -38,25 +38,25 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     of_project = task_modules()  # sets Django up, before the app imports its models
-    found: object = _imported(module_name)
+    app_object: object = _imported(module_name)
     path, hint = f"{module_name}:", ""
     for name in names.split("."):
-        holder, hint = found, _did_you_mean(found, path)
+        holder, hint = app_object, _did_you_mean(app_object, path)
         if not hasattr(holder, name):
             raise click.UsageError(f"{module_name} has no {names!r}{hint}")
-        found, path = getattr(holder, name), f"{path}{name}."
-    if not isinstance(found, Rowcall):
+        app_object, path = getattr(holder, name), f"{path}{name}."
+    if not isinstance(app_object, Rowcall):
         raise click.UsageError(
-            f"{app} is of type {type(found).__name__}, not Rowcall{_did_you_mean(found, path) or hint}"
+            f"{app} is of type {type(app_object).__name__}, not Rowcall{_did_you_mean(app_object, path) or hint}"
         )
     for name in (*_tasks_modules(module_name), *of_project, *imports):
         _imported(name)
     try:
-        queue_of(found).finish_declarations()
+        queue_of(app_object).finish_declarations()
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise click.UsageError(f"the last declarations of {app} failed: {said}") from error
-    return found
+    return app_object
 
 
 def _tasks_modules(app_module: str) -> list[str]:
@@ -109,7 +109,7 @@ def _belongs_to_app(filename: str) -> bool:
 
 
 def _did_you_mean(holder: object, path: str) -> str:
-    """Name the queues beside a wrong name; private ones only if there is no other."""
+    """Return the names of queues for an error about a wrong name; private ones only if there is no other."""
     names = sorted(name for name, value in getattr(holder, "__dict__", {}).items() if isinstance(value, Rowcall))
     names = [name for name in names if not name.startswith("_")] or names
     return f"; did you mean {' or '.join(f'{path}{name}' for name in names)}?" if names else ""

@@ -228,7 +228,7 @@ def _kind_of(function: Function) -> tuple[DependencyKind, Function]:
 
 def _marked(function: Function, what: str) -> list[tuple[inspect.Parameter, Depends]]:
     """Return the parameters with `Depends`."""
-    hints, found = _hints(function), []
+    hints, marked = _hints(function), []
     for parameter in parameters_of(function):
         if isinstance(parameter.default, Depends):
             shown = f"{parameter.name}: Annotated[…, {parameter.default!r}]"
@@ -244,8 +244,8 @@ def _marked(function: Function, what: str) -> list[tuple[inspect.Parameter, Depe
             raise InvalidOption(what, f"the annotation of {parameter.name} must have one Depends(function)")
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD and parameter.kind is not parameter.KEYWORD_ONLY:
             raise InvalidOption(what, f"{parameter.name} is filled in by name, so it cannot be positional-only")
-        found.append((parameter, markers[0]))
-    return found
+        marked.append((parameter, markers[0]))
+    return marked
 
 
 def _refuse_other_depends(name: str, hint: object, what: str) -> None:

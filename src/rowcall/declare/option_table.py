@@ -182,20 +182,20 @@ ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "
 _NOT_TOGETHER = (("run_at", "delay"), ("expires_at", "expires_in"))
 
 
-def checked(given: Mapping[str, object], allowed: Mapping[str, _Option]) -> Options:
+def checked(options: Mapping[str, object], allowed: Mapping[str, _Option]) -> Options:
     """Return the options given, or raise `InvalidOption` for the first that is unknown or has a wrong value."""
     fields: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in allowed:
             raise _unknown(name, allowed)
         if value is not None:
             fields[allowed[name].field or name] = allowed[name].check(name, value)
     for one, other in _NOT_TOGETHER:
-        if given.get(one) is not None and given.get(other) is not None:
+        if options.get(one) is not None and options.get(other) is not None:
             raise InvalidOption(one, f"cannot be combined with {other}")
     if allowed is TASK_OPTIONS:
         _check_task(fields)
-    elif callable(given.get("retry")):
+    elif callable(options.get("retry")):
         raise InvalidOption("retry", "must be a Backoff; a callable goes into task(retry=…), as a row cannot hold it")
     return Options(**fields)  # type: ignore[arg-type]
 
@@ -256,38 +256,38 @@ def option_hint(name: str) -> str:
     return f"; options go into using({name}=…)" if name in ENQUEUE_OPTIONS else ""
 
 
-def new_job(task: str, declared: Options, given: Options, config: Config) -> NewJob:
+def new_job(task: str, declared: Options, options: Options, config: Config) -> NewJob:
     """Return what is written of a job: options given, else those of its task, else the defaults."""
-    queue = _first(given.queue, declared.queue, config.default_queue)
-    run_at_given = given.run_at_ms is not None
-    expiry_given = given.expires_at_ms is not None
-    tags = [*dict.fromkeys([*(declared.tags or ()), *(given.tags or ())])]
-    unique = _unique(declared, given)
-    key = _given(given.key, declared.key)
+    queue = _first(options.queue, declared.queue, config.default_queue)
+    run_at_given = options.run_at_ms is not None
+    expiry_given = options.expires_at_ms is not None
+    tags = [*dict.fromkeys([*(declared.tags or ()), *(options.tags or ())])]
+    unique = _unique(declared, options)
+    key = _given(options.key, declared.key)
     return NewJob(
         type=task,
         queue=queue,
-        priority=_first(given.priority, declared.priority, 0),
-        max_attempts=_first(given.max_attempts, declared.max_attempts, attempts_of(config.defaults, queue)),
-        run_at_ms=given.run_at_ms,
-        delay_ms=0 if run_at_given else _first(given.delay_ms, declared.delay_ms, 0),
-        expires_at_ms=given.expires_at_ms,
-        expires_in_ms=None if expiry_given else _given(given.expires_in_ms, declared.expires_in_ms),
-        timeout_seconds=given.timeout_seconds,
-        retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
+        priority=_first(options.priority, declared.priority, 0),
+        max_attempts=_first(options.max_attempts, declared.max_attempts, attempts_of(config.defaults, queue)),
+        run_at_ms=options.run_at_ms,
+        delay_ms=0 if run_at_given else _first(options.delay_ms, declared.delay_ms, 0),
+        expires_at_ms=options.expires_at_ms,
+        expires_in_ms=None if expiry_given else _given(options.expires_in_ms, declared.expires_in_ms),
+        timeout_seconds=options.timeout_seconds,
+        retry=backoff_to_text(options.retry) if isinstance(options.retry, Backoff) else None,
         tags=msgspec.json.encode(tags).decode() if tags else None,
         key=key if isinstance(key, str) else None,
         key_of=key if callable(key) else None,
         unique=unique,
-        after=given.after,
-        on_blocker_failure=_first(given.on_blocker_failure, declared.on_blocker_failure, "fail"),
-        target=given.target,
+        after=options.after,
+        on_blocker_failure=_first(options.on_blocker_failure, declared.on_blocker_failure, "fail"),
+        target=options.target,
     )
 
 
-def check_push(task: str, declared: Options, given: Options, push: PushOptions | None) -> None:
+def check_push(task: str, declared: Options, options: Options, push: PushOptions | None) -> None:
     """Raise `InvalidOption` if the job would be delivered to a target, and this cannot be done."""
-    target = given.target or declared.target
+    target = options.target or declared.target
     if target is None:
         return
     if declared.batch is not None:
@@ -302,17 +302,17 @@ def attempts_of(defaults: TaskDefaults | None, queue: str) -> int:
     return (defaults.of(queue).max_attempts if defaults is not None else None) or DEFAULT_MAX_ATTEMPTS
 
 
-def _unique(declared: Options, given: Options) -> Unique | None:
+def _unique(declared: Options, options: Options) -> Unique | None:
     """Return what counts as a duplicate, or None without a key."""
-    scope = _given(given.key_scope, declared.key_scope)
-    window_ms = _given(given.key_window_ms, declared.key_window_ms)
-    on_duplicate = _given(given.on_duplicate, declared.on_duplicate)
-    if given.key is declared.key is None:
+    scope = _given(options.key_scope, declared.key_scope)
+    window_ms = _given(options.key_window_ms, declared.key_window_ms)
+    on_duplicate = _given(options.on_duplicate, declared.on_duplicate)
+    if options.key is declared.key is None:
         for option, value in (("key_scope", scope), ("key_window", window_ms), ("on_duplicate", on_duplicate)):
             if value is not None:
                 raise InvalidOption(option, "has no effect without a key; add key=…")
         return None
-    if on_duplicate == "replace" and given.after:
+    if on_duplicate == "replace" and options.after:
         raise InvalidOption("after", 'cannot be combined with on_duplicate="replace": a waiting job keeps its blockers')
     return Unique(scope=scope or "active", window_ms=window_ms, on_duplicate=on_duplicate or "return")
 

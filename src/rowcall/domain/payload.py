@@ -247,7 +247,7 @@ def untyped_to_json(task: str, arguments: object) -> str:
     return raw.decode()
 
 
-def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | None:
+def result_to_json(task: str, result: object, subject: str = RESULT_IS) -> str | None:
     """Return the JSON of what a handler or a step returned, None for None, or raise `InvalidArguments`.
 
     A handler that has returned has done its work, so a NUL in a string is replaced there, not refused.
@@ -256,18 +256,18 @@ def result_to_json(task: str, result: object, said: str = RESULT_IS) -> str | No
         return None
     try:
         raw = plain_encoder.encode(result)
-        if said == HANDLER_RETURNED and b"\\u0000" in raw:
+        if subject == HANDLER_RETURNED and b"\\u0000" in raw:
             raw = msgspec.json.encode(_without_nul(msgspec.json.decode(raw)))
         problem = problem_in(raw, result)
     except Exception as error:  # a class of the user's may raise anything while it is encoded
         if inspect.iscoroutine(result):
             result.close()  # the error explains it; no warning that it was never awaited
-        raise InvalidArguments(task, f"{said} {_explain_part(result, explain(error))}") from error
+        raise InvalidArguments(task, f"{subject} {_explain_part(result, explain(error))}") from error
     text = raw.decode()
     if (isinstance(result, Mapping) and has_reserved(result)) or (MARK in text and is_hidden(text)):
         problem = _RESERVED
     if problem is not None:
-        raise InvalidArguments(task, f"{said} {_explain_part(result, problem)}")
+        raise InvalidArguments(task, f"{subject} {_explain_part(result, problem)}")
     return text
 
 
@@ -288,14 +288,14 @@ def result_decoder(annotation: object) -> msgspec.json.Decoder[object] | None:
 
 
 def checked_result(
-    task: str, result: object, decoder: msgspec.json.Decoder[object] | None, said: str = RESULT_IS
+    task: str, result: object, decoder: msgspec.json.Decoder[object] | None, subject: str = RESULT_IS
 ) -> str | None:
     """Return the JSON of what a handler returned or completed with; None for None.
 
     Raise `InvalidArguments`, with an error code, if JSON cannot hold it or it does not decode to the annotation.
     """
     try:
-        text = result_to_json(task, result, said)
+        text = result_to_json(task, result, subject)
     except InvalidArguments as error:
         error.error_code = BAD_RESULT_CODE
         raise
@@ -307,7 +307,7 @@ def checked_result(
         pass
     except msgspec.ValidationError as error:
         if not isinstance(error.__cause__, NoJsonForm):
-            wrong = InvalidArguments(task, f"{said} a value that does not fit its annotation: {error}")
+            wrong = InvalidArguments(task, f"{subject} a value that does not fit its annotation: {error}")
             wrong.error_code = WRONG_RESULT_CODE
             raise wrong from None  # a cause would mean that a transaction in which it is checked has failed
     return text
@@ -418,18 +418,18 @@ def _blamed(path: str, value: object) -> tuple[str, str] | None:
     ('x.a[1]', 'a builtins.object, which is not JSON')
     """
     try:
-        found = problem_in(plain_encoder.encode(value), value)
+        problem = problem_in(plain_encoder.encode(value), value)
     except RecursionError as error:
         return path, explain(error)
     except Exception as error:
-        found = explain(error)
-    if found is None:
+        problem = explain(error)
+    if problem is None:
         return None
     parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list | tuple) else ()
     for key, part in parts:
         if inner := _blamed(f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]", part):
             return inner
-    return path, found
+    return path, problem
 
 
 def problem_in(raw: bytes, source: object) -> str | None:

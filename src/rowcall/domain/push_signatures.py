@@ -29,9 +29,9 @@ _CALLBACK = b"rowcall callback "
 def checked_secrets(value: object) -> tuple[str, ...]:
     """Return one secret or several as a tuple, or raise `InvalidOption`, which never shows them."""
     secrets = (value,) if isinstance(value, str) else value
-    if not isinstance(secrets, Iterable) or not (found := tuple(secrets)):
+    if not isinstance(secrets, Iterable) or not (checked := tuple(secrets)):
         raise InvalidOption("secrets", "must be a list of at least one secret such as 'whsec_…'")
-    for secret in found:
+    for secret in checked:
         if not isinstance(secret, str) or not secret.startswith(SECRET_PREFIX):
             raise InvalidOption("secrets", f"must begin with {SECRET_PREFIX!r}, and one of them does not")
         try:
@@ -41,7 +41,7 @@ def checked_secrets(value: object) -> tuple[str, ...]:
         if not LEAST_KEY_BYTES <= size <= MOST_KEY_BYTES:
             problem = f"must have {LEAST_KEY_BYTES} to {MOST_KEY_BYTES} bytes after {SECRET_PREFIX!r}, got {size}"
             raise InvalidOption("secrets", problem)
-    return found
+    return checked
 
 
 def sign(secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

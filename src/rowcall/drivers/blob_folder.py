@@ -1,4 +1,4 @@
-"""Blobs in a folder beside the database: `ab/abcdef…`, by their digests.
+"""Blobs in a folder next to the database: `ab/abcdef…`, by their digests.
 
 A file is written completely before it gets its name. `delete` first renames it, and then checks whether it was put
 again in between: a `put` after the rename finds no file, and writes it again.
@@ -123,7 +123,7 @@ class BlobFolder:
     def _refused(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(
             f"a large payload cannot be written to {self._folder}: {error.strerror}",
-            "Nothing was enqueued or settled. The folder is beside the database, and must be writable too",
+            "Nothing was enqueued or settled. The folder is next to the database, and must be writable too",
         )
 
 

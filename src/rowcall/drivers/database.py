@@ -31,7 +31,7 @@ MakePlan = Callable[[], Plan[T]]
 
 
 class Connection(Protocol):
-    """A connection for one thread. After an error it reconnects by itself."""
+    """A connection for one thread. After an error it reconnects."""
 
     def read(self, plan: Plan[T]) -> T:
         """Run a plan that only reads; each statement sees the latest commits."""
@@ -92,25 +92,25 @@ class Database(ABC):
 
         def commit(submissions: list[Submission[M, R]]) -> None:
             try:
-                answers = self.write(lambda: make_plan([one.member for one in submissions]))
+                answers = self.write(lambda: make_plan([submission.member for submission in submissions]))
             except DataRefused:
                 if len(submissions) == 1:
                     raise
-                for one in submissions:  # so that one bad member does not fail the others
-                    commit_alone(one)
+                for submission in submissions:  # so that one bad member does not fail the others
+                    commit_alone(submission)
                 return
-            for one, answer in zip(submissions, answers, strict=True):
+            for submission, answer in zip(submissions, answers, strict=True):
                 if isinstance(answer, Exception):
-                    one.error = answer
+                    submission.error = answer
                 else:
-                    one.result = answer
-                one.done = True
+                    submission.result = answer
+                submission.done = True
 
-        def commit_alone(one: Submission[M, R]) -> None:
+        def commit_alone(submission: Submission[M, R]) -> None:
             try:
-                commit([one])
+                commit([submission])
             except Exception as error:
-                one.error, one.done = error, True
+                submission.error, submission.done = error, True
 
         return GroupCommit(threading.Lock(), commit, lambda: self._executor("share", 1))
 
@@ -140,7 +140,7 @@ class Database(ABC):
 
     @abstractmethod
     def begin(self) -> OpenTransaction:
-        """Begin a transaction on its own connection; meanwhile, the caller may read on another."""
+        """Begin a transaction on its own connection. Until it ends, the caller may read on another."""
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         threads = self._executor("read", self.threads)
@@ -160,7 +160,7 @@ class Database(ABC):
         """Give the space of deleted rows back to the file system. Return how many bytes were freed."""
 
     def shrink(self, stopped: Callable[[], bool]) -> int:
-        """Do what `vacuum` does until `stopped()` returns true, if the database does not do it by itself."""
+        """Do what `vacuum` does until `stopped()` returns true, if the database does not do it automatically."""
         return 0
 
     def vacuum_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""Fork beside threads: steps that a fork must not interrupt, and hooks that continue when one step fails."""
+"""Fork while threads run: steps that a fork must not interrupt, and hooks that continue when one step fails."""
 
 from __future__ import annotations
 

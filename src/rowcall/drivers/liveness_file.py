@@ -123,7 +123,7 @@ def cannot_create(folder: str, error: OSError) -> StoreUnavailable:
         problem = f"{folder}: the disk is full, and a worker keeps a file of {_SIZE // 1024} KB there"
         return StoreUnavailable(problem, "Free some space, then start it again")
     problem = f"{folder}: a worker cannot keep a file there ({error.strerror})"
-    return StoreUnavailable(problem, "It must be a folder beside the database; Rowcall creates it")
+    return StoreUnavailable(problem, "It must be a folder next to the database; Rowcall creates it")
 
 
 def _allocate(fd: int, start: int, end: int) -> None:
@@ -167,7 +167,7 @@ def is_dead(path: str | None) -> bool:
     """Return whether the owner of a liveness file has certainly died; False if this host cannot know."""
     if path is None or fcntl is None:
         return False
-    with forking.lock:  # a child that is forked meanwhile would keep the lock
+    with forking.lock:  # a child that is forked here would keep the lock
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except (OSError, ValueError):  # ValueError: a NUL in a path that plain SQL wrote

@@ -1,4 +1,4 @@
-"""Files beside the database, with the database's permissions, as SQLite does with its own."""
+"""Files next to the database, with the database's permissions, as SQLite does with its own."""
 
 from __future__ import annotations
 

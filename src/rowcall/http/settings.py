@@ -117,19 +117,19 @@ def _login(given: object, authorize: object) -> str | None:
     return given
 
 
-def _template(given: object) -> str | None:
+def _template(url: object) -> str | None:
     """Check where traces are. A browser must not run the link as a script, so it has to be a web address."""
-    if given is None:
+    if url is None:
         return None
     example = "https://traces.example.com/{trace_id}"
-    if not isinstance(given, str) or not given.startswith(("http://", "https://")) or "{trace_id}" not in given:
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or "{trace_id}" not in url:
         raise InvalidOption(
-            "trace_url", f"must be a web address with {{trace_id}} in it, such as {example!r}, got {given!r}"
+            "trace_url", f"must be a web address with {{trace_id}} in it, such as {example!r}, got {url!r}"
         )
-    unknown = set(_PLACEHOLDER.findall(given)) - {"{trace_id}", "{job_id}"}
+    unknown = set(_PLACEHOLDER.findall(url)) - {"{trace_id}", "{job_id}"}
     if unknown:
         raise InvalidOption("trace_url", f"cannot have {min(unknown)} in it, only {{trace_id}} and {{job_id}}")
-    return given
+    return url
 
 
 def _texts(option: str, given: Iterable[str]) -> list[str]:

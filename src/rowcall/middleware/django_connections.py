@@ -22,7 +22,7 @@ def close_django_connections() -> Middleware:
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:  # a test's transaction, in which it runs jobs
                 connection.close_if_unusable_or_obsolete()
-                connection.health_check_enabled = True  # jobs are far apart: the server may have restarted meanwhile
+                connection.health_check_enabled = True  # jobs are far apart: the server may have restarted
 
     def sync(ctx: Context, call_next: CallNext) -> object:
         close()

@@ -21,7 +21,7 @@ _collecting = threading.Lock()
 
 
 def frames_of_threads() -> list[FrameType]:
-    """Return the innermost frame of each thread, without a garbage collection meanwhile.
+    """Return the innermost frame of each thread. No garbage collection runs while they are read.
 
     A collection may run a destructor while the interpreter's list of threads is locked; if another thread starts then,
     both wait for ever (CPython issue 106883).

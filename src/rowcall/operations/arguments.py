@@ -119,22 +119,22 @@ _NAMES = ("queue", "type", "tag", "worker")
 _TIMES = ("created_after", "created_before", "finished_after", "finished_before")
 
 
-def checked_filter(given: Mapping[str, object]) -> Filter:
-    given = {name: value for name, value in given.items() if value is not None}
-    refuse_unknown(given, set(JobFilter.__annotations__), "filter")
-    chosen: dict[str, object] = {name: checks.name(name, given[name]) for name in _NAMES if name in given}
-    chosen |= {f"{name}_ms": _moment(name, given[name]) for name in _TIMES if name in given}
-    key = given.get("key")
+def checked_filter(filters: Mapping[str, object]) -> Filter:
+    filters = {name: value for name, value in filters.items() if value is not None}
+    refuse_unknown(filters, set(JobFilter.__annotations__), "filter")
+    chosen: dict[str, object] = {name: checks.name(name, filters[name]) for name in _NAMES if name in filters}
+    chosen |= {f"{name}_ms": _moment(name, filters[name]) for name in _TIMES if name in filters}
+    key = filters.get("key")
     if key is not None and not _is_text(key, KEY_LENGTH):
         raise InvalidOption("key", f"must be a text of 1 to {KEY_LENGTH} characters, got {key!r}")
-    if key is not None and "type" not in given:
+    if key is not None and "type" not in filters:
         raise InvalidOption("key", "belongs to a task: pass type=… with it")
     return Filter(
-        statuses=_statuses(given.get("status")),
+        statuses=_statuses(filters.get("status")),
         key=key,
-        error_code=checked_error_code(given.get("error_code")),
-        chain_id=checked_chain_id(given["chain"]) if "chain" in given else None,
-        payload=_payload(given["payload"]) if "payload" in given else None,
+        error_code=checked_error_code(filters.get("error_code")),
+        chain_id=checked_chain_id(filters["chain"]) if "chain" in filters else None,
+        payload=_payload(filters["payload"]) if "payload" in filters else None,
         **chosen,  # type: ignore[arg-type]
     )
 
@@ -166,18 +166,18 @@ def _moment(option: str, value: object) -> int:
     return milliseconds + (time_of(milliseconds) < cast("datetime", value))
 
 
-def _payload(given: object) -> str:
-    if not isinstance(given, Mapping) or not given:
-        raise InvalidOption("payload", f"must be an object such as {{'customer': 7}}, got {reprlib.repr(given)}")
+def _payload(part: object) -> str:
+    if not isinstance(part, Mapping) or not part:
+        raise InvalidOption("payload", f"must be an object such as {{'customer': 7}}, got {reprlib.repr(part)}")
     try:
-        values = list(_values_of(given))
+        values = list(_values_of(part))
     except RecursionError:
         raise InvalidOption("payload", "is nested too deeply") from None
     for value in values:
         if not _is_searchable(value):
             expected = "must have only texts, numbers, true, false, null and objects of these"
             raise InvalidOption("payload", f"{expected}, got {reprlib.repr(value)}")
-    return msgspec.json.encode(given).decode()
+    return msgspec.json.encode(part).decode()
 
 
 def _is_searchable(value: object) -> bool:

@@ -68,8 +68,8 @@ def collect_blobs(
 ) -> int:
     """Delete the blobs that no job refers to and that were not written for `grace_seconds`; return how many.
 
-    It may be interrupted anywhere, and run beside other collectors and writers: a blob that is written again
-    meanwhile is kept, because the store checks its age again when it deletes.
+    It may be interrupted anywhere, and run next to other collectors and writers: a blob that is written again
+    is kept, because the store checks its age again when it deletes.
     """
     store, removed = queue.blobs.store, 0
     queue.ensure_schema()

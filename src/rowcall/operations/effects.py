@@ -112,7 +112,7 @@ class Sleep(Effect[Queue, None]):
 
 
 class Uninterrupted(Effect[Queue, T]):
-    """Run an operation to its end, even if the task is cancelled meanwhile; then raise the cancellation."""
+    """Run an operation to its end, even if the task is cancelled before it; then raise the cancellation."""
 
     def __init__(self, operation: Operation[T]) -> None:
         self._operation = operation
@@ -255,9 +255,9 @@ def _prepare(queue: Queue) -> None:
 
 
 def several_statements(what: str) -> InvalidOption:
-    """Return the error for a connection that commits each statement by itself."""
+    """Return the error for a connection that commits each statement separately."""
     return InvalidOption(
         "connection",
-        f"has no transaction open, and commits each statement by itself, but {what} several statements;"
+        f"has no transaction open, and commits each statement separately, but {what} several statements;"
         " begin a transaction first, or leave connection= out",
     )

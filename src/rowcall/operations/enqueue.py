@@ -163,22 +163,22 @@ def through_middleware(queue: Queue, task: str, payload: str, given: Options) ->
     return plain_call(queue, task, arguments, options)
 
 
-def plain_call(queue: Queue, task: str, arguments: object, given: Options, *, final: bool = True) -> Bound:
+def plain_call(queue: Queue, task: str, arguments: object, options: Options, *, final: bool = True) -> Bound:
     """Return a call without enqueue middleware. `final`: the queue is configured."""
     if problem := name_problem(task):
         raise InvalidOption("task", problem)
     declared, push = queue.tasks.get(task), queue.options.push
     if final:
-        check_push(task, _UNDECLARED if declared is None else declared.options, given, push)
+        check_push(task, _UNDECLARED if declared is None else declared.options, options, push)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
-        job = queue.follow_ups.applied(new_job(task, declared.options, given, queue.options))
-        job = limited(job, declared.limits_for(given, queue.limits, push))
+        job = queue.follow_ups.applied(new_job(task, declared.options, options, queue.options))
+        job = limited(job, declared.limits_for(options, queue.limits, push))
         return Bound(shared(job, declared.sharing, queue.fair_queues.get(job.queue)), payload)
-    job = queue.follow_ups.applied(new_job(task, _UNDECLARED, given, queue.options))
-    queue.limits.check(given.limits or ())
-    limits = tuple(TaskLimit(limit) for limit in given.limits or ()) + host_limits(given.target, push)
-    job = limited(job, limits if given.limits is not None else limits or None)
+    job = queue.follow_ups.applied(new_job(task, _UNDECLARED, options, queue.options))
+    queue.limits.check(options.limits or ())
+    limits = tuple(TaskLimit(limit) for limit in options.limits or ()) + host_limits(options.target, push)
+    job = limited(job, limits if options.limits is not None else limits or None)
     job = shared(job, None, queue.fair_queues.get(job.queue))
     return Bound(job, untyped_to_json(task, {} if arguments is None else arguments))
 
@@ -347,15 +347,15 @@ def _enqueue_related(
     queue: Queue, related: Sequence[RelatedJob], connection: object, whole: bool, once: Once | None
 ) -> Operation[list[Job]]:
     write = write_related if once is None else partial(write_once, once)
-    wanted = [with_key(item) for item in related]
+    keyed = [with_key(item) for item in related]
     connection = yield from joined(queue, connection)
     if connection is None:
-        stored = yield from _stored(queue, wanted)
-        return _related_jobs(wanted, (yield from Write(write, queue.dialect, stored, queue.now_ms(), whole=whole)))
+        stored = yield from _stored(queue, keyed)
+        return _related_jobs(keyed, (yield from Write(write, queue.dialect, stored, queue.now_ms(), whole=whole)))
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
-    stored = yield from _stored(queue, wanted)
+    stored = yield from _stored(queue, keyed)
     committed: Committed | None = None
     if any(item.job.unique for item in stored):
         seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
@@ -363,7 +363,7 @@ def _enqueue_related(
             committed = yield from Read(read_committed(queue.dialect, stored, seen, queue.now_ms()))
     plan = write(dialect, stored, queue.now_ms(), committed, whole=whole)
     plan = blobs.on_caller_connection(dialect, [item.payload for item in stored], plan)
-    return _related_jobs(wanted, (yield from OnCallerConnection(target, plan)))
+    return _related_jobs(keyed, (yield from OnCallerConnection(target, plan)))
 
 
 def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[RelatedJob]]:
@@ -437,7 +437,7 @@ class Transaction(Block):
                 send_email.enqueue("a@example.com", subject="Order confirmed")
             tx.enqueue("by_name", {"order_id": 1})
 
-    Jobs that are enqueued inside the block, by the thread and the asyncio task that opened it, join it by themselves.
+    Jobs that are enqueued inside the block, by the thread and the asyncio task that opened it, join it.
     Other threads and tasks join it with `connection=tx`.
     """
 

@@ -83,7 +83,7 @@ class Stream:
             try:
                 with end_waiter(self.queue).waiting(self._reader.waits_for, change=True) as self._ticket:
                     yield from self._look_or_wait(self._ticket)
-            except StoreUnavailable:  # it may be back soon; if rows were lost meanwhile, the next look says so
+            except StoreUnavailable:  # it may be back soon; if rows were lost, the next look says so
                 if not self.is_closed:
                     yield from Sleep(LAST_CHECK_SECONDS)
         if self._events and not self.is_closed:
@@ -105,7 +105,7 @@ class Stream:
         was_registered, self._renewed_at = self._renewed_at is not None, None
         self.stop()
         if was_registered:
-            with contextlib.suppress(StoreUnavailable):  # its row expires by itself
+            with contextlib.suppress(StoreUnavailable):  # its row expires anyway
                 yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [self._reader.waits_for])
 
     def stop(self) -> None:
@@ -166,7 +166,7 @@ class Stream:
             self._is_lost = not (yield from self._register(RENEW_WAITER))
 
     def _register(self, query: Query[T]) -> Operation[list[T]]:
-        """Register with the processes that change jobs. Beside a file, changes of one job are seen without that."""
+        """Register with the processes that change jobs. On SQLite, changes of one job are seen without that."""
         queue, reader, now = self.queue, self._reader, self.queue.clock.monotonic()
         if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
             return []

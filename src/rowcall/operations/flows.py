@@ -181,18 +181,18 @@ class FlowKey(NamedTuple):
 
 
 def flow_key(key: str | None, key_window: float | timedelta | None, on_duplicate: str | None) -> FlowKey | None:
-    given = checked({"key": key, "key_window": key_window, "on_duplicate": on_duplicate}, ENQUEUE_OPTIONS)
-    if given.key is None:
+    options = checked({"key": key, "key_window": key_window, "on_duplicate": on_duplicate}, ENQUEUE_OPTIONS)
+    if options.key is None:
         for option, value in (("key_window", key_window), ("on_duplicate", on_duplicate)):
             if value is not None:
                 raise InvalidOption(option, "has no effect without a key; add key=…")
         return None
-    if not isinstance(given.key, str):
+    if not isinstance(options.key, str):
         raise InvalidOption("key", f"must be a text for a chain or a flow, got {key!r}")
     if on_duplicate == "replace":
         raise InvalidOption("on_duplicate", 'must be "return" or "raise" for a chain or a flow, got "replace"')
-    unique = Unique(scope="any", window_ms=given.key_window_ms, on_duplicate=on_duplicate or "return")
-    return FlowKey(given.key, unique)
+    unique = Unique(scope="any", window_ms=options.key_window_ms, on_duplicate=on_duplicate or "return")
+    return FlowKey(options.key, unique)
 
 
 def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, connection: object) -> Operation[Chain]:
@@ -261,7 +261,7 @@ def complete_chain(
     def check(task: str) -> None:
         fitting_result(queue, task, result)
         if last_type not in (None, task):  # the result could not be decrypted
-            problem = f"its chain has continued with {task!r} meanwhile; complete it again"
+            problem = f"its chain has already continued with {task!r}; complete it again"
             raise WrongState(chain_id, Status.RUNNING, "complete the chain of", [], problem)
 
     make_plan = blobs.safe_on(connection, chains.complete, given)

@@ -124,8 +124,8 @@ def reschedule(
 ) -> Operation[Job | int]:
     if run_at is None and delay is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
-    given = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
-    times = given.run_at_ms, given.delay_ms or 0
+    options = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
+    times = options.run_at_ms, options.delay_ms or 0
     who = checked_actor(actor)
     if job is not None:
         _refuse_filter(chosen)
@@ -144,41 +144,41 @@ def edit(
     connection: object,
     options: EditOptions,
 ) -> Operation[Job]:
-    given, who = checked_edit(options), checked_actor(actor)
+    changes, who = checked_edit(options), checked_actor(actor)
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
         raise InvalidOption("edit", "needs something to change: pass arguments or options")
     connection = yield from joined(queue, connection)
     payload = limits = shared = None
     if arguments is not None:
-        found = yield from get_row(queue, job, connection)
-        yield from Blocking(_refuse_without_key, queue, found)
-        call = plain_call(queue, found.type, arguments, Options())
-        _refuse_other_key(found, call)
+        row = yield from get_row(queue, job, connection)
+        yield from Blocking(_refuse_without_key, queue, row)
+        call = plain_call(queue, row.type, arguments, Options())
+        _refuse_other_key(row, call)
         columns = derived(call.job, payload_from_row(call.payload))
         payload, limits, shared = call.payload, columns.limits, columns[1:] if call.job.shared_by else None
-        payload = yield from blobs.store(queue, found.type, payload, Kind.ARGUMENTS)
+        payload = yield from blobs.store(queue, row.type, payload, Kind.ARGUMENTS)
         names.insert(0, "payload")
     edited = actions.Edited(
         names=tuple(names),
         payload=payload,
         limits=limits,
         shared=shared,
-        retry=backoff_to_text(given.retry) if isinstance(given.retry, Backoff) else None,
-        tags=None if given.tags is None else tuple(dict.fromkeys(given.tags)),
-        **{name: getattr(given, name) for name in _EDITED_AS_GIVEN},
+        retry=backoff_to_text(changes.retry) if isinstance(changes.retry, Backoff) else None,
+        tags=None if changes.tags is None else tuple(dict.fromkeys(changes.tags)),
+        **{name: getattr(changes, name) for name in _EDITED_AS_GIVEN},
     )
     make_plan = blobs.safe_on(connection, actions.edit, payload)
     return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
 
 
-def _refuse_without_key(queue: Queue, found: Job) -> None:
+def _refuse_without_key(queue: Queue, job: Job) -> None:
     """Raise `CannotDecrypt` if arguments, or parts of them, are encrypted with a key that this process lacks.
 
     New ones would be stored readable, or with a key that the workers of the job may not have.
     """
-    outcome = outcome_in(found.payload)
-    task = found.type if outcome is None else str(outcome["type"])
+    outcome = outcome_in(job.payload)
+    task = job.type if outcome is None else str(outcome["type"])
 
     def check(part: object, kind: Kind) -> object:
         token = TOKEN.match(part) if isinstance(part, str) else None
@@ -189,18 +189,18 @@ def _refuse_without_key(queue: Queue, found: Job) -> None:
         return part
 
     if outcome is None:
-        check(found.payload, Kind.ARGUMENTS)
+        check(job.payload, Kind.ARGUMENTS)
     else:
-        with_parts(found.payload, outcome, check)
+        with_parts(job.payload, outcome, check)
 
 
-def _refuse_other_key(found: Job, call: Bound) -> None:
+def _refuse_other_key(job: Job, call: Bound) -> None:
     """Refuse arguments from which the key of the task makes another key than the job's, which cannot be changed."""
-    if found.key is None or call.job.key_of is None:
+    if job.key is None or call.job.key_of is None:
         return
     key = with_key(RelatedJob(job=call.job, payload=call.payload)).job.key
-    if key != found.key:
-        why = f"these arguments have the key {key!r}, and job {found.id} has {found.key!r}"
+    if key != job.key:
+        why = f"these arguments have the key {key!r}, and job {job.id} has {job.key!r}"
         raise InvalidOption("key", f"cannot be changed: {why}; cancel the job, and enqueue another")
 
 
@@ -236,7 +236,7 @@ def _act_on_all(
 
     def act_on_some(dialect: Dialect, jobs: Sequence[Job], changed: int) -> Plan[int]:
         most = None if bulk.limit is None else bulk.limit - changed
-        return act(MatchedJobs(dialect, bulk.wanted, jobs, most), changed)
+        return act(MatchedJobs(dialect, bulk.job_filter, jobs, most), changed)
 
     connection = yield from joined(queue, connection)
     changed, place = 0, None
@@ -244,14 +244,14 @@ def _act_on_all(
     pauses, checked_at = False, -WORKERS_SECONDS
     while True:
         began = queue.clock.timer()
-        if connection is None and began - checked_at >= WORKERS_SECONDS:  # a worker may start meanwhile
+        if connection is None and began - checked_at >= WORKERS_SECONDS:  # a worker may have started
             pauses, checked_at = bool((yield from Read(queue.dialect.ask(WORKERS)))), began
-        found = yield from read(queue, connection, find, bulk.wanted, bulk.order, place, AT_ONCE)
-        if found.jobs:
-            changed += yield from write(queue, connection, act_on_some, found.jobs, changed)
+        page = yield from read(queue, connection, find, bulk.job_filter, bulk.order, place, AT_ONCE)
+        if page.jobs:
+            changed += yield from write(queue, connection, act_on_some, page.jobs, changed)
             if pauses:
                 yield from Sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * pause)
-        place = found.place
+        place = page.place
         if place is None or changed == bulk.limit:
             return changed
 
@@ -259,37 +259,37 @@ def _act_on_all(
 class JobsToChange(NamedTuple):
     """The jobs to change, in which order, and how many at most."""
 
-    wanted: Filter
+    job_filter: Filter
     order: Order
     limit: int | None
 
 
-def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[JobsToChange]:
+def checked_bulk(queue: Queue, connection: object, verb: str, options: Mapping[str, object]) -> Operation[JobsToChange]:
     """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
     possible = _POSSIBLE[verb]
     own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
-    refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
-    wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
-    refuse_payload(queue, wanted)
-    impossible = [status for status in wanted.statuses or () if status not in possible]
+    refuse_unknown(options, own | {*JobFilter.__annotations__}, "filter")
+    job_filter = checked_filter({name: value for name, value in options.items() if name in JobFilter.__annotations__})
+    refuse_payload(queue, job_filter)
+    impossible = [status for status in job_filter.statuses or () if status not in possible]
     if impossible:
         raise InvalidOption("status", f"must be one of {', '.join(possible)}, got {impossible[0].value!r}")
-    limit, everything = given.get("limit"), given.get("all")
+    limit, everything = options.get("limit"), options.get("all")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
         raise InvalidOption("limit", f"must be a whole number above 0, got {limit!r}")
     if everything is not None and not isinstance(everything, bool):
         raise InvalidOption("all", f"must be True or False, got {everything!r}")
-    covers = wanted.statuses is None or set(wanted.statuses) >= set(possible)
-    if covers and not everything and msgspec.structs.replace(wanted, statuses=None, **_NO_TIMES) == Filter():
-        times = {name: value for name in _NO_TIMES if (value := getattr(wanted, name)) is not None}
+    covers = job_filter.statuses is None or set(job_filter.statuses) >= set(possible)
+    if covers and not everything and msgspec.structs.replace(job_filter, statuses=None, **_NO_TIMES) == Filter():
+        times = {name: value for name in _NO_TIMES if (value := getattr(job_filter, name)) is not None}
         if not times or (yield from read(queue, connection, _exclude_nothing, times, possible, queue.now_ms())):
             raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
-    by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
+    by_end = job_filter.finished_after_ms is not None or job_filter.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
-    is_listed = wanted.tag or wanted.key or wanted.chain_id
-    first_ended = verb == "retry" and wanted.error_code is not None and not is_listed
+    is_listed = job_filter.tag or job_filter.key or job_filter.chain_id
+    first_ended = verb == "retry" and job_filter.error_code is not None and not is_listed
     chosen = msgspec.structs.replace(
-        wanted, statuses=wanted.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
+        job_filter, statuses=job_filter.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
     )
     return JobsToChange(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 

@@ -85,7 +85,7 @@ def _rekey_table(
         changes, unreadable = yield from Blocking(_changes, rows, table.change)
         written = (yield from Write(table.write, queue.dialect, changes)) if changes else 0
         counts["rekeyed"] += written
-        if written < len(changes):  # some were changed meanwhile: look at these rows again
+        if written < len(changes):  # others have changed some of them: look at these rows again
             continue
         counts["checked"] += len(rows)
         counts["unreadable"] += unreadable

@@ -226,15 +226,15 @@ class EndWaiter:
     def _watch(self, notifications: EndNotifications, waker: Waker) -> None:
         known: set[int] = set()
         notified: Collection[int] | None = ()
-        pause, wanted_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
+        pause, awaited_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
         while True:
             with self._lock:
-                wanted, watched = set(self._tickets), bool(self._changes)
-            joined, left = wanted - known, known - wanted
+                awaited, watched = set(self._tickets), bool(self._changes)
+            joined, left = awaited - known, known - awaited
             try:
-                notifications.announce(joined, left, wanted)
-                known = wanted
-                ended, unsure = self._check(wanted if notified is None else joined | (wanted & set(notified)))
+                notifications.announce(joined, left, awaited)
+                known = awaited
+                ended, unsure = self._check(awaited if notified is None else joined | (awaited & set(notified)))
             except StoreUnavailable:  # it may be back soon, and callers have their own timeouts
                 ended, unsure = set(), set()
             except RowcallError as error:
@@ -246,13 +246,13 @@ class EndWaiter:
             if ended:
                 notified = ()
                 continue  # their notifications are no longer needed
-            if wanted or watched:
-                wanted_at = self._queue.clock.timer()
-            elif (self._closed or self._queue.clock.timer() - wanted_at > LINGER_SECONDS) and self._leave(waker):
+            if awaited or watched:
+                awaited_at = self._queue.clock.timer()
+            elif (self._closed or self._queue.clock.timer() - awaited_at > LINGER_SECONDS) and self._leave(waker):
                 return
             if joined:
                 pause = FIRST_DOUBT_SECONDS if unsure else FIRST_CHECK_SECONDS
-            notified = notifications.wait(pause if wanted else LINGER_SECONDS)
+            notified = notifications.wait(pause if awaited else LINGER_SECONDS)
             self._resolve(self._changes, notified)
             pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 

@@ -153,7 +153,7 @@ def new_schedule(
         name=checks.name("name", name), task=task, payload=call.payload, options=options, timing=timing
     )
     declared = queue.declared_schedules.get(entry.name)
-    if declared is not None and not plans.alike(declared, entry):
+    if declared is not None and not plans.are_equal(declared, entry):
         raise InvalidOption("name", f"a different schedule named {name!r} is already declared; use another name")
     return entry
 

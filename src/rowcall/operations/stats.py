@@ -47,7 +47,7 @@ def count_jobs(queue: Queue) -> Operation[Counts]:
 
 
 def count_jobs_in_parts(queue: Queue) -> Operation[Counts]:
-    """Count in short reads, whatever their number. Jobs that change meanwhile may be counted twice, or not at all."""
+    """Count in short reads, whatever their number. Jobs that change may be counted twice, or not at all."""
     finished, unfinished = yield from _in_parts(queue)
     return questions.counts_of(finished, [one for one, _ in unfinished])
 

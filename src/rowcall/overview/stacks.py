@@ -28,30 +28,30 @@ _MOVE = "read the stack of"
 
 def stack(queue: Queue, job: Job | int, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Operation[Stack]:
     seconds = seconds_of("timeout", timeout)
-    found = yield from get_row(queue, job)
-    worker = yield from _worker_of(queue, found)
-    request = f"{STACK_REQUEST}{found.id}:{found.lease}:{round(queue.clock.wall() * 1000)}:{secrets.token_hex(4)}"
+    running = yield from get_row(queue, job)
+    worker = yield from _worker_of(queue, running)
+    request = f"{STACK_REQUEST}{running.id}:{running.lease}:{round(queue.clock.wall() * 1000)}:{secrets.token_hex(4)}"
     until = queue.clock.timer() + seconds
     try:
         yield from Uninterrupted(iter(Write(queue.dialect.ask, PUT_SETTING, request, "")))  # before it is dropped
         while not (answer := "".join((yield from Read(queue.dialect.ask(SETTING, request))))):
-            _check_same(found, (yield from get_row(queue, found)))
+            _check_same(running, (yield from get_row(queue, running)))
             if queue.clock.timer() >= until:
                 (now_ms,) = yield from Read(queue.dialect.ask(NOW, queue.now_ms()))
-                raise NoAnswer(found.id, worker.name, seconds, _why_silent(worker, time_of(now_ms)))
+                raise NoAnswer(running.id, worker.name, seconds, _why_silent(worker, time_of(now_ms)))
             yield from Sleep(CHECK_SECONDS)
     finally:
         yield from Uninterrupted(iter(Write(queue.dialect.ask, DROP_SETTING, request)))
     frames = msgspec.json.decode(answer, type=list[StackFrame] | None)
     if frames is None:
         problem = f"worker {worker.name} has claimed it, and has not started its handler yet"
-        raise WrongState(found.id, found.status, _MOVE, [Status.RUNNING], problem)
+        raise WrongState(running.id, running.status, _MOVE, [Status.RUNNING], problem)
     return Stack(
-        job_id=found.id,
-        type=found.type,
-        attempt=found.attempt,
+        job_id=running.id,
+        type=running.type,
+        attempt=running.attempt,
         worker=worker.name,
-        started_at=found.started_at,
+        started_at=running.started_at,
         frames=frames,
     )
 

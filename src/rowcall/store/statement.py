@@ -181,7 +181,7 @@ class Query(Generic[R]):
 class Packed(Query[R]):
     """A query with many rows of one struct. On SQLite its text returns them as one JSON array of arrays.
 
-    sqlite3 releases the interpreter's lock at each row, and beside a busy handler thread needs up to 5 ms to have it
+    sqlite3 releases the interpreter's lock at each row, and while a handler thread is busy needs up to 5 ms to have it
     back.
     """
 

@@ -31,7 +31,7 @@ FAST_SETTINGS: Mapping[str, str] = {
     "max_wal_size": "256MB",
     "shared_buffers": "16MB",  # less to look through when a database is dropped
 }
-# what PostgreSQL does by itself; for measuring
+# what PostgreSQL does by default; for measuring
 DURABLE_SETTINGS: Mapping[str, str] = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"}
 
 PATIENCE_SECONDS = 60.0

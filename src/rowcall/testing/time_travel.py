@@ -31,7 +31,7 @@ class TravelClock(FakeClock):
 
     @contextmanager
     def of(self, *apps: Rowcall) -> Iterator[None]:
-        """Run the jobs of these queues meanwhile."""
+        """Run the jobs of these queues while time passes."""
         before, self._apps = self._apps, apps
         try:
             yield
@@ -39,7 +39,7 @@ class TravelClock(FakeClock):
             self._apps = before
 
     def advance(self, duration: Duration, *, run: bool = True, raise_errors: bool = True) -> None:
-        """Let time pass, and run the jobs, retries and schedules that fall due meanwhile, in the order of their times.
+        """Let time pass, and run the jobs, retries and schedules that fall due, in the order of their times.
 
         Raise what handlers raised, at the end, as `jobs.drain(raise_errors=True)` does. With `run=False`, only let
         time pass.

@@ -64,7 +64,7 @@ class Listener:
             self._stop_writer = -1
 
     def wait(self) -> None:
-        """Wait for the thread. One that is still connecting is left alone: it ends by itself."""
+        """Wait for the thread. One that is still connecting is left alone: it ends later."""
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
 

@@ -13,7 +13,7 @@ from rowcall.wake.waker import Waker
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBTED_SECONDS = 0.0003, 0.5, 5.0
 # one notification may mean several commits: one is visible, the next is still on its way to the disk
 AFTER_CHANGE_SECONDS, AFTER_NOISE_SECONDS = 0.002, 0.05
-# beside an app that commits all the time, treat several of its commits as one notification
+# if an app commits all the time, treat several of its commits as one notification
 NOISY_WAKEUPS, NOISE_GAP_SECONDS, NOISE_PAUSE_SECONDS = 20, 0.012, 0.018
 
 
@@ -71,7 +71,7 @@ class SqliteWaiter:
         return self._useless_wakeups >= NOISY_WAKEUPS
 
     def _let_commit(self, most_seconds: float) -> bool:
-        """Give a write the time to be committed. Return whether the waker was used meanwhile."""
+        """Give a write the time to be committed. Return whether the waker was used before that."""
         now = self._timer()
         if now - self._written_at > NOISE_GAP_SECONDS:
             self._useless_wakeups = 0

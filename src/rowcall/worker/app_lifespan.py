@@ -1,4 +1,4 @@
-"""The lifespan of a web app: tables, a worker beside it, and the end of both."""
+"""The lifespan of a web app: tables, a worker in its process, and the end of both."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def log_blocking(attempt: Attempt, seconds: float, frames: Sequence[StackFrame])
 
 
 def log_dropped(attempt: Attempt) -> None:
-    _warn(attempt, "dropped the outcome of this attempt: the job was recovered or changed meanwhile")
+    _warn(attempt, "dropped the outcome of this attempt: the job was recovered or changed before it ended")
 
 
 def log_opened(attempt: Attempt) -> None:

@@ -1,4 +1,4 @@
-"""Services: all threads beside the loop start and stop alike."""
+"""Services: every background thread starts and stops the same way."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Service(Protocol):
 
     def wait(self) -> None:
         """Wait until it has ended and closed its connections. Do not wait long for one that is blocked by a server
-        out of reach: it ends by itself.
+        out of reach: it ends later.
         """
 
 

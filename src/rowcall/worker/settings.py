@@ -115,18 +115,18 @@ def _seconds(option: str, value: float | timedelta, problems: list[InvalidOption
         return 1.0
 
 
-def _queues(given: Queues) -> dict[str, int | None] | None:
+def _queues(queues: Queues) -> dict[str, int | None] | None:
     """
     >>> _queues("mail=10,default")
     {'mail': 10, 'default': None}
     """
-    if given is None:
+    if queues is None:
         return None
-    if isinstance(given, str):
-        given = dict(_named_limit(part) for part in given.split(","))
-    elif not isinstance(given, Mapping):
-        given = dict.fromkeys(given)
-    for name, limit in given.items():
+    if isinstance(queues, str):
+        queues = dict(_named_limit(part) for part in queues.split(","))
+    elif not isinstance(queues, Mapping):
+        queues = dict.fromkeys(queues)
+    for name, limit in queues.items():
         if name == "":
             raise InvalidOption("queues", "a name in the list is empty; leave queues out to serve all")
         if problem := queue_problem(name):
@@ -134,9 +134,9 @@ def _queues(given: Queues) -> dict[str, int | None] | None:
             raise InvalidOption("queues", f"{problem}{advice}")
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise InvalidOption("queues", f"the limit of {name!r} must be a whole number above 0, got {limit!r}")
-    if not given:
+    if not queues:
         raise InvalidOption("queues", "must name a queue; leave queues out to serve all")
-    return dict(given)
+    return dict(queues)
 
 
 def _named_limit(part: str) -> tuple[str, int | None]:

@@ -117,13 +117,6 @@ class TestClaim:
         assert all(jobs.get(ready.id).started_at is None for ready in taken.buffered)
         assert jobs.stats().by_status["running"] == 5
 
-    def test_a_job_on_its_last_attempt_is_never_buffered(self, jobs: Rowcall) -> None:
-        jobs.enqueue("send")
-        last_chance = jobs.enqueue("send", max_attempts=1)
-        taken = StoreWorker(jobs, "one").claim(slots=1, buffer=10)
-        assert taken.buffered == []
-        assert jobs.get(last_chance.id).status is Status.PENDING
-
     def test_one_that_is_not_registered_is_given_nothing(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")
         worker = StoreWorker(jobs, "one")

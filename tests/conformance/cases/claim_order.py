@@ -121,6 +121,9 @@ class TestClaimOrder:
             claim = queue.run(Write(lambda: claim_by_hand(queue.dialect, demand, queue.now_ms())))
             return ids(claim.started), ids(claim.buffered), claim.marked
 
+        if queue.dialect.one_writer:  # a file says what has begun
+            assert claim(slots=1) == (made[:1], made[1:], set())
+            return
         assert claim(slots=1) == (made[:1], made[1:5], {made[2], made[4]})
         started = [jobs.get(job_id).started_at is not None for job_id in made]
         assert started == [True, False, True, False, True, False, False]

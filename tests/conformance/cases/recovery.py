@@ -12,7 +12,7 @@ from rowcall.store.queries.workers import REMOVE_WORKER
 from rowcall.store.recovery.recover import recover_worker
 from rowcall.testing.clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
-from tests.conformance.worker_parts import StoreWorker, watcher
+from tests.conformance.worker_parts import CONCURRENCY, StoreWorker, watcher
 
 LOST = "WORKER:LOST"
 
@@ -105,16 +105,27 @@ class TestLostWorkers:
         ]
         assert [one.started_at for one in jobs.attempts(job_id)] == [started_at]
 
-    def test_a_job_that_was_lost_once_is_never_buffered_again(self, jobs: Rowcall, clock: FakeClock) -> None:
-        for _ in range(3):
-            jobs.enqueue("send")
-        StoreWorker(jobs, "victim").claim(slots=1, buffer=2)
+    def test_few_jobs_that_were_lost_wait_in_a_buffer_and_the_next_loss_counts(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        """Without its liveness file, only a mark tells which job has killed its worker."""
+        made = [jobs.enqueue("send", max_attempts=2).id for _ in range(30)]
         others = watcher(jobs)
-        others.check()
-        clock.advance(15)
-        others.check()
-        taken = StoreWorker(jobs, "next").claim(slots=1, buffer=10)
-        assert [len(taken.started), len(taken.buffered)] == [1, 0]
+
+        def lose(name: str) -> list[int]:
+            claim = StoreWorker(jobs, name).claim(slots=1, buffer=40)
+            others.check()
+            clock.advance(15)
+            others.check()
+            return [ready.id for ready in claim.jobs]
+
+        assert lose("first") == made
+        assert [jobs.get(job_id).attempt for job_id in made] == [1] + [0] * 29
+        again = lose("second")
+        assert again == made[: 1 + CONCURRENCY]
+        assert [jobs.get(job_id).attempt for job_id in again] == [2] + [1] * CONCURRENCY
+        assert jobs.get(made[0]).status is Status.FAILED
+        assert lose("third") == made[1 : 2 + CONCURRENCY]
 
     def test_more_jobs_than_are_recovered_in_one_go(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task

@@ -52,7 +52,7 @@ def running(jobs: Rowcall) -> Job:
 
 
 def settling(jobs: Rowcall, job: Job, transition: Transition = SUCCESS) -> Plan[Any]:
-    return settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, transition)], None, None)
+    return settle(queue_of(jobs).dialect, [Ended(*job.fence, job.holder, transition)], None, None)
 
 
 def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[Any]:
@@ -163,7 +163,7 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
             job_id = written(writer)
         check(jobs)
         both = settle(
-            queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, SUCCESS) for job in (one, other)], None, None
+            queue_of(jobs).dialect, [Ended(*job.fence, job.holder, SUCCESS) for job in (one, other)], None, None
         )
         with Stepper(url, both) as settler, Stepper(url, act(queue_of(jobs).dialect, job_id, *arguments)) as actor:
             settler.step(before)
@@ -185,7 +185,7 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     check(jobs)
     with psycopg.connect(url) as mine:
         assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
-        ended = Ended(blocker.id, blocker.lease, blocker.holder, end)
+        ended = Ended(*blocker.fence, blocker.holder, end)
         skipping = settle(queue_of(jobs).dialect, [ended], None, None, locked=Locked.SKIP)
         with Stepper(url, skipping, patience=AT_ONCE) as settler:
             assert settler.finish() == {blocker.id}
@@ -200,7 +200,7 @@ def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, u
     def going_on(job: Job) -> Plan[Any]:
         assert job.chain_index is not None
         step = NewJob(type="step", queue="blockers", chain_id=job.chain_id, chain_index=job.chain_index + 1)
-        ended = Ended(job.id, job.lease, job.holder, SUCCESS, then=Then(step, "{}", begins=False))
+        ended = Ended(*job.fence, job.holder, SUCCESS, then=Then(step, "{}", begins=False))
         return settle(queue_of(jobs).dialect, [ended], None, None)
 
     def first_step() -> Job:

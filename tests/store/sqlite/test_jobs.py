@@ -129,7 +129,7 @@ def test_one_job_is_found_by_its_id(database: sqlite3.Connection, name: str) -> 
 
 
 def test_the_ids_at_some_times_are_found_row_by_row(database: sqlite3.Connection) -> None:
-    lines = lines_about(plan_of(database, SQL.places), "job")
+    lines = lines_about(plan_of(database, SQL.boundaries), "job")
     after = "USING INTEGER PRIMARY KEY (rowid>?)"
     assert sorted(lines) == [f"SEARCH job {BY_ID}", *[f"SEARCH job {after}"] * 3]
 

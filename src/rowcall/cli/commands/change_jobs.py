@@ -248,15 +248,15 @@ class ActionResult(msgspec.Struct, kw_only=True, frozen=True):
 
 def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
     """Act on each job; one that cannot be done does not stop the others."""
-    results, said = [], {}
+    results, messages = [], {}
     for job_id in ids:
         status: str | None = None
         error: str | None = None
         try:
-            job, said[job_id] = act(target.jobs, job_id)
+            job, messages[job_id] = act(target.jobs, job_id)
             status = None if job is None else job.status
         except (StoreUnavailable, InvalidOption):
-            raise  # the other jobs would fail alike
+            raise  # the other jobs would fail in the same way
         except InvalidArguments as misfit:
             if misfit.error_code != WRONG_RESULT_CODE:  # the result may fit the task of another job
                 raise
@@ -270,7 +270,7 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
     def print_results() -> None:
         for result in results:
             if result.ok:
-                show(one_line(f"job {result.id} {said[result.id]}"))
+                show(one_line(f"job {result.id} {messages[result.id]}"))
             else:
                 click.echo(f"error: {printable(str(result.error))}", err=True)
 
@@ -279,23 +279,23 @@ def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
 
 def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of a filter; wrong use unless there are either ids or a filter."""
-    given = given_options(options)
-    said = " and ".join(map(typed_option, given))
-    if ids and given:
+    filters = given_options(options)
+    said = " and ".join(map(typed_option, filters))
+    if ids and filters:
         raise click.UsageError(f"give job ids or {said}, not both")
-    if given and given.keys() <= _NOT_FILTERS:
+    if filters and filters.keys() <= _NOT_FILTERS:
         raise click.UsageError(f"{said} alone matches every job; add --status, --queue, --type or --tag")
-    return given
+    return filters
 
 
-def _confirm(target: Target, action: str, given: Mapping[str, Any], yes: bool) -> None:
+def _confirm(target: Target, action: str, filters: Mapping[str, Any], yes: bool) -> None:
     """Ask at a terminal, unless the action would be refused."""
     if yes or not sys.stdin.isatty():
         return
-    meant = target.queue.run(checked_bulk(target.queue, None, action, given)).wanted
-    matching = target.queue.run(Selection(given, meant.statuses or ()).count(target.queue))
+    meant = target.queue.run(checked_bulk(target.queue, None, action, filters)).job_filter
+    matching = target.queue.run(Selection(filters, meant.statuses or ()).count(target.queue))
     verb = "set the priority of" if action == "set_priority" else action
-    named = " ".join(_typed(name, one) for name, value in given.items() for one in _each(value))
+    named = " ".join(_typed(name, one) for name, value in filters.items() for one in _each(value))
     _ask(f"{verb} all jobs with {named} (now {matching})?")
 
 

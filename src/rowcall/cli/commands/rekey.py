@@ -14,7 +14,7 @@ def rekey_command(target: Target) -> Answer:
     """Encrypt with the first key what other keys encrypted, and what was written before there was a key.
 
     The keys are those of APP, or in $ROWCALL_ENCRYPTION_KEYS, separated by commas. It works in small batches
-    beside workers. After Ctrl-C, run it again for the rest. When it has ended without unreadable rows, older keys
+    while workers run. After Ctrl-C, run it again for the rest. When it has ended without unreadable rows, older keys
     are not needed any more.
 
     With --json: {"checked", "rekeyed", "unreadable"}, numbers of rows.

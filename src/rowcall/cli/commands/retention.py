@@ -96,7 +96,7 @@ def _prune(target: Target) -> Pruned:
 
 @contextlib.contextmanager
 def _progress(expected: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar meanwhile; after an interrupt, say how many jobs were deleted."""
+    """Show a bar while jobs are deleted; after an interrupt, say how many jobs were deleted."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     done = 0

@@ -198,17 +198,17 @@ def whole(snapshot: Snapshot, width: int) -> Group:
 def head(snapshot: Snapshot) -> Text:
     states = list(snapshot.workers.values())
     alive = states.count(Liveness.ALIVE)
-    said = text(f"{snapshot.name}  {moment(snapshot.now)[:-4]} UTC  ", "bold")
-    said.append_text(text(counted(alive, "worker"), "bold" if alive else "bold red"))
+    line = text(f"{snapshot.name}  {moment(snapshot.now)[:-4]} UTC  ", "bold")
+    line.append_text(text(counted(alive, "worker"), "bold" if alive else "bold red"))
     for state in (Liveness.SILENT, Liveness.GONE):
         if states.count(state):
-            said.append_text(text(f", {states.count(state)} {state}", "bold red"))
+            line.append_text(text(f", {states.count(state)} {state}", "bold red"))
     if alive:
         busy = snapshot.busy
-        said.append_text(text(f", running {busy['running']:,} of {busy['concurrency']:,}", "bold"))
+        line.append_text(text(f", running {busy['running']:,} of {busy['concurrency']:,}", "bold"))
         if busy["buffered"]:
-            said.append_text(text(f", {busy['buffered']:,} buffered", "bold"))
-    return said
+            line.append_text(text(f", {busy['buffered']:,} buffered", "bold"))
+    return line
 
 
 def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
@@ -220,27 +220,27 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
         yield Section("pauses", paused_text(snapshot.stats))
     yield Section("states", states_text(snapshot.stats) if height < SHORT_LINES else _beside(snapshot, wide))
     if snapshot.stuck:
-        found = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
-        yield _headed("running", "running, longest without a heartbeat first", found)
+        table = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
+        yield _headed("running", "running, longest without a heartbeat first", table)
     if snapshot.failing:
-        found = failing_table(snapshot.failing[:rows], wide=wide)
-        yield _headed("failing", failing_heading(snapshot.window), found)
+        table = failing_table(snapshot.failing[:rows], wide=wide)
+        yield _headed("failing", failing_heading(snapshot.window), table)
     if snapshot.errors:
-        found = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
-        yield _headed("errors", "failed, most frequent error first", found)
+        table = errors_table(snapshot.errors[:rows], snapshot.now, wide=wide)
+        yield _headed("errors", "failed, most frequent error first", table)
     stats = snapshot.stats
     if stats.by_queue:
         yield Section("queues", counts_table("queue", stats.by_queue, stats.oldest_waiting_by_queue, rows)[0])
     if stats.pace_by_type:
-        found = pace_table("type", stats.pace_by_type, times=wide, most=rows)[0]
-        yield _headed("types", f"last {duration(stats.window)}", found)
+        table = pace_table("type", stats.pace_by_type, times=wide, most=rows)[0]
+        yield _headed("types", f"last {duration(stats.window)}", table)
     if not wide and snapshot.retries.by_attempts:
         yield Section("retries", attempts_table(snapshot.retries, bar_width(width), rows))
     yield Section("retention", text(retention_line(snapshot.retention)))
 
 
 def _beside(snapshot: Snapshot, wide: bool) -> RenderableType:
-    """Return counts by state, and by attempts beside them if there is room."""
+    """Return counts by state, and next to them by attempts if there is room."""
     states = states_table(snapshot.stats, _BAR_WIDTH if wide else 12)
     if not wide or not snapshot.retries.by_attempts:
         return states

@@ -1,6 +1,6 @@
 """Runs the demo: enqueue, start workers, kill one halfway, wait for the end, count.
 
-Meanwhile it shows bars on a terminal, or one line per second in a pipe.
+While they run, it shows bars on a terminal, or one line per second in a pipe.
 """
 
 from __future__ import annotations

@@ -65,23 +65,23 @@ def check_version(
     version: Version, newest: int, prefix: str, target: Target, *, where: str = "", hint: str = ""
 ) -> Finding:
     """`where` says where the tables are; `hint` is added to the advice if there are none."""
-    found = version.found
-    if found == 0:
+    number = version.found
+    if number == 0:
         advice = f"Create them with: {target.command('migrate')}{hint}"
         return problem("tables", f"there are no tables named {prefix}*", advice)
     if not version.released:
-        return problem("tables", f"{UNRELEASED} (version {found})", _capitalized(UNRELEASED_ADVICE))
-    if found < newest:
-        what = f"version {found}, but this code needs {newest}"
+        return problem("tables", f"{UNRELEASED} (version {number})", _capitalized(UNRELEASED_ADVICE))
+    if number < newest:
+        what = f"version {number}, but this code needs {newest}"
         return problem("tables", what, f"Update them with: {target.command('migrate')}")
     if version.oldest > newest:
-        what = f"version {found} is newer than this code, which supports {newest}"
+        what = f"version {number} is newer than this code, which supports {newest}"
         return problem("tables", what, "Install the newer Rowcall here")
-    said = f"version {found}{where}"
+    summary = f"version {number}{where}"
     if version.missing:
-        what = f"{said}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
+        what = f"{summary}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
         return problem("tables", what, _capitalized(RESTORE_ADVICE))
-    return ok("tables", said if found == newest else f"{said}, newer than this code ({newest}) but compatible")
+    return ok("tables", summary if number == newest else f"{summary}, newer than this code ({newest}) but compatible")
 
 
 def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[Finding]:

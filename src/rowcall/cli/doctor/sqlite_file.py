@@ -63,7 +63,7 @@ def check_file(path: str, migrate: str) -> Finding:
 def check_folder(path: str) -> Finding:
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
-        what = f"{folder} cannot be written by this user, and SQLite keeps files beside the database"
+        what = f"{folder} cannot be written by this user, and SQLite keeps files next to the database"
         return problem("folder", what, f"{advice_on_rights(folder)}; or move the database to another folder")
     return ok("folder", f"{folder} can be written")
 

@@ -109,7 +109,7 @@ def _lock(path: str) -> Finding:
 def _lost_locks(path: str) -> Iterator[Finding]:
     lost = sorted(users_without_lock(path))
     if lost:
-        what = f"SQLite's locks of process {', '.join(map(str, lost))} are lost: it opened and closed {path} by itself"
+        what = f"SQLite's locks of process {', '.join(map(str, lost))} are lost: it opened and closed {path} directly"
         advice = "Restart it soon, and let it use the file through SQLite only (docs: SQLite, the file itself)"
         yield problem("locks", what, advice)
 

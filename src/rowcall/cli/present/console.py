@@ -1,4 +1,4 @@
-"""Standard output: one JSON object, or text that fits a terminal, a pipe and a CI log alike."""
+"""Standard output: one JSON object, or text that fits a terminal, a pipe or a CI log."""
 
 from __future__ import annotations
 

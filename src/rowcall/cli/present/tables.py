@@ -1,6 +1,6 @@
 """Tables with no line but one under the headings, and what their cells hold.
 
-Where a terminal is too narrow, cells are wrapped between words. Where even the words do not fit beside each other, the
+Where a terminal is too narrow, cells are wrapped between words. Where even the words do not fit side by side, the
 table is split into parts, each with the columns that name a row: no figure and no name is broken, unless several
 long names name a row. Two long names are stacked.
 """
@@ -45,7 +45,7 @@ class Table:
     Columns that are `whole` or `right` are never wrapped.
 
     A column without a heading, which holds bars, is the first to be left out, with empty columns. The columns in
-    `continued` mean nothing without the column before them, and stay beside it. Rich is imported when the table is
+    `continued` mean nothing without the column before them, and stay next to it. Rich is imported when the table is
     printed.
     """
 
@@ -159,18 +159,18 @@ class Table:
         return widths
 
     def _needed(self, room: int, stacked: Collection[int]) -> list[int]:
-        """Return how narrow each column may be. A word is broken only if it is too long beside the first."""
+        """Return how narrow each column may be. A word is broken only if it is too long next to the first."""
         first, *others = self._narrowest
-        beside = [others[at - 1] for at, name in enumerate(self._columns) if at and name and at not in stacked]
-        first = min(first, max(room // 2, room - GAP - max(beside)) if beside else room)
+        next_to_it = [others[at - 1] for at, name in enumerate(self._columns) if at and name and at not in stacked]
+        first = min(first, max(room // 2, room - GAP - max(next_to_it)) if next_to_it else room)
         needed = [first, *(min(width, max(1, room - GAP - first)) for width in others)]
         return needed if self._keys == 1 else self._fold_keys(needed, room)
 
     def _fold_keys(self, needed: list[int], room: int) -> list[int]:
-        """Make several keys narrower, until all other columns fit beside them, or at least one of them."""
+        """Make several keys narrower, until all other columns fit next to them, or at least one of them."""
         keys, others = needed[: self._keys], needed[self._keys :]
-        for beside in (sum(others) + GAP * len(others), max(others) + GAP):
-            keys, left = needed[: self._keys], room - beside - GAP * (self._keys - 1)
+        for taken in (sum(others) + GAP * len(others), max(others) + GAP):
+            keys, left = needed[: self._keys], room - taken - GAP * (self._keys - 1)
             while sum(keys) > left and max(keys) > NARROWEST_KEY:
                 keys[keys.index(max(keys))] -= 1
             if sum(keys) <= left:

@@ -287,7 +287,7 @@ class Session:
 
     def write(self, plan: Plan[T], *, one_statement: bool = False) -> T:
         """Run a plan in a transaction: all of it, or nothing."""
-        if one_statement:  # it is a transaction by itself, in a single round trip
+        if one_statement:  # it is a whole transaction, in a single round trip
             self._must_notify = False
             try:
                 result = run(plan, self.execute)

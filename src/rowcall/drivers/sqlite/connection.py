@@ -70,14 +70,14 @@ class SqliteConnection:
         except OSError as error:
             self.close()
             raise StoreUnavailable(
-                f"{side_folder} cannot be created: {error.strerror}", "It must be beside the database"
+                f"{side_folder} cannot be created: {error.strerror}", "It must be next to the database"
             ) from error
 
     def execute(self, statement: Statement[object]) -> list[Row]:
         return self._call(statement.sql, statement.parameters)
 
     def _call(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Call SQLite. Wait for locks outside the call, so that another thread can fork meanwhile."""
+        """Call SQLite. Wait for locks outside the call, so that another thread can fork until then."""
         patience: _Patience | None = None
         while True:
             if fork_hooks.is_pending:
@@ -132,7 +132,7 @@ class SqliteConnection:
         if not one_statement:
             with self.transaction():
                 return run(plan, self.execute)
-        try:  # SQLite makes one statement a transaction by itself, in a third of the calls
+        try:  # to SQLite, one statement is a transaction, in a third of the calls
             self._check_file()
             self._enter_gate()
             return run(plan, self.execute)
@@ -170,7 +170,7 @@ class SqliteConnection:
             raise
 
     def run(self, plan: Plan[T]) -> T:
-        if not self._raw.in_transaction:  # SQLite rolls back by itself when the disk is full, for example
+        if not self._raw.in_transaction:  # SQLite itself rolls back when the disk is full, for example
             plan.close()
             raise StoreUnavailable("SQLite has already rolled the transaction back", "Begin another one")
         with self._explaining:
@@ -300,7 +300,7 @@ class SqliteConnection:
         except OSError as error:
             if not self._gate_failure_logged:  # the gate only makes waiting fair: SQLite's own lock still protects
                 self._gate_failure_logged = True
-                logger.warning("cannot open the files beside %s (%s): writers wait less fairly", self._path, error)
+                logger.warning("cannot open the files next to %s (%s): writers wait less fairly", self._path, error)
 
 
 class _Explaining:
@@ -341,7 +341,7 @@ def open_file(path: str, config: Config) -> sqlite3.Connection:
         error = sqlite3.OperationalError("unable to open database file")
         error.sqlite_errorname = "SQLITE_CANTOPEN"
         raise error
-    # a new WAL beside processes that still use the deleted one would damage the file
+    # a new WAL would damage the file if processes still use the deleted one
     if is_wal_missing(path):
         raise wal_deleted(path)
     raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256)

@@ -22,7 +22,7 @@ _PROBLEMS = {
     "SQLITE_NOTADB": ("{path} is not a SQLite database", "Check the path; nothing was changed"),
     "SQLITE_READONLY": (
         "{path} is read-only for this user",
-        "The file and its folder must both be writable: SQLite keeps files beside it",
+        "The file and its folder must both be writable: SQLite keeps files next to it",
     ),
     "SQLITE_IOERR": (
         "{path}: reading or writing failed ({error})",

@@ -1,4 +1,4 @@
-"""Make forks safe beside open SQLite connections.
+"""Make forks safe while SQLite connections are open.
 
 SQLite counts its file locks per process and file, in memory that a fork copies. A child that keeps its parent's
 connections assumes that it has locks that it does not have, and a checkpoint then deletes the WAL under it. So no

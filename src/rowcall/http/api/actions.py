@@ -253,7 +253,7 @@ async def _each(call: Call, body: Bulk, act: Callable[[int | None, Any], Operati
         try:
             await call.change(act(job_id, {}))
         except (StoreUnavailable, InvalidOption):
-            raise  # the other jobs would fail alike
+            raise  # the other jobs would fail in the same way
         except RowcallError as error:
             refused.append(Refused(id=job_id, error=str(error)))
     return Changed(count=len(ids) - len(refused), refused=refused)

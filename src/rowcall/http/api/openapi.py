@@ -76,7 +76,7 @@ def _operation(endpoint: Endpoint) -> Json:
     if endpoint.query is not None:
         parameters += _query_parameters(endpoint.query)
     summary, _, more = endpoint.summary.partition("\n")
-    found: Json = {
+    operation: Json = {
         "operationId": endpoint.name,
         "summary": summary,
         "tags": [endpoint.path.split("/")[1]],
@@ -87,18 +87,18 @@ def _operation(endpoint: Endpoint) -> Json:
         },
     }
     if more.strip():
-        found["description"] = " ".join(more.split())
+        operation["description"] = " ".join(more.split())
     if endpoint.body is not None:
         required = any(field.required for field in msgspec.structs.fields(endpoint.body))
-        found["requestBody"] = {
+        operation["requestBody"] = {
             "required": required,
             "content": {"application/json": {"schema": _schema(endpoint.body)}},
         }
     if endpoint.name == "enqueue_jobs":
-        found["parameters"].append(
+        operation["parameters"].append(
             {"name": "Idempotency-Key", "in": "header", "required": False, "schema": _IDEMPOTENCY_KEY}
         )
-    return found
+    return operation
 
 
 def _query_parameters(kind: type[EndpointInput]) -> list[Json]:

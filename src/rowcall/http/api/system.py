@@ -35,21 +35,21 @@ class Queues(Value, frozen=True, kw_only=True):
 
 async def list_queues(call: Call, query: WindowQuery) -> Queues:
     """List the queues, with their depths and rates."""
-    found = await call.stats(query.window)
-    names = {*found.by_queue, *(one.name for one in found.paused if one.kind == "queue")} - {EVERY_QUEUE}
-    every = next((one for one in found.paused if (one.kind, one.name) == ("queue", EVERY_QUEUE)), None)
-    none = dict.fromkeys(found.by_status, 0)
+    totals = await call.stats(query.window)
+    names = {*totals.by_queue, *(pause.name for pause in totals.paused if pause.kind == "queue")} - {EVERY_QUEUE}
+    every = next((pause for pause in totals.paused if (pause.kind, pause.name) == ("queue", EVERY_QUEUE)), None)
+    none = dict.fromkeys(totals.by_status, 0)
     queues = [
         QueueState(
             name=name,
-            by_status=found.by_queue.get(name, none),
-            oldest_waiting=found.oldest_waiting_by_queue.get(name),
-            pace=found.pace_by_queue.get(name, Pace()),
-            paused=paused_by(name, "", [one for one in found.paused if one.name == name]),
+            by_status=totals.by_queue.get(name, none),
+            oldest_waiting=totals.oldest_waiting_by_queue.get(name),
+            pace=totals.pace_by_queue.get(name, Pace()),
+            paused=paused_by(name, "", [pause for pause in totals.paused if pause.name == name]),
         )
         for name in sorted(names)
     ]
-    return Queues(queues=queues, paused=every, counted_at=found.counted_at)
+    return Queues(queues=queues, paused=every, counted_at=totals.counted_at)
 
 
 class Resumed(Value, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ def activity_chart(activity: Activity) -> Markup:
     """Return bars of attempts that ended, with a line of arrivals over them."""
     periods = activity.periods
     about = "about " if activity.arrivals_estimated else ""
-    highest = _round_up(max((max(_ended(one), one.arrived or 0) for one in periods), default=0))
+    highest = _round_up(max((max(_ended(period), period.arrived or 0) for period in periods), default=0))
     step = WIDTH / max(len(periods), 1)
 
     def y(count: float) -> float:
@@ -29,11 +29,11 @@ def activity_chart(activity: Activity) -> Markup:
         f'<line class="grid" x1="0" x2="{WIDTH}" y1="{y(highest * share)}" y2="{y(highest * share)}"/>'
         for share in (0, 0.5, 1)
     ]
-    for number, one in enumerate(periods):
+    for number, period in enumerate(periods):
         x, base = round(number * step + step * 0.12, 1), 0
         bars = []
         for outcome in ("succeeded", "retried", "failed"):
-            count = getattr(one, outcome)
+            count = getattr(period, outcome)
             if count:
                 height = round(max(y(base) - y(base + count), 1.0), 1)
                 shape = f'x="{x}" y="{y(base + count)}" width="{round(step * 0.76, 1)}" height="{height}"'
@@ -41,9 +41,9 @@ def activity_chart(activity: Activity) -> Markup:
                 base += count
         hit = f'<rect class="hit" x="{round(number * step, 1)}" y="0" width="{round(step, 1)}" height="{HEIGHT}"/>'
         open_ = ' class="open"' if number == len(periods) - 1 else ""
-        parts.append(f"<g{open_}>{''.join(bars)}{hit}<title>{_said(one, about)}</title></g>")
+        parts.append(f"<g{open_}>{''.join(bars)}{hit}<title>{_said(period, about)}</title></g>")
     # the last period is not over: a line that falls there would look like an outage
-    known = [(number, one.arrived) for number, one in enumerate(periods[:-1]) if one.arrived is not None]
+    known = [(number, period.arrived) for number, period in enumerate(periods[:-1]) if period.arrived is not None]
     points = " ".join(f"{round(number * step + step / 2, 1)},{y(count)}" for number, count in known)
     parts.append(f'<polyline class="arrivals" points="{points}"/>')
     shape = f'class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img"'

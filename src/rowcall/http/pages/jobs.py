@@ -40,7 +40,7 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
     try:
         query = query_of(request, JobsQuery)
         page = await list_jobs(call, query)
-    except (InvalidOption, Problem) as error:  # a filter that was typed wrong: say so beside it
+    except (InvalidOption, Problem) as error:  # a filter that was typed wrong: say so next to it
         problem = problem_of(error)
     jobs = page.jobs if page is not None else []
     now = await call.read(time_now(call.queue))

@@ -23,7 +23,7 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     window = asked if asked in WINDOWS else "1h"
     seconds = WINDOWS[window]
     queue = call.queue
-    found = await call.stats(seconds)
+    totals = await call.stats(seconds)
     activity = await call.read(stats.activity(queue, seconds))
     now = await call.read(time_now(queue))
     workers = await call.read(inspect.workers(queue))
@@ -31,14 +31,14 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     failing = call.all_scrubbed(await call.read(stats.failing(queue, seconds, None, None, MOST_ERRORS)))
     return {
         "page": "overview",
-        "stats": found,
-        "failed": found.by_status[Status.FAILED],
+        "stats": totals,
+        "failed": totals.by_status[Status.FAILED],
         "window": window,
         "windows": list(WINDOWS),
         "chart": activity_chart(activity),
         "activity": activity,
         "failing": failing,
-        "types": by_activity(found.pace_by_type)[:MOST_TASKS],
+        "types": by_activity(totals.pace_by_type)[:MOST_TASKS],
         "workers": workers,
         "alive": alive,
         "slots": sum(worker.concurrency for worker in alive),

@@ -1,7 +1,7 @@
 """Looks names up, in separate threads.
 
 The system's resolver cannot be interrupted. A name whose servers do not answer keeps a thread for as long as the
-resolver tries, so each name gets one thread at most, and its lookup is shared by all who ask meanwhile.
+resolver tries, so each name gets one thread at most, and all who ask at that time share its lookup.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Lookups:
             if lookup is None:
                 lookup = Lookup(host, now)
                 if self._threads < MOST_AT_ONCE:
-                    # a daemon: a process ends beside a lookup that hangs
+                    # a daemon: a lookup that hangs does not keep the process from ending
                     threading.Thread(target=self._run, name="rowcall-lookup", daemon=True).start()
                     self._threads += 1
                 self._by_host[host] = lookup

@@ -215,7 +215,7 @@ class Celery:
         related_name: str = "tasks",
         force: bool = False,
     ) -> None:
-        """Have workers import the module `tasks` of each package. Without packages they find them by themselves."""
+        """Have workers import the module `tasks` of each package. Without packages they search for them."""
         if packages is not None:
             self._packages.append((packages, related_name))
             self._finish_later()

@@ -64,8 +64,8 @@ def refused_of_entry(entry: BeatEntry) -> list[str]:
     return [f"{name}: a periodic task has only queue and priority" for name in entry.options if name not in OPTIONS]
 
 
-def _entry(name: str, given: Mapping[str, object], zone: str) -> BeatEntry:
-    match given.get("schedule"):
+def _entry(name: str, entry: Mapping[str, object], zone: str) -> BeatEntry:
+    match entry.get("schedule"):
         case str() as cron:
             times: tuple[str | None, float | timedelta | None] = cron, None
         case int() | float() | timedelta() as every:
@@ -78,12 +78,12 @@ def _entry(name: str, given: Mapping[str, object], zone: str) -> BeatEntry:
         timing_of(*times, zone if times[0] is not None else None, DEFAULT_CATCH_UP)
     except InvalidOption as error:
         raise InvalidOption("beat_schedule", f"{name}: {error}") from error
-    task, args, kwargs = given.get("task"), given.get("args", ()), given.get("kwargs", {})
+    task, args, kwargs = entry.get("task"), entry.get("args", ()), entry.get("kwargs", {})
     if not isinstance(task, str):
         raise InvalidOption("beat_schedule", f"{name}: task must be the name of a task, got {task!r}")
     if not isinstance(args, list | tuple) or not isinstance(kwargs, dict):
         raise InvalidOption("beat_schedule", f"{name}: args must be a list, and kwargs a dict")
-    options = given.get("options", {})
+    options = entry.get("options", {})
     if not isinstance(options, dict):
         raise InvalidOption("beat_schedule", f"{name}: options must be a dict, got {options!r}")
     return BeatEntry(name, task, *times, {"args": list(args), "kwargs": kwargs}, options)

@@ -439,11 +439,11 @@ def maybe_signature(d: Any, app: object = None, clone: bool = False) -> Any:
     return signature(d) if isinstance(d, Mapping) and (clone or not isinstance(d, CanvasPart)) else d
 
 
-def _read(given: Mapping[str, Any]) -> CanvasPart:
-    args, kwargs, options = (given.get(name) or {} for name in ("args", "kwargs", "options"))
-    match given.get("subtask_type"):
-        case None if isinstance(name := given.get("task"), str):
-            part: CanvasPart = signature(name, list(args), kwargs, bool(given.get("immutable")), **options)
+def _read(stored: Mapping[str, Any]) -> CanvasPart:
+    args, kwargs, options = (stored.get(name) or {} for name in ("args", "kwargs", "options"))
+    match stored.get("subtask_type"):
+        case None if isinstance(name := stored.get("task"), str):
+            part: CanvasPart = signature(name, list(args), kwargs, bool(stored.get("immutable")), **options)
             return part
         case "chain" if "tasks" in kwargs:
             part = chain(kwargs["tasks"])
@@ -454,20 +454,20 @@ def _read(given: Mapping[str, Any]) -> CanvasPart:
         case "xmap" | "xstarmap" as kind:
             part = Spread(signature(kwargs["task"]["task"]).task, kwargs["it"], "map" if kind == "xmap" else "starmap")
         case _:
-            raise InvalidOption("signature", f"must be a call, or a dict of one, got {given!r}")
+            raise InvalidOption("signature", f"must be a call, or a dict of one, got {stored!r}")
     return part.linked(options.get("link"), options.get("link_error"))
 
 
 def _flat(parts: Iterable[CanvasPart | Iterable[CanvasPart]]) -> list[CanvasPart]:
-    found: list[CanvasPart] = []
+    flat: list[CanvasPart] = []
     for part in parts:
         if isinstance(part, Mapping):
-            found.append(maybe_signature(part))
+            flat.append(maybe_signature(part))
         elif isinstance(part, Iterable) and not isinstance(part, str | bytes):
-            found += _flat(part)
+            flat += _flat(part)
         else:
             raise InvalidOption("canvas", f"must be calls such as task.s(…), got {part!r}")
-    return found
+    return flat
 
 
 def _parts(given: object) -> tuple[CanvasPart, ...]:

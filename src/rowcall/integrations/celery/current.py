@@ -16,7 +16,7 @@ from rowcall.operations.enqueue import Bound
 T = TypeVar("T")
 
 Takes = Literal["one", "all", "map", "starmap", "error", "failure"]
-"""What a job passes to its function beside its arguments.
+"""What a job passes to its function in addition to its arguments.
 
 `one` and `all`: the result of the call before it, or all results of a group. `map` and `starmap`: there is one call for
 each item. `error`: the request, the error and the traceback of a call that failed. `failure`: nothing; it, too, runs

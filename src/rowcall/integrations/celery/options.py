@@ -107,28 +107,28 @@ def options_of_class(kind: type, root: type) -> dict[str, object]:
     return {name: getattr(kind, name) for one in classes for name in vars(one) if name in known}
 
 
-def our_options(given: Mapping[str, object]) -> EnqueueOptions:
+def our_options(celery_options: Mapping[str, object]) -> EnqueueOptions:
     """Return the options of Rowcall for those of `apply_async`. `InvalidOption` if some have no equivalent."""
-    if refused := refused_of_call(given):
+    if refused := refused_of_call(celery_options):
         raise refusal(refused)
-    found: dict[str, object] = {}
-    for name, value in given.items():
+    options: dict[str, object] = {}
+    for name, value in celery_options.items():
         match name, value:
             case _, None:
                 continue
             case "countdown", _:
-                found["delay"] = value
+                options["delay"] = value
             case "eta", datetime():
-                found["run_at"] = aware(value)
+                options["run_at"] = aware(value)
             case "expires", datetime():
-                found["expires_at"] = aware(value)
+                options["expires_at"] = aware(value)
             case "expires", _:
-                found["expires_in"] = value
+                options["expires_in"] = value
             case "time_limit", _:
-                found["timeout"] = value
+                options["timeout"] = value
             case "connection" | "queue" | "priority", _:
-                found[name] = value
-    return found  # type: ignore[return-value]
+                options[name] = value
+    return options  # type: ignore[return-value]
 
 
 def refused_of_call(given: Mapping[str, object]) -> list[str]:

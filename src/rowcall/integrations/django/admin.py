@@ -179,7 +179,7 @@ def _with_part(names: Iterable[str], word: str) -> list[str]:
 
 
 def _shown(job_id: int) -> dict[str, object]:
-    """Return what the page of a job shows beside its columns."""
+    """Return what the page of a job shows in addition to its columns."""
     try:
         job = jobs.get(job_id)
     except RowcallError:

@@ -96,7 +96,7 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 
 class _Unshared:
-    """Writes each job by itself: another thread has another connection."""
+    """Writes each job in its own transaction: another thread has another connection."""
 
     def __init__(self, database: DjangoDatabase) -> None:
         self.submit = database.write_member

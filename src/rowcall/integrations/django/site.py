@@ -78,21 +78,22 @@ def _file(connection: BaseDatabaseWrapper) -> Path:
 
 
 def _server_url(connection: BaseDatabaseWrapper) -> str:
-    given = {
+    parameters = {
         name: value
         for name, value in connection.get_connection_params().items()
         if name not in _OF_PSYCOPG and value not in (None, "")
     }
     if role := connection.settings_dict["OPTIONS"].get("assume_role"):
-        given["options"] = f"{given.get('options', '')} -c role={role}".strip()
-    user, password = given.pop("user", ""), given.pop("password", "")
-    name, host, port = given.pop("dbname", given.pop("database", "")), str(given.pop("host", "")), given.pop("port", "")
+        parameters["options"] = f"{parameters.get('options', '')} -c role={role}".strip()
+    user, password = parameters.pop("user", ""), parameters.pop("password", "")
+    name = parameters.pop("dbname", parameters.pop("database", ""))
+    host, port = str(parameters.pop("host", "")), parameters.pop("port", "")
     if not _HOST.fullmatch(host):  # a socket, or several hosts
-        given |= {"host": host} if host else {}
+        parameters |= {"host": host} if host else {}
         host = ""
     if port and not host:
-        given["port"] = port
+        parameters["port"] = port
     who = f"{quote(str(user), safe='')}{':' if password else ''}{quote(str(password), safe='')}@" if user else ""
     where = f"{host}:{port}" if host and port else host
-    query = f"?{urlencode(given, quote_via=quote)}" if given else ""
+    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
     return f"postgresql://{who}{where}/{quote(str(name), safe='')}{query}"

@@ -91,7 +91,7 @@ def jobs_of_app() -> Rowcall:
 
 
 def attribute(name: str) -> object:
-    """Return what `rowcall.flask` has besides its own names: `jobs`, for `rowcall work rowcall.flask:jobs`."""
+    """Return what `rowcall.flask` has in addition to its own names: `jobs`, for `rowcall work rowcall.flask:jobs`."""
     if name == "jobs":
         return jobs_of_app()
     raise AttributeError(f"module 'rowcall.flask' has no attribute {name!r}")

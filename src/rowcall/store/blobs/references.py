@@ -33,7 +33,7 @@ def refer_to_results(dialect: Dialect, settled: Sequence[Success], live: set[int
 
 
 def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: Plan[T]) -> Plan[T]:
-    """Run a plan on a connection of the caller's, which may commit each statement by itself: a crash between the row
+    """Run a plan on a connection of the caller's, which may commit each statement separately: a crash between the row
     and what is written down of it leaves the pins, which keep the blobs until they are checked.
     """
     yield from dialect.ask(PIN_BLOBS, token, list({one.digest: one.text for one in references}.items()))

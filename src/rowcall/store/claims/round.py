@@ -215,7 +215,6 @@ class Round:
             few = queues[: max(FEWEST_QUEUES, self._room // LEAST_SHARE)]
             plenty = yield from self._visit(few)
             queues = [*queues[len(few) :], *plenty]
-            claim.visited += len(few)
             if self._room <= 0 or self._admission.enough or claim.slot_needed:
                 break
         moved = bool(claim.taken or claim.joining or claim.unread or self._admission.held)
@@ -250,6 +249,7 @@ class Round:
         plenty: list[str] = []
         for position, queue in enumerate(queues):
             share = share_of(self._demand, queue, claim, len(queues) - position)
+            claim.visited += share > 0
             if share > 0 and (yield from self._find_and_admit(queue, share)):
                 plenty.append(queue)
             if claim.slot_needed:  # buffer no more jobs of any queue: otherwise the slot might never come free

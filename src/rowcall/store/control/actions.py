@@ -88,19 +88,19 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
 def obstacles_of(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, RowcallError]]:
     """Return why some of these finished jobs must not run again, by id."""
     concerned = {job.id: job for job in jobs if job.key is not None or job.chain_id is not None}
-    found: dict[int, RowcallError] = {}
+    obstacles: dict[int, RowcallError] = {}
     if not concerned:
-        return found
+        return obstacles
     for task, keys in sorted(_keys_of(concerned.values()).items()):
         yield from dialect.ask(LOCK_KEYS, task, sorted(keys))
     for job_id, kind, other_id in (yield from dialect.ask(queries.OBSTACLES, list(concerned))):
         job = concerned[job_id]
         if kind == "key":
-            found[job_id] = DuplicateJob(job.type, job.key or "", other_id)
+            obstacles[job_id] = DuplicateJob(job.type, job.key or "", other_id)
         else:
             problem = f"it is a step of chain {job.chain_id}, and job {other_id} came after it: retry the last step"
-            found.setdefault(job_id, WrongState(job_id, job.status, "retry", [], problem))
-    return found
+            obstacles.setdefault(job_id, WrongState(job_id, job.status, "retry", [], problem))
+    return obstacles
 
 
 def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
-"""Write rows again whose texts were encrypted again. A row that was changed meanwhile is left as it is."""
+"""Write rows again whose texts were encrypted again. A row that another transaction has changed is left as it is."""
 
 from __future__ import annotations
 

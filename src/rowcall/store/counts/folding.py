@@ -29,8 +29,8 @@ def fold(dialect: Dialect, *, everything: bool, now_ms: int | None) -> Plan[int]
         if tally.status is not None:
             totals[tally.status, tally.queue, tally.type, tally.error_code, tally.attempt] += tally.jobs
         if tally.outcome is not None:
-            alike = (tally.queue, tally.type, tally.outcome, tally.error_code)
-            past.append(Past(row.at_ms, 0, *alike, tally.jobs, tally.waits, tally.runs))
+            group = (tally.queue, tally.type, tally.outcome, tally.error_code)
+            past.append(Past(row.at_ms, 0, *group, tally.jobs, tally.waits, tally.runs))
     changed = [Total(*key, _bounded(jobs)) for key, jobs in sorted(totals.items()) if jobs]
     if changed:
         yield from dialect.ask(queries.ADD_TOTALS, changed)

@@ -1,4 +1,4 @@
-"""The rows that a group of ended attempts adds to the counts and the history: one row for all that ended alike."""
+"""What ended attempts add to the counts and the history: one row for all that ended in the same way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tallies:
         run_ms: int | None,
         jobs: int = 1,
     ) -> None:
-        """Count attempts that ended alike; an attempt that never began does not count."""
+        """Count attempts that ended in the same way; an attempt that never began does not count."""
         key = (queue, task, attempt, transition.move, transition.error_code, transition.attempt_recorded)
         tally = self._tallies.get(key)
         if tally is None:
@@ -98,10 +98,10 @@ def expired(jobs: Sequence[Touched]) -> list[Tally]:
 
 def broken(jobs: Sequence[Touched], status: str, error_code: str) -> list[Tally]:
     """Return the tallies of jobs that ended because of another job, without an attempt."""
-    alike = Counter((job.queue, job.type, min(job.attempt, MOST_ATTEMPTS_COUNTED)) for job in jobs)
+    counts = Counter((job.queue, job.type, min(job.attempt, MOST_ATTEMPTS_COUNTED)) for job in jobs)
     return [
         Tally(queue=queue, type=task, outcome=None, status=status, error_code=error_code, attempt=attempt, jobs=count)
-        for (queue, task, attempt), count in alike.items()
+        for (queue, task, attempt), count in counts.items()
     ]
 
 

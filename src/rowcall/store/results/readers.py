@@ -136,7 +136,7 @@ class JobReader:
 
     def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
         lines = yield from timelines(dialect, [self.waits_for])
-        found: Counter[tuple[object, ...]] = Counter()
+        counts: Counter[tuple[object, ...]] = Counter()
         events = []
         claims = {line.seq: line.event.at for line in lines if line.event.event == "CLAIMED"}
         for line in lines:
@@ -144,11 +144,11 @@ class JobReader:
             # claim, because only the end of an attempt says exactly when it started
             at = claims.get(line.seq) if line.event.event == "STARTED" else line.event.at
             key = line.event.event, at, line.event.detail
-            found[key] += 1
+            counts[key] += 1
             is_told = line.event.event not in _IN_TIMELINE_ONLY and self._wanted.fits(line.event)
-            if found[key] > self._known[key] and is_told:
+            if counts[key] > self._known[key] and is_told:
                 events.append(line.event)
-        self._known |= found
+        self._known |= counts
         if not lines and self._known and not self._has_ended:
             (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
             events.append(missed(heads.now_ms, "the job was deleted before it ended, or before its end was read"))

@@ -121,7 +121,7 @@ def put_all(
     kept = {row.name: row for row in (yield from schedules(dialect))}
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
-        if row is None or not row.declared or row.problem is not None or not alike(decrypted(row), declaration):
+        if row is None or not row.declared or row.problem is not None or not are_equal(decrypted(row), declaration):
             yield from _put(dialect, encrypted(declaration), now_ms, declared=True)
 
 
@@ -132,7 +132,7 @@ def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declar
     yield from dialect.ask(queries.PUT_SCHEDULE, *given, int(declared), first_ms)
 
 
-def alike(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
+def are_equal(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
     """Return whether both say the same; a database may format their JSON differently."""
     return (
         (one.task, one.timing) == (other.task, other.timing)

@@ -60,18 +60,18 @@ def rebuilt(failed: Failed) -> BaseException:
 def _kind(names: list[tuple[str, str]]) -> type[BaseException]:
     """Return the class, or one of the same name below the first of its bases that this process has imported."""
     unknown: list[tuple[str, str]] = []
-    found: type[BaseException] = Exception
+    kind: type[BaseException] = Exception
     for module, name in names:
         value: object = _module(module)
         for part in name.split("."):
             value = getattr(value, part, None)
         if isinstance(value, type) and issubclass(value, BaseException):
-            found = value
+            kind = value
             break
         unknown.append((module, name))
     for module, name in reversed(unknown):
-        found = type(name.rpartition(".")[2], (found,), {"__module__": module, "__qualname__": name})
-    return found
+        kind = type(name.rpartition(".")[2], (kind,), {"__module__": module, "__qualname__": name})
+    return kind
 
 
 def _module(name: str) -> ModuleType | None:

@@ -201,7 +201,7 @@ class ProcessLane:
 
     def cancel(self, attempt: Attempt) -> None:
         """End an attempt that was asked to stop: it is over when its process is, or at once if it waits for one."""
-        with self._lock:  # so that its child gets no other attempt meanwhile
+        with self._lock:  # so that its child gets no other attempt first
             if (child := self._child_of.get(attempt)) is not None:
                 child.terminate()
         if self._acquire(attempt):

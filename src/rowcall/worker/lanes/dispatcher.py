@@ -176,7 +176,7 @@ class Dispatcher:
         self._abandoned.identity = identity
 
     def reserve(self, claimed: int) -> None:
-        """Make room in the liveness file for these attempts, beside all that may not have started yet."""
+        """Make room in the liveness file for these attempts, and for all that may not have started yet."""
         if (file := self._abandoned.identity.liveness_file) is not None:
             with self._lock:
                 held = len(self._buffer) + len(self._members() if self.batches else self._running)

@@ -58,7 +58,7 @@ def _stop(worker: Worker, count: int) -> None:
 def _own_process() -> None:
     """Choose settings that only the owner of a process may choose.
 
-    The loop releases the interpreter at each statement, and should get it back soon beside a busy handler. What was
+    The loop releases the interpreter at each statement, and should get it back soon while a handler is busy. What was
     already imported stays for good, so the garbage collector need not check it again.
     """
     sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))

@@ -117,7 +117,7 @@ class WorkerProcess:
         return f"the next one starts in {duration(pause)}" if pause else "the next one starts now"
 
     def send(self, command: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has just ended by itself
+        with contextlib.suppress(OSError):  # it has just ended
             os.write(self._leash, command)
 
     def kill(self) -> None:

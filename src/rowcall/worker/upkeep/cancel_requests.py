@@ -33,7 +33,7 @@ class CancelRequests:
                 thread.attempt(self.check)
 
     def _pause(self, thread: Background) -> bool:
-        """Wait for the next check, and look at the event loop meanwhile. Return whether to continue."""
+        """Wait for the next check, and watch the event loop until then. Return whether to continue."""
         timer = self._queue.clock.timer
         until = timer() + CHECK_SECONDS
         while (remaining := until - timer()) > 0:
@@ -53,7 +53,8 @@ class CancelRequests:
         }
         if not attempts:
             return
-        for one in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, list(attempts)))):
+        fences = [attempt.ready.fence for attempt in attempts.values()]
+        for one in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, fences))):
             if one.stack_request is not None:
                 self._stack_requests.answer(one.stack_request, attempts)
                 continue

@@ -32,7 +32,7 @@ class HealthLog:
         workers = connection.read(queue.dialect.ask(WORKERS))
         paused = {(one.kind, one.name) for one in connection.read(queue.dialect.ask(PAUSED))}
         unfinished = connection.read(queue.dialect.ask(UNFINISHED))
-        found = list(
+        problems = list(
             complaints(
                 # paused on purpose: not a problem
                 [one for one in unfinished if not is_paused(one.queue, one.type, paused)],
@@ -42,9 +42,9 @@ class HealthLog:
                 at_ms,
             )
         )
-        for complaint in found:
+        for complaint in problems:
             self._log(connection, complaint)
-        return found
+        return problems
 
     def _log(self, connection: Connection, complaint: Complaint) -> None:
         """Log it, unless another worker has done so within the last hour."""

@@ -121,7 +121,7 @@ class Recovery:
         return (now - since) * 1000 >= peer.lease_ms
 
     def _file_of(self, peer: Peer) -> str | None:
-        """Return its liveness file beside our database. A copied database has none."""
+        """Return its liveness file, in the folder of our database. A copied database has none."""
         if peer.lock_path is None:
             return None
         path = os.path.join(self._queue.database.side_folder, os.path.basename(peer.lock_path))
