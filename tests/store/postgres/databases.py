@@ -75,7 +75,8 @@ def fill(connection: psycopg.Connection, share: float = 1.0) -> None:
     )
     connection.execute(
         """
-        insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_until, lease_ms)
+        insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_until,
+                                   lease_ms)
         select n, 1, n % %(workers)s, 'worker' || n % %(workers)s, 1, now(), now(),
                case when n % 10 = 0 then now() end, case when n % 10 = 0 then 15000 end
         from generate_series(%(waiting)s + 1, %(all)s) as n
