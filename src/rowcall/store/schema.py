@@ -461,7 +461,7 @@ READY_CHANGES = "id, status, held, queue, type, priority, turn, fair, run_at, cr
 HIGHEST_TURN = 2**60
 _OF_VALUE = """{0}<job> as other <indexed:job_fair> where other.status = <pending> and other.fair = new.fair
         and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
-        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id) and other.turn"""
+        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id <fence>) and other.turn"""
 FAIR_TURN = f"""
     select case when value_turn is null or value_turn < base then base
                 when coalesce(new.weight, 1) > (select count(*) from {_OF_VALUE} = value_turn)
@@ -472,7 +472,7 @@ FAIR_TURN = f"""
           (select other.turn from {{0}}<job> as other <indexed:job_turn>
            where other.status = <pending> and other.fair is not null and other.queue = new.queue
              and other.type = new.type and other.priority = new.priority and other.id <> new.id
-             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id)
+             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id <fence>)
              and other.turn > last and other.turn < {HIGHEST_TURN} order by other.turn limit 1),
           <greatest:last + 1, new.id>) end as base
       from (

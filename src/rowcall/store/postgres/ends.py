@@ -38,7 +38,7 @@ take_all = f"""
 live = """
     select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
       select id from <job> as job
-      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint - 1
+      where job.id = (given.pair ->> 0)::bigint and job.lease + 1 = (given.pair ->> 1)::bigint
         and job.status not in <finished> for update) as mine"""
 
 _ended, _succeeded = fields(Settlement), fields(Success)
@@ -129,7 +129,7 @@ complete = f"""
       progress_message = case when taken.progress is not null then taken.progress_message
                               when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end
     from (select <now> as now) as moment, taken
-    where job.id = $2::bigint and job.lease = $3::bigint - 1
+    where job.id = $2::bigint and job.lease + 1 = $3::bigint
     returning job.id"""
 
 in_use = """

@@ -36,7 +36,7 @@ survey = f"""
       exists (select from <claim> {_LEASE_EXPIRED}),
       exists (select from <claim> as claim {_OF_GONE})
       or exists (select from <job> as job where status = <running>
-                 and not exists (select from <claim> where job_id = job.id)),
+                 and not exists (select from <claim> where job_id = job.id offset 0)),
       exists (select from <job> where status = <pending> and held is not null)"""
 owned_by = f"""
     {_OWNED} where lease_until is null and worker = $1::text order by job_id limit $2::int {_LOCKED} {_WITH_JOB}"""
