@@ -105,7 +105,6 @@ class TestHistory:
             ("MANUAL_RETRY", "ann"),
             ("CLAIMED", "five"),
             ("STARTED", "five"),
-            ("HEARTBEAT", "five"),
             ("SUCCEEDED", "five"),
         ]
         (snoozed,) = [event for event in timeline if event.event == "SNOOZED"]

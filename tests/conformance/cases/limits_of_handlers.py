@@ -351,4 +351,4 @@ class TestSlotsOfWorkers:
         worker.claim(queues=["wide"])
         assert not worker.settle(first, Succeeded())
         leases = "select lease from rowcall_slot where limit_key like '%two%'"
-        assert store.execute(leases) == store.execute(f"select lease from rowcall_job where id = {job_id}")
+        assert store.execute(leases) == store.execute(f"select lease from rowcall_jobs where id = {job_id}")

@@ -17,7 +17,7 @@ from rowcall.store.columns import text
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import after_end, check_unsure_edges
-from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, settle, write_ended
+from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, drop_void, settle, write_ended
 from rowcall.store.ends.waiting import expire
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission, DeclaredLimits
@@ -25,7 +25,7 @@ from rowcall.store.limits.held_jobs import unhold_due
 from rowcall.store.new_job import OnEnd
 from rowcall.store.order.turns import serve
 from rowcall.store.queries import claims as queries
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, Work, all_plain, any_fair
+from rowcall.store.queries.claims import NOTHING_KNOWN, Fence, Places, Ready, Work, all_plain, any_fair
 from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.queries.jobs import ANY_TAG, RETAG_DUE, STAGE
 from rowcall.store.recovery.recover import recover_expired
@@ -94,8 +94,8 @@ class Claim(msgspec.Struct):
     unread: list[Unreadable] = []
     places: dict[tuple[str, str], tuple[int, int, int] | None] = {}
     """For each queue and type of ready jobs: the place of the last one that was found, if any was."""
-    visited: int = 0
-    """How many queues were looked at."""
+    turns: int = 1
+    """By how many queues the next round starts later in their order."""
     settled: set[int] = set()
     cancelled: dict[int, Transition] = {}
     more: bool = False
@@ -130,14 +130,17 @@ def round_of_work(
     *,
     late: Sequence[tuple[int, int]] = (),
     abandoned: Collection[tuple[int, int]] = (),
+    void: Sequence[Fence] = (),
     before_settle: Callable[[], None] | None = None,
 ) -> Plan[Claim]:
     """Run one round of a worker. A worker that is no longer registered (it was declared lost) claims nothing.
 
     `late` are attempts (ids and leases) whose handlers ended after they were settled. The handlers of
-    `abandoned` attempts still run, so their slots under limits are not freed. `before_settle` is called just before the
-    statement that takes most of the time.
+    `abandoned` attempts still run, so their slots under limits are not freed. `void` are attempts whose jobs were
+    ended or changed from outside. `before_settle` is called just before the statement that takes most of the time.
     """
+    if void:
+        yield from drop_void(dialect, void)
     writing = write_ended(dialect, ended, make_tallies, now_ms, demand.owner)
     settled, cancelled, tallies = yield from (writing if before_settle is None else before_long(writing, before_settle))
     if demand.resume:
@@ -180,7 +183,7 @@ def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Cl
     claimed = yield from dialect.ask(queries.CLAIM_FIRST, *parameters)
     for job in claimed:
         job.holder = demand.holder
-    return Claim(work, started=claimed, visited=1, more=len(claimed) == slots) if claimed else None
+    return Claim(work, started=claimed, more=len(claimed) == slots) if claimed else None
 
 
 def claim_by_hand(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Claim]:
@@ -247,13 +250,15 @@ class Round:
         claim, admission = self._claim, self._admission
         already = len(claim.started), len(claim.buffered), len(claim.joining)
         plenty: list[str] = []
+        visited = 0
         for position, queue in enumerate(queues):
             share = share_of(self._demand, queue, claim, len(queues) - position)
-            claim.visited += share > 0
+            visited += share > 0
             if share > 0 and (yield from self._find_and_admit(queue, share)):
                 plenty.append(queue)
             if claim.slot_needed:  # buffer no more jobs of any queue: otherwise the slot might never come free
                 break
+        claim.turns = visited if visited < len(self._wanted) else 1
         yield from self._write(claim.started[already[0] :], claim.buffered[already[1] :], claim.joining[already[2] :])
         if self._batch_room:
             yield from self._fill_batches()

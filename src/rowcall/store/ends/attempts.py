@@ -173,6 +173,13 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None
     return Written(live, applied.cancelled, applied.tallies())
 
 
+def drop_void(dialect: Dialect, fences: Sequence[Fence]) -> Plan[None]:
+    """Delete the claims of attempts whose jobs were changed from outside, if they are still there."""
+    taken = yield from _take(dialect, fences)
+    if taken:
+        yield from dialect.ask(MAKE_READY, [one.job_id for one in taken])
+
+
 def _take(dialect: Dialect, fences: Sequence[Fence]) -> Plan[list[TakenClaim]]:
     """Delete the claims of these attempts, as far as they are current, and return them."""
     taken = yield from dialect.ask(queries.TAKE, fences)

@@ -19,7 +19,9 @@ interrupted = f"""
           from jsonb_array_elements($1::text::jsonb) as given (one)) as given
     left join lateral (
       select job_id, cancel from <claim> as claim where claim.job_id = given.job_id and claim.lease = given.lease
-        and claim.holder = given.holder offset 0) as claim on true
+        and claim.holder = given.holder
+        and (select job.lease = claim.lease - 1 and job.status not in <finished> from <job> as job
+             where job.id = claim.job_id) offset 0) as claim on true
     where claim.job_id is null or claim.cancel <> 0
     union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'"""
 rerun = f"""

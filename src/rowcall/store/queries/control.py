@@ -97,7 +97,7 @@ class Interrupted(NamedTuple):
     id: int
     lease: int
     is_current: bool
-    """False where its claim is gone."""
+    """False where its claim is gone, or its job was ended or changed from outside."""
     reason: str | None
     stack_request: str | None = None
     """Set in a row that is a request for a stack, of any job, and nothing else."""

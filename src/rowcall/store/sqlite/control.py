@@ -10,6 +10,8 @@ interrupted = f"""
     select given.job_id, given.lease, claim.job_id is not null, {REASON.replace("job.id", "claim.job_id")}, null
     from {given(Fence._fields, "$1")} left join <claim> as claim
       on claim.job_id = given.job_id and claim.lease = given.lease and claim.holder = given.holder
+      and exists (select 1 from <job> as job where job.id = claim.job_id and job.lease = claim.lease - 1
+                  and +job.status not in <finished>)
     where claim.job_id is null or claim.cancel = 1
     union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'"""
 rerun = f"""

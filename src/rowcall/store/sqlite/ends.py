@@ -27,7 +27,8 @@ changes = "select changes()"
 # the claim says one more than the job's row
 live = """
     select json_group_array(job.id) from json_each($1) as given cross join <job> as job
-    where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]') - 1"""
+    where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]') - 1
+      and +job.status not in <finished>"""
 
 _HAS_STEPS = "exists (select 1 from <step> where job_id = <job>.id)"
 _ENDED_LEASE = f"min(<job>.lease + 2, {LARGEST})"

@@ -104,7 +104,7 @@ class Claims:
 
     def accept(self, claim: Claim) -> None:
         """Hand the claimed jobs to the dispatcher. Raise `StoreUnavailable` if the liveness file has no room."""
-        self._turn += claim.visited  # only here: after a round that claims nothing, each queue keeps its turn
+        self._turn += claim.turns  # only here: after a round that claims nothing, each queue keeps its turn
         self.dispatcher.reserve(len(claim.started) + len(claim.buffered) + len(claim.joining))
         facts, marked = self._facts(claim.work.now_ms), claim.marked
         self.dispatcher.accept(

@@ -244,6 +244,7 @@ class Loop:
                 self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
+                void=self._settler.void,
                 before_settle=self._start_accepted,
             )
             claim = self._connection.write(plan)

@@ -29,7 +29,7 @@ from rowcall.store.ends.attempts import (
     settle_completed,
 )
 from rowcall.store.jobs.marks import mark
-from rowcall.store.queries.claims import Mark
+from rowcall.store.queries.claims import Fence, Mark
 from rowcall.store.queries.counts import Tally
 from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.recovery.recover import release_unknown
@@ -63,6 +63,8 @@ class Settler:
         """When the thread gets large groups again, after it could not settle one."""
         self._unsettled: list[Attempt] = []
         self._marked_at = 0.0
+        self.void: list[Fence] = []
+        """Attempts whose jobs were ended or changed from outside: the next round deletes their claims."""
         self.late: list[tuple[int, int]] = []
         """Attempts that were abandoned, and whose handlers have ended: the next round frees their slots."""
 
@@ -82,7 +84,11 @@ class Settler:
                 self.completed.add([attempt])
             elif isinstance(attempt.stopped_because, Lost):
                 clear_started([attempt])
-                log_opened(attempt) if attempt.left_open else log_dropped(attempt)
+                if attempt.left_open:
+                    log_opened(attempt)
+                else:
+                    log_dropped(attempt)
+                    self.void.append(attempt.ready.fence)
                 self.late.append(attempt.fence)
             else:
                 self._unsettled.append(attempt)
@@ -169,7 +175,9 @@ class Settler:
         self, attempts: list[Attempt], settled: set[int], cancelled: Mapping[int, Transition] = NONE, late: int = 0
     ) -> None:
         """A group was written. An attempt in `cancelled` became what that says; one not in `settled` was not ours."""
-        del self.late[:late]
+        if late:  # those that are void are among them
+            del self.late[:late]
+            self.void = []
         del self._unsettled[: len(attempts)]
         self._note_settled(attempts, settled, cancelled)
 
@@ -231,7 +239,7 @@ class Settler:
         """Write nothing more about the attempts that ended so far."""
         clear_started([*self._unsettled, *self.completed, *self._dispatcher.pop_ended()])
         self.completed.drop_all()
-        self._unsettled, self.late = [], []
+        self._unsettled, self.late, self.void = [], [], []
 
     def try_to_settle_all(self) -> None:
         """Called before the loop ends with an error."""
