@@ -54,7 +54,7 @@ class Outsider:
         self._store.execute(f"delete from rowcall_job where id = {job.id}")
 
     def raise_lease(self, job: Job) -> None:
-        self._store.execute(f"update rowcall_job set lease = lease + 1 where id = {job.id}")
+        self._store.execute(f"update rowcall_claim set lease = lease + 1 where job_id = {job.id}")
 
     def change_status(self, job: Job) -> None:
         self._store.execute(f"update rowcall_job set status = 'cancelled' where id = {job.id}")

@@ -105,6 +105,8 @@ class Claim(msgspec.Struct):
     """Those of the others whose claims say that they have started: a kill counts as an attempt."""
     slot_needed: bool = False
     """Whether a job that must start when it is claimed found no free slot; nothing behind it was claimed."""
+    is_cut: bool = False
+    """Whether jobs were found that may not wait in the buffer."""
 
     @property
     def jobs(self) -> list[Ready]:
@@ -218,7 +220,7 @@ class Round:
             few = queues[: max(FEWEST_QUEUES, self._room // LEAST_SHARE)]
             plenty = yield from self._visit(few)
             queues = [*queues[len(few) :], *plenty]
-            if self._room <= 0 or self._admission.enough or claim.slot_needed:
+            if self._room <= 0 or self._admission.enough or claim.is_cut:
                 break
         moved = bool(claim.taken or claim.joining or claim.unread or self._admission.held)
         yield from self._finish(any_left=bool(queues) and moved)
@@ -256,7 +258,7 @@ class Round:
             visited += share > 0
             if share > 0 and (yield from self._find_and_admit(queue, share)):
                 plenty.append(queue)
-            if claim.slot_needed:  # buffer no more jobs of any queue: otherwise the slot might never come free
+            if claim.is_cut:  # buffer no more jobs of any queue: otherwise a slot might never come free
                 break
         claim.turns = visited if visited < len(self._wanted) else 1
         yield from self._write(claim.started[already[0] :], claim.buffered[already[1] :], claim.joining[already[2] :])
@@ -331,18 +333,19 @@ class Round:
             if job.type in demand.batches:
                 self._batch_room[job.type] = demand.batches[job.type] - 1
         elif at_once or job.type in demand.batches:
-            claim.slot_needed = True
+            claim.slot_needed = claim.is_cut = True
+            return False
+        elif claim.taken >= demand.room:
             return False
         elif self._may_wait(job):
             claim.buffered.append(job)
         else:
+            claim.is_cut = True
             return False
         return True
 
     def _may_wait(self, job: Ready) -> bool:
         """Return whether the job may wait in the buffer, where a kill charges it for an attempt that had not begun."""
-        if self._claim.taken >= self._demand.room:
-            return False
         if job.lost > 0:
             self._lost_left -= 1
             return self._lost_left >= 0

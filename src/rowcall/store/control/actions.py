@@ -15,7 +15,7 @@ from rowcall.domain.limits import job_limits_from_text
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import revived
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_step
+from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.ends.waiting import cancel_waiting, complete_by_hand
 from rowcall.store.flows.blockers import block_again
 from rowcall.store.jobs.inspect import find, get, lock
@@ -175,7 +175,7 @@ def complete_locked(
     """Complete a locked job that has not finished."""
     yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id], "COMPLETED", actor, detail)
     if then is not None:
-        yield from write_next_step(dialect, job.id, then, now_ms)
+        yield from write_next_steps(dialect, {job.id: then}, now_ms)
     yield from complete_by_hand(dialect, job, result, now_ms)
 
 

@@ -15,7 +15,7 @@ from rowcall.store.blobs.references import refer_to, refer_to_results
 from rowcall.store.counts.tallies import Tallies, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, after_end
-from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_step, write_next_steps
+from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import mark
@@ -142,9 +142,8 @@ def _success_of(one: Ended | Success, owner: Owner | None) -> Success | None:
         return None
     if not _succeeds(one):
         return None
-    begins = int(one.then is not None and one.then.begins)
     ages = one.claimed_at_ms, one.started_age_ms, one.finished_age_ms
-    return Success(one.job_id, one.lease, *ages, one.transition.result, begins)
+    return Success(one.job_id, one.lease, *ages, one.transition.result)
 
 
 def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None) -> Plan[Written]:
@@ -242,7 +241,7 @@ def complete(dialect: Dialect, completed: Completed, make_tallies: MakeTallies, 
     if result is not None:
         yield from refer_to(dialect, [result], [fence.job_id])
     if then is not None:
-        yield from write_next_step(dialect, fence.job_id, then, now_ms)
+        yield from write_next_steps(dialect, {fence.job_id: then}, now_ms)
     yield from after_end(dialect, [fence.job_id], make_tallies({fence.job_id}), now_ms, locked=Locked.CALLER)
 
 
@@ -344,7 +343,6 @@ def settlement_of(ended: Ended, taken: TakenClaim) -> Settlement:
         final=int(transition.status in FINISHED),
         hold_ms=None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
         run_at_ms=transition.run_at_ms,
-        begins_chain=int(ended.then is not None and ended.then.begins and _succeeds(ended)),
         progress=progress[0],
         progress_message=progress[1],
         replays=progress[2],

@@ -51,20 +51,16 @@ def refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
 
 
 def write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
-    """Write the next steps of chains."""
+    """Write the next steps of chains. A job that was not in a chain until now is marked as the first step."""
     if not steps:
         return
+    first = [(job_id, job_id, 0) for job_id, then in steps.items() if then.begins]
+    if first:
+        yield from dialect.ask(MARK_CHAINS, first)
     inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
     written = [(row.id, then.job) for row, then in zip(inserted, steps.values(), strict=True)]
     yield from _wait_for_others(dialect, written, now_ms)
-
-
-def write_next_step(dialect: Dialect, job_id: int, then: Then, now_ms: int | None) -> Plan[None]:
-    """Write the step after a job; mark that job as the first step if it was not in a chain until now."""
-    if then.begins:
-        yield from dialect.ask(MARK_CHAINS, [(job_id, job_id, 0)])
-    yield from write_next_steps(dialect, {job_id: then}, now_ms)
 
 
 def _wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_ms: int | None) -> Plan[None]:

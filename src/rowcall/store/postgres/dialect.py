@@ -187,7 +187,8 @@ class PostgresDialect:
     ) -> Plan[set[int] | None]:
         jobs = [*started, *buffered]
         rows = "{" + ",".join([f'"{job.row}"' for job in jobs]) + "}"
-        how = owner.holder, owner.worker, [job.id for job in started], lease_ms, len(jobs)
+        few = min(started, buffered, key=len)
+        how = owner.holder, owner.worker, [job.id for job in few], lease_ms, len(jobs), int(few is started)
         (claimed,) = yield from self.ask(claim_queries.CLAIM, now_ms, rows, *how)
         return None if claimed is None else set(claimed)
 
@@ -208,8 +209,8 @@ class PostgresDialect:
         if taken is not None:
             ours = set(taken)
             rows = [row.of(job_id) for row in rows for job_id in row.ids if job_id in ours]
-        plain = [row for row in rows if row.result is None and not row.begins_chain]
-        others = rows if not plain else [row for row in rows if row.result is not None or row.begins_chain]
+        plain = [row for row in rows if row.result is None]
+        others = rows if not plain else [row for row in rows if row.result is not None]
         live: set[int] = set()
         if plain:
             ids = ids_of(plain)

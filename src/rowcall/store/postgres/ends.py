@@ -68,10 +68,7 @@ def _settle_successes(claimed_ms: str, started_age_ms: str, finished_age_ms: str
 
 
 settle_plain = f"with {_settle_successes(_given('$3'), _given('$4'), _given('$5'), 'result = null', '$6')}"
-_WITH_RESULT = f"""
-      result = {_succeeded.result}::jsonb,
-      chain_id = case when {_succeeded.begins_chain} = 1 then job.id else job.chain_id end,
-      chain_index = case when {_succeeded.begins_chain} = 1 then 0 else job.chain_index end"""
+_WITH_RESULT = f"result = {_succeeded.result}::jsonb"
 _STARTED = f"coalesce({_succeeded.started_age_ms}, {_succeeded.finished_age_ms})"
 _SETTLE_WITH_RESULTS = _settle_successes(
     f"({_succeeded.claimed_at_ms})", _STARTED, _succeeded.finished_age_ms, _WITH_RESULT, "$4"
@@ -116,9 +113,7 @@ settle = f"""
                         when job.held_until > moment.now then job.held_until
                         else moment.now + {_ended.hold_ms} * interval '1 millisecond' end,
       result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
-      traceback = {_ended.traceback},
-      chain_id = case when {_ended.begins_chain} = 1 then job.id else job.chain_id end,
-      chain_index = case when {_ended.begins_chain} = 1 then 0 else job.chain_index end
+      traceback = {_ended.traceback}
     from (select <now> as now) as moment
     where job.id = any ($2::text::bigint[])"""
 complete = f"""

@@ -283,9 +283,10 @@ READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_S
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
 
-# Claim the jobs of ready rows: the rows as the server names them, holder, worker, the ids that start now, the lease of
-# a claim by hand, and how many there are. Returns the ids that were claimed, or null if all were.
-CLAIM = Query("claim", (Now, Text, Int, Text, Ids, Int, Int), ids_or_none, only=_SERVER)
+# Claim the jobs of ready rows: the rows as the server names them, holder, worker, some ids, the lease of a claim by
+# hand, how many rows there are, and 1 if these ids start now, 0 if the others do: the server goes through the list for
+# each row. Returns the ids that were claimed, or null if all were.
+CLAIM = Query("claim", (Now, Text, Int, Text, Ids, Int, Int, Int), ids_or_none, only=_SERVER)
 # The same for the ready rows of a queue, type and rank, between two turns, with these ids; then delete the rows.
 CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, Int, Int, Int, Ids, Int, Text, Int, Int), only=_FILE)
 DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)

@@ -65,7 +65,6 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How long the job waits for a worker that its arguments fit."""
     run_at_ms: int | None = None
     """When it runs again, instead of after `delay_ms`."""
-    begins_chain: int = 0
     progress: float | None = None
     progress_message: str | None = None
     replays: int = 0
@@ -87,7 +86,6 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     started_age_ms: int | None
     finished_age_ms: int
     result: str | None
-    begins_chain: int = 0
     count: int = 1
 
     @property
@@ -97,7 +95,7 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def of(self, job_id: int) -> Success:
         """Return the row of one of its jobs."""
         ages = self.claimed_at_ms, self.started_age_ms, self.finished_age_ms
-        return Success(job_id, self.lease, *ages, self.result, self.begins_chain)
+        return Success(job_id, self.lease, *ages, self.result)
 
 
 def ids_of(rows: Iterable[Success]) -> list[int]:

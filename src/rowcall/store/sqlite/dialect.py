@@ -190,7 +190,9 @@ class SqliteDialect:
             for (queue, task, priority), of_kind in _by_kind(jobs_alike).items():
                 ids = [job.id for job in of_kind]
                 turns = [job.id if job.turn is None else job.turn for job in of_kind]
-                rows = queue, task, ~priority, min(turns), max(turns), ids
+                first, last = min(turns), max(turns)
+                is_run = turns == ids and last - first == len(ids) - 1
+                rows = queue, task, ~priority, first, last, None if is_run else ids
                 how = owner.holder, owner.worker, are_started, lease_ms
                 claimed += yield from self.change(claim_queries.CLAIM_ROWS, now_ms, *rows, *how)
                 yield from self.ask(claim_queries.DELETE_READY, *rows)

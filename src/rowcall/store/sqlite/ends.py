@@ -40,9 +40,7 @@ settle_successes = f"""
     update <job> set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = <next:attempt>, worker = $3,
       claimed_at = {_BEGAN}, started_at = max({_BEGAN}, <now> - coalesce(given.started_age_ms, given.finished_age_ms)),
       finished_at = max({_BEGAN}, <now> - given.finished_age_ms), {_KEPT}, result = given.result,
-      error_code = null, error_detail = null, traceback = null,
-      chain_id = case when given.begins_chain then <job>.id else chain_id end,
-      chain_index = case when given.begins_chain then 0 else chain_index end
+      error_code = null, error_detail = null, traceback = null
     from {given(Success, "$2")}
     where <job>.id between given.id and given.id + given.count - 1"""
 
@@ -78,9 +76,7 @@ settle = f"""
       held_until = case when given.hold_ms is null then case when not given.attempt_recorded then held_until end
                         when held_until > <now> then held_until else <now> + given.hold_ms end,
       result = given.result, error_code = given.error_code, error_detail = given.error_detail,
-      traceback = given.traceback,
-      chain_id = case when given.begins_chain then <job>.id else chain_id end,
-      chain_index = case when given.begins_chain then 0 else chain_index end
+      traceback = given.traceback
     from {given(Settlement, "$3")}
     where <job>.id = given.id"""
 complete = f"""

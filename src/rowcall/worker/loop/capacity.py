@@ -126,7 +126,7 @@ class Capacity:
             self.slot_needed = claim.slot_needed
             # where the buffer ends early, do not read far beyond its end
             near = max(LEAST_REACH, 2 * len(claim.buffered))
-            self._reach = near if claim.slot_needed else min(MOST_BUFFERED, 2 * self._reach)
+            self._reach = near if claim.is_cut else min(MOST_BUFFERED, 2 * self._reach)
         if claim.started or claim.buffered or claim.joining:
             self._throughput.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
             if self._busy_since is None:

@@ -322,7 +322,7 @@ def _add_run(
     count: int,
 ) -> None:
     started_ms, finished_ms, lease, claimed_at_ms, queue, task, number, waited_ms = key
-    ended.append(Success(first_id, lease, claimed_at_ms, started_ms, finished_ms, None, 0, count))
+    ended.append(Success(first_id, lease, claimed_at_ms, started_ms, finished_ms, None, count))
     alike[queue, task, number, waited_ms, started_ms - finished_ms] += count
 
 
