@@ -1,4 +1,4 @@
-"""A job that kills its worker fails alone, even if the worker's liveness file is lost with it, as in a new container."""
+"""A job that kills its worker fails alone, also where the liveness file is lost with the worker (a new container)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_it_fails_alone(database: str, tmp_path: Path, request: pytest.FixtureRe
     deaths = 0
     while jobs.get(deadly).status is not Status.FAILED or not all_ended(jobs):
         with PythonProcess("-m", "tests.crash.test_deadly_job", url, cwd=str(Path(__file__).parents[2])) as worker:
-            eventually(lambda: not worker.alive or all_ended(jobs), within=60, message="a death, or the end")  # noqa: B023
+            eventually(lambda: not worker.alive or all_ended(jobs), within=60, message="a death, or the end")
             deaths += not worker.alive
         for path in files_in(queue_of(jobs).database.side_folder):
             os.unlink(path)

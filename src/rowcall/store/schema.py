@@ -107,8 +107,8 @@ TABLES = {
   payload json not null default '{}'
   result json?
 """,
-    # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Triggers keep it,
-    # except for claims and for ends of attempts. `expires_at` is that of jobs that have never started.
+    # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Claims and ends
+    # of attempts write it, and triggers do for all other changes. `expires_at` is that of jobs that never started.
     "ready": """
   queue key? not null
   type key? not null
@@ -516,7 +516,8 @@ union all
 select job_id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
 from <claim> where heartbeat_at is not null
 union all
-select id, coalesce(heartbeat_at, finished_at, (select max(past.finished_at) from <attempt> as past where past.job_id = job.id)),
+select id, coalesce(heartbeat_at, finished_at,
+                    (select max(past.finished_at) from <attempt> as past where past.job_id = job.id)),
        9000000000000000000, 3, 'PROGRESS', worker,
        <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
 from <prefix>jobs as job where progress is not null and (

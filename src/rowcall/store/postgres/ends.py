@@ -33,7 +33,8 @@ take_all = f"""
     with taken as (
       delete from <claim> where job_id = any ($1::text::bigint[]) and holder = $3::bigint
         and lease = {_given("$2", "job_id", "$1")} returning job_id)
-    select case when count(*) < cardinality($1::text::bigint[]) then coalesce(array_agg(job_id), '{{}}') end from taken"""
+    select case when count(*) < cardinality($1::text::bigint[]) then coalesce(array_agg(job_id), '{{}}') end
+    from taken"""
 # locked until the commit: the attempt and the end of its job are written about the same rows
 live = """
     select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (

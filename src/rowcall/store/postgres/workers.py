@@ -6,7 +6,8 @@ from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED = f"""
     select claim.job_id, claim.lease, claim.holder, claim.attempt, coalesce(job.max_attempts, 1),
-           claim.started_at is not null, coalesce(job.queue, '')::text, coalesce(job.type, '')::text, claim.worker like '{OPENED_PREFIX}%'
+           claim.started_at is not null, coalesce(job.queue, '')::text, coalesce(job.type, '')::text,
+           claim.worker like '{OPENED_PREFIX}%'
     from (select * from <claim>"""
 _WITH_JOB = """) as claim left join lateral (
       select max_attempts, queue::text, type::text from <job> where id = claim.job_id offset 0) as job on true"""
