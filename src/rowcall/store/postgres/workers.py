@@ -45,5 +45,5 @@ orphans = f"{_OWNED} as claim {_OF_GONE} order by job_id limit $1::int {_LOCKED}
 lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2::int {_LOCKED} {_WITH_JOB}"
 drop_jobless = """
     delete from <claim> where job_id = any (array(
-      select job_id from <claim> as claim where not exists (select from <job> where id = claim.job_id)
+      select job_id from <claim> as claim where not exists (select from <job> where id = claim.job_id offset 0)
       limit $1::int for update skip locked))"""
