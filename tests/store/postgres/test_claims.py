@@ -14,6 +14,7 @@ from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.claims import (
     CLAIM_FIRST,
     CLAIMED,
+    DROP_STALE,
     EXTEND_MISMATCHED,
     FIND_OTHER_WORK_AND_LOCK,
     FIND_WORK,
@@ -34,6 +35,7 @@ from rowcall.store.queries.claims import (
 from rowcall.store.queries.control import INTERRUPTED, REQUEST_CANCEL
 from rowcall.store.queries.ends import LOCK_FREE_CLAIMS, Owner
 from rowcall.store.queries.workers import (
+    DROP_JOBLESS,
     LEASE_EXPIRED,
     LOCK_WORKER,
     ORPHANS,
@@ -154,6 +156,9 @@ CASES = {
         lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, None, size)), ["rowcall_claim_leased(lease_until)", BY_ID]
     ),
     "retire if idle": Case(lambda size: statements_of(DIALECT.ask(REMOVE_IDLE_WORKER, "worker1")), ["rowcall_claim"]),
+    "drop jobless": Case(
+        lambda size: statements_of(DIALECT.change(DROP_JOBLESS, size)), ["rowcall_claim", BY_ID, BY_CLAIM]
+    ),
     "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
 }
 SEVERAL_TYPES = Case(
@@ -184,6 +189,14 @@ def below(limit: Node, kind: str) -> bool:
     if child["Node Type"] == "LockRows":
         (child,) = child["Plans"]
     return bool(child["Node Type"] == kind)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_each_stale_row_is_compared_with_one_job(explainer: Explainer, mode: Mode) -> None:
+    (drop,) = statements_of(DIALECT.change(DROP_STALE, "default", "type1", 100))
+    plan = explainer.explain(drop, mode, writes=True)
+    found = [*accesses(plan, "rowcall_job"), *accesses(plan, "rowcall_claim")]
+    assert list(map(shown, found)) == [BY_ID, BY_CLAIM], plan
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
