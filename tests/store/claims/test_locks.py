@@ -8,13 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import psycopg
 import pytest
 
-from rowcall import Job, Rowcall, Status
+from rowcall import Job, Rowcall, Status, WrongState
 from rowcall.app import queue_of
-from rowcall.domain.outcome import Succeeded
+from rowcall.domain.outcome import Reported, Succeeded
 from rowcall.operations.effects import Write
+from rowcall.store.control.actions import cancel
 from rowcall.store.queries.limits import HOLD
 from rowcall.testing.waiting import eventually
 from tests.conformance.worker_parts import StoreWorker
+from tests.store.postgres.stepping import Beside, Stepper
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 CLAIM = """
@@ -58,6 +60,33 @@ def test_a_priority_set_beside_a_claim_does_not_make_the_job_ready_again(jobs: R
     begun_while_claimed(jobs, postgres_url, job, lambda: jobs.set_priority(job, 5)).result()
     assert (jobs.get(job).status, jobs.get(job).priority) == (Status.RUNNING, 5)
     assert StoreWorker(jobs, "late").claim(slots=9).started == []
+
+
+def test_a_claim_that_comes_between_is_seen(jobs: Rowcall, postgres_url: str) -> None:
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
+    with Stepper(postgres_url, cancel(queue_of(jobs).dialect, job.id, None, None, None)) as canceller:
+        canceller.step(2)  # there is no claim to lock
+        ready = worker.start_one()
+        canceller.finish()
+    assert jobs.get(job).status is Status.RUNNING
+    assert worker.settle(ready, Reported("A:B", "why"))
+    assert jobs.get(job).status is Status.CANCELLED
+
+
+def test_a_settle_that_waits_for_the_job_is_let_through(jobs: Rowcall, postgres_url: str) -> None:
+    """A cancel that has locked the job, and finds a claim that the settle has locked, releases the job."""
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
+    with Stepper(postgres_url, cancel(queue_of(jobs).dialect, job.id, None, None, None)) as canceller:
+        canceller.step(2)
+        ready = worker.start_one()
+        canceller.step()  # the job is locked
+        settled = Beside(lambda: worker.settle(ready, Succeeded()))
+        with psycopg.connect(postgres_url, autocommit=True) as watcher:
+            eventually(lambda: watcher.execute(WAITING).fetchone() == (1,), message="the settle waits")
+        with pytest.raises(WrongState):
+            canceller.finish()
+        assert settled.join()
+    assert jobs.get(job).status is Status.SUCCEEDED
 
 
 def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:

@@ -14,7 +14,7 @@ from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
 from rowcall.store.jobs.pages import find as find_page
 from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, LOCK_READY_OF
 from rowcall.store.queries.control import LOCK_JOBS
-from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, LOCK_FREE_CLAIMS, SAVEPOINT
+from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, DROP_LOCKED_CLAIMS, LOCK_FREE_CLAIMS, SAVEPOINT
 from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
 from rowcall.store.queries.jobs import ATTEMPTS, GET, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
@@ -52,14 +52,15 @@ def lock(dialect: Dialect, job_id: int) -> Plan[Job]:
 
 def lock_jobs(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Job]]:
     """Return jobs, in the order of their ids, that no other transaction claims or changes until this one ends."""
-    if not dialect.one_writer:
-        yield from _lock(dialect, job_ids)
+    claimed = set() if dialect.one_writer else (yield from _lock(dialect, job_ids))
     jobs = yield from get_all(dialect, job_ids)
+    if jobless := sorted(claimed - jobs.keys()):  # plain SQL deleted the jobs while the claims were locked here
+        yield from dialect.ask(DROP_LOCKED_CLAIMS, jobless)
     return [jobs[job_id] for job_id in sorted(jobs)]
 
 
-def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
-    """Lock claims, then jobs, then ready rows, as every transaction does that waits for them.
+def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[set[int]]:
+    """Lock claims, then jobs, then ready rows, as every transaction does that waits for them. Return who is claimed.
 
     A job may be claimed after its claim was looked for, and that claim may be locked by a transaction that waits for
     the job: then this one releases its locks, and starts again.
@@ -71,7 +72,7 @@ def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
         yield from dialect.ask(LOCK_READY_OF, job_ids)
         late = set((yield from dialect.ask(CLAIMED, job_ids))) - locked
         if not late or late == set((yield from dialect.ask(LOCK_FREE_CLAIMS, sorted(late)))):
-            return
+            return locked | late
         yield from dialect.ask(BACK_TO_SAVEPOINT)
 
 

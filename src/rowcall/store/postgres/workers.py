@@ -5,11 +5,12 @@ from __future__ import annotations
 from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED = f"""
-    select job.id, claim.lease, claim.holder, claim.attempt, job.max_attempts, claim.started_at is not null,
-           job.queue::text, job.type::text, claim.worker like '{OPENED_PREFIX}%'
+    select claim.job_id, claim.lease, claim.holder, claim.attempt, coalesce(job.max_attempts, 1),
+           claim.started_at is not null, coalesce(job.queue, '')::text, coalesce(job.type, '')::text,
+           claim.worker like '{OPENED_PREFIX}%'
     from (select * from <claim>"""
-_WITH_JOB = """) as claim cross join lateral (
-      select id, max_attempts, queue, type from <job> where id = claim.job_id offset 0) as job"""
+_WITH_JOB = """) as claim left join lateral (
+      select max_attempts, queue::text, type::text from <job> where id = claim.job_id offset 0) as job on true"""
 _LEASE_EXPIRED = "where lease_until is not null and lease_until <= (select <now>)"
 _OF_GONE = "where lease_until is null and not exists (select from <worker> where name = claim.worker)"
 _LOCKED = "for update skip locked"
@@ -36,14 +37,10 @@ survey = f"""
       exists (select from <claim> {_LEASE_EXPIRED}),
       exists (select from <claim> as claim {_OF_GONE})
       or exists (select from <job> as job where status = <running>
-                 and not exists (select from <claim> where job_id = job.id)),
+                 and not exists (select from <claim> where job_id = job.id offset 0)),
       exists (select from <job> where status = <pending> and held is not null)"""
 owned_by = f"""
     {_OWNED} where lease_until is null and worker = $1::text order by job_id limit $2::int {_LOCKED} {_WITH_JOB}"""
 owned_by_holder = f"{_OWNED} where holder = $1::bigint order by job_id {_WITH_JOB}"
 orphans = f"{_OWNED} as claim {_OF_GONE} order by job_id limit $1::int {_LOCKED} {_WITH_JOB}"
 lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2::int {_LOCKED} {_WITH_JOB}"
-drop_jobless = """
-    delete from <claim> where job_id = any (array(
-      select job_id from <claim> as claim where not exists (select from <job> where id = claim.job_id)
-      limit $1::int for update skip locked))"""

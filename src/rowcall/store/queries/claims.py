@@ -326,7 +326,8 @@ CLAIMED = Query("claimed", (Ids,), number_from_row, text=_CLAIMED)
 # behind our back.
 OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
-_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id)"
+# without the fence, a server that found no claims when it analyzed the table reads all of them for each job
+_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
 _IS_STALE = f"""not exists (
       select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null and {_IS_UNCLAIMED})"""
 _DROP_STALE = f"""

@@ -10,7 +10,7 @@ from rowcall.base.text import decoded
 from rowcall.base.times import time_of
 from rowcall.domain.job import WorkerInfo
 from rowcall.store.columns import struct_from_row
-from rowcall.store.statement import Change, Int, Now, Packed, Query, Row, Text, text_from_row
+from rowcall.store.statement import Int, Now, Packed, Query, Row, Text, text_from_row
 
 _SERVER = ("postgres",)
 
@@ -19,7 +19,7 @@ OPENED_PREFIX = "push to "
 
 
 class Owned(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A running job, as recovery sees it."""
+    """A running job, as recovery sees it. Its row may be gone: then only its claim is left to delete."""
 
     id: int
     lease: int
@@ -119,7 +119,6 @@ OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released o
 OWNED_BY_HOLDER = Packed("owned_by_holder", (Int,), Owned)  # as far as is committed, without a lock
 ORPHANS = Packed("orphans", (Int,), Owned)
 LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
-DROP_JOBLESS = Change("drop_jobless", (Int,))
 # whether transactions that commit jobs must notify
 MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
 OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)

@@ -88,8 +88,6 @@ def recover_orphans(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None =
     """Recover running jobs whose workers are not registered, and jobs that plain SQL left without a claim."""
     yield from dialect.change(FREE_UNCLAIMED, RECOVERED_AT_ONCE)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
-    if not owned:
-        yield from dialect.change(queries.DROP_JOBLESS, RECOVERED_AT_ONCE)
     return (yield from _recover(dialect, owned, None, now_ms, on_end))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED = f"""
-    select json_group_array(json_array(job.id, claim.lease, claim.holder, claim.attempt, job.max_attempts,
-      case when claim.started_at is null then json('false') else json('true') end, job.queue, job.type,
+    select json_group_array(json_array(claim.job_id, claim.lease, claim.holder, claim.attempt,
+      coalesce(job.max_attempts, 1), case when claim.started_at is null then json('false') else json('true') end,
+      coalesce(job.queue, ''), coalesce(job.type, ''),
       case when claim.worker like '{OPENED_PREFIX}%' then json('true') else json('false') end))
     from (select * from <claim>"""
-_WITH_JOB = ") as claim cross join <job> as job on job.id = claim.job_id"
+_WITH_JOB = ") as claim left join <job> as job on job.id = claim.job_id"
 _LEASE_EXPIRED = "indexed by <prefix>claim_leased where lease_until is not null and lease_until <= <now>"
 _OF_GONE = "where lease_until is null and not exists (select 1 from <worker> where name = <claim>.worker)"
 
@@ -31,7 +32,3 @@ owned_by = f"{_OWNED} where lease_until is null and worker = $1 limit $2 {_WITH_
 owned_by_holder = f"{_OWNED} where holder = $1 {_WITH_JOB}"
 orphans = f"{_OWNED} {_OF_GONE} limit $1 {_WITH_JOB}"
 lease_expired = f"{_OWNED} {_LEASE_EXPIRED} order by lease_until limit $2 {_WITH_JOB}"
-# claims of workers that are gone, of jobs that are gone: plain SQL deleted the jobs while no trigger could see it
-drop_jobless = """
-    delete from <claim> where job_id in (
-      select job_id from <claim> where not exists (select 1 from <job> where id = job_id) limit $1)"""

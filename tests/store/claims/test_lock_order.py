@@ -1,0 +1,199 @@
+"""Whatever two transactions do to the same jobs, statement by statement: none waits for ever, and an attempt ends once.
+
+Every transaction locks claims, then jobs, then ready rows, or skips what is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from rowcall import Rowcall
+from rowcall.app import queue_of
+from rowcall.domain.errors import RowcallError
+from rowcall.domain.job import Status
+from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, decide
+from rowcall.store.claims.round import Demand, round_of_work
+from rowcall.store.control import actions
+from rowcall.store.control.bulk_actions import MatchedJobs
+from rowcall.store.dialect import Dialect, Filter
+from rowcall.store.ends.attempts import Completed, Ended, complete, settle
+from rowcall.store.queries.claims import Ready
+from rowcall.store.queries.counts import PRUNE
+from rowcall.store.queries.ends import Owner
+from rowcall.store.recovery.recover import recover_worker
+from rowcall.store.statement import Plan, plain
+from tests.conformance.store import Row, check_ready
+from tests.conformance.worker_parts import StoreWorker
+from tests.store.postgres.stepping import Beside, Stepper
+
+FAILURE = decide(AttemptBudget(1, 5), Reported("NO:GOOD", "bad"))
+FAR_AHEAD_MS = 4_000_000_000_000
+
+
+class Scene(NamedTuple):
+    """Two jobs, and the worker that holds them, unless they are ready."""
+
+    jobs: Rowcall
+    worker: StoreWorker
+    claimed: list[Ready]
+
+    @property
+    def dialect(self) -> Dialect:
+        return queue_of(self.jobs).dialect
+
+    @property
+    def ids(self) -> list[int]:
+        return [ready.id for ready in self.claimed]
+
+    def batch(self) -> MatchedJobs:
+        return MatchedJobs(self.dialect, Filter(), [self.jobs.get(job_id) for job_id in self.ids], None)
+
+
+def succeed(scene: Scene) -> Plan[object]:
+    owner = Owner(scene.worker.name, scene.worker.holder)
+    ended = [Ended(*ready.fence, SUCCESS, claimed_at_ms=1_900_000_000_000) for ready in scene.claimed]
+    return settle(scene.dialect, ended, None, None, owner=owner)
+
+
+def fail(scene: Scene) -> Plan[object]:
+    return settle(scene.dialect, [Ended(*ready.fence, FAILURE) for ready in reversed(scene.claimed)], None, None)
+
+
+def recover(scene: Scene) -> Plan[object]:
+    return recover_worker(scene.dialect, scene.worker.name, None, None)
+
+
+def complete_in_a_transaction(scene: Scene) -> Plan[object]:
+    completed = Completed(scene.claimed[1].fence, "1", 5)
+    return complete(scene.dialect, completed, lambda settled: [], None)
+
+
+def cancel(scene: Scene) -> Plan[object]:
+    return scene.batch().cancel("why", "me", None)
+
+
+def prioritize(scene: Scene) -> Plan[object]:
+    return scene.batch().set_priority(7, "me", None)
+
+
+def edit(scene: Scene) -> Plan[object]:
+    return actions.edit(scene.dialect, scene.ids[0], actions.Edited(names=("queue",), queue="other"), "me", None)
+
+
+def delete(scene: Scene) -> Plan[object]:
+    return actions.delete(scene.dialect, scene.ids[0])
+
+
+def delete_by_plain_sql(scene: Scene) -> Plan[object]:
+    return (
+        yield plain("delete from rowcall_job where id = any ($1::text::bigint[])", f"{{{scene.ids[1]},{scene.ids[0]}}}")
+    )
+
+
+def prune(scene: Scene) -> Plan[object]:
+    return scene.dialect.change(PRUNE, "succeeded", "default", "send", FAR_AHEAD_MS, 100)
+
+
+def claim(scene: Scene) -> Plan[object]:
+    demand = Demand(worker=scene.worker.name, holder=scene.worker.holder, slots=5)
+    return round_of_work(scene.dialect, [], None, demand, None)
+
+
+def tolerant(plan: Plan[object]) -> Plan[object]:
+    """An action that the state of its job does not allow, or whose claim is gone, changes nothing."""
+    try:
+        return (yield from plan)
+    except RowcallError as refused:
+        return refused
+
+
+Action = Callable[[Scene], Plan[object]]
+ON_READY: list[Action] = [claim, cancel, prioritize, edit, delete, delete_by_plain_sql]
+ON_CLAIMED: list[Action] = [
+    *(succeed, fail, recover, complete_in_a_transaction, cancel, prioritize, edit, delete, delete_by_plain_sql, prune),
+]
+
+
+class Rows:
+    """What the kit's check reads the tables with."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def execute(self, sql: str) -> list[Row]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return connection.execute(sql.encode()).fetchall()
+
+
+@pytest.fixture
+def jobs(postgres_url: str) -> Iterator[Rowcall]:
+    with Rowcall(postgres_url) as jobs:
+        yield jobs
+
+
+def new_scene(jobs: Rowcall, *, claimed: bool) -> Scene:
+    with psycopg.connect(queue_of(jobs).config.server.url, autocommit=True) as connection:  # type: ignore[union-attr]
+        connection.execute("delete from rowcall_job")
+        connection.execute("delete from rowcall_worker")
+    worker = StoreWorker(jobs, "web-1")
+    made = [jobs.enqueue("send").id for _ in range(2)]
+    if claimed:
+        return Scene(jobs, worker, worker.claim(slots=2).started)
+    return Scene(
+        jobs, worker, [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made]
+    )
+
+
+def pairs(found: list[Action]) -> list[Any]:
+    return [pytest.param(one, other, id=f"{one.__name__}-{other.__name__}") for one in found for other in found]
+
+
+def meet(jobs: Rowcall, url: str, first: Action, second: Action, *, claimed: bool) -> None:
+    """Let the second come after each statement of the first, and check what is left."""
+    before, steps = 0, 1
+    while before <= steps:
+        scene = new_scene(jobs, claimed=claimed)
+        one, other = tolerant(first(scene)), tolerant(second(scene))
+        with Stepper(url, one) as begun, Stepper(url, other) as coming:
+            begun.step(before)
+            later = Beside(coming.finish)
+            begun.finish()
+            later.join()
+            steps = begun.steps
+        check(scene, url, f"{second.__name__} after {before} statements of {first.__name__}")
+        before += 1
+
+
+def check(scene: Scene, url: str, when: str) -> None:
+    check_ready(Rows(url))
+    claims = {row[0]: row[1] for row in Rows(url).execute("select job_id, lease from rowcall_claim")}
+    rows = Rows(url).execute("select id, status, lease, attempt from rowcall_job")
+    assert claims.keys() <= {row[0] for row in rows}, f"a claim without a job: {when}"
+    for job_id, status, lease, attempt in rows:
+        if job_id in claims:
+            assert (status, claims[job_id]) == ("pending", int(str(lease)) + 1), when
+        else:
+            assert attempt in (0, 1), f"an attempt ended twice: {when}"
+    for ready in scene.claimed:  # what still runs can be settled, once
+        if ready.id in claims and ready.holder == scene.worker.holder:
+            assert [scene.worker.settle(ready, outcome) for outcome in (OUTCOME, OUTCOME)] == [True, False], when
+            assert scene.jobs.get(ready.id).status in (Status.SCHEDULED, Status.CANCELLED), when
+
+
+OUTCOME = Reported("NO:GOOD", "bad")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), pairs(ON_CLAIMED))
+def test_on_claimed_jobs(jobs: Rowcall, postgres_url: str, first: Action, second: Action) -> None:
+    meet(jobs, postgres_url, first, second, claimed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "second"), pairs(ON_READY))
+def test_on_ready_jobs(jobs: Rowcall, postgres_url: str, first: Action, second: Action) -> None:
+    meet(jobs, postgres_url, first, second, claimed=False)
