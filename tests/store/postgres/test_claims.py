@@ -35,7 +35,6 @@ from rowcall.store.queries.claims import (
 from rowcall.store.queries.control import INTERRUPTED, REQUEST_CANCEL
 from rowcall.store.queries.ends import LOCK_FREE_CLAIMS, Owner
 from rowcall.store.queries.workers import (
-    DROP_JOBLESS,
     LEASE_EXPIRED,
     LOCK_WORKER,
     ORPHANS,
@@ -156,9 +155,6 @@ CASES = {
         lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, None, size)), ["rowcall_claim_leased(lease_until)", BY_ID]
     ),
     "retire if idle": Case(lambda size: statements_of(DIALECT.ask(REMOVE_IDLE_WORKER, "worker1")), ["rowcall_claim"]),
-    "drop jobless": Case(
-        lambda size: statements_of(DIALECT.change(DROP_JOBLESS, size)), ["rowcall_claim", BY_ID, BY_CLAIM]
-    ),
     "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
 }
 SEVERAL_TYPES = Case(
