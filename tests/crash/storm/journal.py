@@ -191,10 +191,9 @@ def changes_in(database: PlainDatabase) -> list[Change]:
 
 def _of_claimed(change: Change, claim: Change) -> Change:
     """Return a change of a claimed job: its row has not changed since before the claim."""
-    before = {"old_status": "running", "old_attempt": claim.attempt, "old_lease": claim.lease}
     if change.op == "update" and change.lease == change.old_lease:
-        return change._replace(**before, status="running", attempt=claim.attempt, lease=claim.lease)
-    return change._replace(**before)
+        change = change._replace(status="running", attempt=claim.attempt, lease=claim.lease)
+    return change._replace(old_status="running", old_attempt=claim.attempt, old_lease=claim.lease)
 
 
 def edges_in(database: PlainDatabase) -> list[Edge]:
