@@ -117,7 +117,7 @@ CASES = {
     "renew": Case(lambda size: statements_of(DIALECT.ask(RENEW, None, LAST_ID, 1, 1, 15_000, None)), [BY_CLAIM]),
     "interrupted": Case(
         lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 1, 1) for job in running_ids(size)])),
-        [BY_CLAIM],
+        [BY_CLAIM, BY_ID],
         writes=False,
     ),
     "request cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, running_ids(size))), [BY_CLAIM]),
