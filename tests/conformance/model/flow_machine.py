@@ -152,7 +152,7 @@ class FlowMachine(QueueMachine):
         """Nothing but successes: so a walk gets further."""
         for pick in picks:
             if self._busy_queues():
-                self.claim_by_worker(pick, 2, 1, together=pick % 2 == 0)
+                self.claim_by_worker(pick, 2, 1)
             while owned := self._owned(self.worker_claims):
                 self._settle_by_worker(owned[pick % len(owned)], ENDS[0])
                 self.model.stage()

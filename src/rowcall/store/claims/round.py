@@ -434,10 +434,11 @@ def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
 def _is_wanted(demand: Demand, work: Work, queue: str, key: str) -> bool:
     if demand.queues is not None and queue not in demand.queues:
         return False
-    task = task_of(key)
+    is_known = demand.types is not None and key in demand.types
+    task = key if is_known else task_of(key)
     if work.paused and any(is_paused(queue, name, work.paused) for name in (task, demand.aliases.get(task, task))):
         return False
-    return takes(demand.types, key)
+    return is_known or takes(demand.types, key)
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:
