@@ -24,7 +24,6 @@ MISSING = {
     "operations/arguments.py",
     "operations/blobs.py",
     "operations/scratch_tables.py",
-    "queue.py",
     "store/blobs/references.py",
     "store/columns.py",
     "store/control/actions.py",

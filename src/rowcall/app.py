@@ -237,7 +237,7 @@ class Rowcall:
         """
         from rowcall.http.push.receiver import Receiver
 
-        if self._queue.is_open and self._queue.options.push is None:
+        if self._queue.is_open and self._queue.declared.options.push is None:
             raise InvalidOption("push", "is missing: Rowcall(push=PushOptions(secrets=[…])) says who may send jobs")
         return Receiver(self._queue, look_up=look_up)
 
@@ -252,7 +252,7 @@ class Rowcall:
         Handlers find what it yields in `ctx.resources`. The function is an async or sync generator that yields once,
         or returns a context manager. If it fails, the worker ends with `LifespanFailed`, and claims no job.
         """
-        self._queue.lifespan = checked_lifespan(function, self._queue.lifespan)
+        self._queue.declared.lifespan = checked_lifespan(function, self._queue.declared.lifespan)
         return function
 
     def middleware(self, function: M, /) -> M:
@@ -270,7 +270,7 @@ class Rowcall:
         that is registered is the outermost. Async tasks need an async function: `Middleware(sync, asynchronous)` of
         `rowcall.middleware` holds one for each kind.
         """
-        self._queue.handlers.add_middleware(function)
+        self._queue.declared.handlers.add_middleware(function)
         return function
 
     def enqueue_middleware(self, function: N, /) -> N:
@@ -283,7 +283,7 @@ class Rowcall:
         It is called where the job is enqueued or bound, in the order of registration, and must not wait. If it raises,
         nothing is written. `EnqueueCall` is in `rowcall.middleware`.
         """
-        self._queue.enqueue_middleware += (checked_enqueue_middleware(function),)
+        self._queue.declared.enqueue_middleware += (checked_enqueue_middleware(function),)
         return function
 
     def override(self, function: Callable[..., object], replacement: Callable[..., object], /) -> Override:
@@ -295,11 +295,11 @@ class Rowcall:
         Child processes do not see it: attempts of tasks with `isolation="process"` that depend on it fail. A dependency
         with `scope="worker"` must be overridden before the worker starts.
         """
-        return self._queue.handlers.override(function, replacement)
+        return self._queue.declared.handlers.override(function, replacement)
 
     def limit_queue(self, queue: str, limit: Limit | Sequence[Limit]) -> None:
         """Limit all jobs of a queue, wherever they run: `jobs.limit_queue("mail", Limit("mail", concurrency=10))`."""
-        self._queue.limits.declare_queue(queue, checked_queue_limit(queue, limit))
+        self._queue.declared.limits.declare_queue(queue, checked_queue_limit(queue, limit))
 
     def fair_queue(
         self, queue: str, *, by: str, weight: Mapping[str, int] | Mapping[int, int] | Callable[..., int] | None = None
@@ -309,14 +309,14 @@ class Rowcall:
         It applies to all jobs that this process enqueues in the queue, whatever their task. A job without that argument
         counts as one with None. See `fair_by` of `task` for the jobs of one task.
         """
-        declare_fair_queue(self._queue.fair_queues, queue, by, weight)
+        declare_fair_queue(self._queue.declared.fair_queues, queue, by, weight)
 
     def declared_task(self, name: str) -> Declaration:
         """Return the declaration of a task. `UnknownTask` if this process declares none with that name."""
         try:
-            return self._queue.tasks[name]
+            return self._queue.declared.tasks[name]
         except KeyError:
-            raise UnknownTask(name, sorted(self._queue.tasks)) from None
+            raise UnknownTask(name, sorted(self._queue.declared.tasks)) from None
 
     @overload
     def error_code(self, kind: type[E], code: str, /) -> str: ...
@@ -334,10 +334,10 @@ class Rowcall:
         """
 
         def declare(code: str | CodeFunction) -> object:
-            self._queue.failures.declare(kind, code)
+            self._queue.declared.failures.declare(kind, code)
             return code
 
-        self._queue.failures.check(kind)
+        self._queue.declared.failures.check(kind)
         return declare if code is None else declare(code)
 
     def schedule(
@@ -391,7 +391,7 @@ class Rowcall:
         """
 
         def observe(function: Observer) -> Observer:
-            self._queue.outcomes.observe(event, function)
+            self._queue.declared.outcomes.observe(event, function)
             return function
 
         return observe if function is None else observe(function)
@@ -1521,11 +1521,11 @@ class Rowcall:
 
     def migrate(self) -> tuple[int, int]:
         """Make or update the tables; return the version found and the version now. Safe from many processes at once."""
-        return self._queue.migrate()
+        return self._queue.backend.migrate()
 
     async def amigrate(self) -> tuple[int, int]:
         """`migrate`, for async code."""
-        return await self._queue.arun(Blocking(self._queue.migrate))
+        return await self._queue.arun(Blocking(self._queue.backend.migrate))
 
     # serving
 
@@ -1605,7 +1605,7 @@ class Rowcall:
         With `raise_errors`, raise what the handlers raised once all jobs are settled: the exception itself, or an
         `ExceptionGroup` if several jobs failed. A job whose next attempt succeeds in the same drain has not failed.
         """
-        self._queue.check_outside_block()
+        self._queue.backend.check_outside_block()
         with raising(raise_errors) as errors:
             return Worker(self._queue, settings(concurrency=concurrency, queues=queues)).drain(errors)
 
@@ -1613,7 +1613,7 @@ class Rowcall:
         self, *, concurrency: int = DEFAULT_CONCURRENCY, queues: Queues = None, raise_errors: bool = False
     ) -> Summary:
         """`drain`, for async code. If it is cancelled, it claims nothing more, and ends when its handlers have."""
-        self._queue.check_outside_block()
+        self._queue.backend.check_outside_block()
         with raising(raise_errors) as errors:
             return await Worker(self._queue, settings(concurrency=concurrency, queues=queues)).adrain(errors)
 

@@ -63,10 +63,10 @@ class Call(NamedTuple):
         return await self.read(stats(self.queue, window, counts))
 
     def scrubbed(self, value: V) -> V:
-        return scrubbed(self.queue.failures, value)
+        return scrubbed(self.queue.declared.failures, value)
 
     def all_scrubbed(self, values: Iterable[V]) -> list[V]:
-        return [scrubbed(self.queue.failures, value) for value in values]
+        return [scrubbed(self.queue.declared.failures, value) for value in values]
 
 
 class Request(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

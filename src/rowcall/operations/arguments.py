@@ -141,12 +141,12 @@ def checked_filter(given: Mapping[str, object]) -> Filter:
 
 def fitting_result(queue: Queue, task: str, result: object) -> str | None:
     """Return the JSON of a result that is given by hand. If the task is declared here, it must fit its annotation."""
-    declared = queue.tasks.get(task)
+    declared = queue.declared.tasks.get(task)
     return checked_result(task, result, None if declared is None else declared.result_decoder)
 
 
 def refuse_payload(queue: Queue, wanted: Filter) -> None:
-    if wanted.payload is not None and queue.options.encrypt is not None:
+    if wanted.payload is not None and queue.declared.options.encrypt is not None:
         raise InvalidOption("payload", "cannot be searched: arguments are encrypted; use a tag or a key")
 
 

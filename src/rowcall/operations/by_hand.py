@@ -93,7 +93,7 @@ def complete(
     name = _owned(job).type if isinstance(job, Job) else "complete"
     given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
-    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
     stored = yield from blobs.store(queue, name, given, Kind.RESULT, task)
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
@@ -110,19 +110,19 @@ def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]
     job = with_derived(step_job(call, "then"), call.payload)
     if job.after:
         yield from write(queue, connection, standing_of, [RelatedJob(job=job, payload=call.payload)])
-    if queue.tracing is not None:
-        job = msgspec.structs.replace(job, trace_context=queue.tracing.carried())
+    if queue.declared.tracing is not None:
+        job = msgspec.structs.replace(job, trace_context=queue.declared.tracing.carried())
     return Then(job, (yield from blobs.store(queue, job.type, call.payload, Kind.ARGUMENTS)))
 
 
 def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
     connection = yield from joined(queue, connection)
     if isinstance(error, BaseException):
-        yield from _settle(queue, job, queue.failures.raised(error), connection)
+        yield from _settle(queue, job, queue.declared.failures.raised(error), connection)
         return
     if problem := code_problem(error):
         raise InvalidOption("error", f"{problem}; an exception works too")
-    yield from _settle(queue, job, Reported(error, queue.failures.detail(detail)), connection)
+    yield from _settle(queue, job, Reported(error, queue.declared.failures.detail(detail)), connection)
 
 
 def release(queue: Queue, job: Job) -> Operation[None]:
@@ -157,14 +157,14 @@ def _checked_demand(
         slots=limit,
         queues=None if names is None else dict.fromkeys(names),
         lease_ms=lease_ms,
-        limits=queue.limits.declared,
-        aliases=queue.aliases,
-        on_end=queue.outcomes.on_end_of,
+        limits=queue.declared.limits.declared,
+        aliases=queue.declared.aliases,
+        on_end=queue.declared.outcomes.on_end_of,
     )
 
 
 def _claim_some(queue: Queue, demand: Demand, slots: int) -> Plan[tuple[Claim, list[Job]]]:
-    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.turns))
+    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.backend.turns))
     claim = yield from claim_by_hand(queue.dialect, demand, queue.now_ms())
     # before the commit: a claim whose jobs cannot be handed over must not be committed
     make = partial(job_of, worker=demand.worker, claimed_at_ms=claim.work.now_ms)
@@ -180,16 +180,16 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
         if not (queue.blobs.requires or is_hidden(ready.payload)):
             jobs.append(job)
             continue
-        known = queue.tasks.get(ready.type)
+        known = queue.declared.tasks.get(ready.type)
         takes_outcome = known is not None and known.takes_outcome
         try:
             ready.payload = queue.blobs.payload(ready.payload, ready.type, takes_outcome=takes_outcome)
         except BlobUnreadable as error:
             with contextlib.suppress(LeaseLost):
-                queue.run(_settle(queue, job, queue.failures.raised(error)))
+                queue.run(_settle(queue, job, queue.declared.failures.raised(error)))
         except CannotDecrypt as error:
             with contextlib.suppress(LeaseLost):
-                queue.run(_settle(queue, job, queue.failures.unfit(error, error.error_code)))
+                queue.run(_settle(queue, job, queue.declared.failures.unfit(error, error.error_code)))
         except BaseException:  # the store cannot be reached, which is not the fault of any job
             for other in claimed:
                 with contextlib.suppress(LeaseLost):
@@ -203,12 +203,14 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
 def _settle(
     queue: Queue, job: Job, outcome: Outcome, connection: object = None, then: Then | None = None
 ) -> Operation[None]:
-    policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
+    policy = policy_of(
+        queue.declared.tasks.get(_owned(job).type), job.retry, job.queue, queue.declared.options.defaults
+    )
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
-    transition = queue.outcomes.followed(transition, job.type, job.queue)
-    if queue.cipher is not None:
+    transition = queue.declared.outcomes.followed(transition, job.type, job.queue)
+    if queue.backend.cipher is not None:
         yield from EnsureSchema()
-        transition = queue.cipher.encrypted(transition, job.type)
+        transition = queue.backend.cipher.encrypted(transition, job.type)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

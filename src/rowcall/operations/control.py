@@ -109,7 +109,7 @@ def retry(
 def cancel(
     queue: Queue, job: Job | int | None, reason: str | None, actor: str | None, connection: object, chosen: BulkFilter
 ) -> Operation[Job | int]:
-    why, who = checked_reason(reason, queue.failures), checked_actor(actor)
+    why, who = checked_reason(reason, queue.declared.failures), checked_actor(actor)
     if job is not None:
         _refuse_filter(chosen)
         return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
@@ -316,9 +316,11 @@ def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[
 
 
 def _attempts_of(queue: Queue, task: str) -> int:
-    declared = queue.tasks.get(task)
+    declared = queue.declared.tasks.get(task)
     given = declared.options if declared is not None else Options()
-    return given.max_attempts or attempts_of(queue.options.defaults, given.queue or queue.options.default_queue)
+    return given.max_attempts or attempts_of(
+        queue.declared.options.defaults, given.queue or queue.declared.options.default_queue
+    )
 
 
 def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:

@@ -151,7 +151,7 @@ class Flow:
         return [msgspec.structs.replace(related[0], job=job), *related[1:]]
 
     def _traced(self) -> list[RelatedJob]:
-        tracing = self._queue.tracing
+        tracing = self._queue.declared.tracing
         context = tracing.carried() if tracing is not None else None
         if context is None:
             return self._related
@@ -254,7 +254,7 @@ def complete_chain(
     connection = yield from joined(queue, connection)
     text = result_to_json("complete_chain", result)
     last_type = None
-    if queue.cipher is not None:
+    if queue.backend.cipher is not None:
         last_type = (yield from read(queue, connection, chains.get, chain_id)).last_type
     given = yield from blobs.store(queue, "complete_chain", text, Kind.RESULT, last_type)
 
@@ -271,7 +271,7 @@ def complete_chain(
 def cancel_chain(
     queue: Queue, chain: Chain | Job | int, reason: str | None, actor: str | None, connection: object
 ) -> Operation[Chain]:
-    why, who = checked_reason(reason, queue.failures), checked_actor(actor)
+    why, who = checked_reason(reason, queue.declared.failures), checked_actor(actor)
     return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who, queue.now_ms()))
 
 

@@ -21,7 +21,7 @@ def leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> Operatio
 
 def pushed_job(queue: Queue, token: object) -> Operation[Job]:
     """Return the job that a token is for, while its attempt lasts."""
-    push = queue.options.push
+    push = queue.declared.options.push
     if push is None:
         raise PushRefused("this app has no secret to check tokens with: Rowcall(push=PushOptions(secrets=[…]))")
     job_id, lease = attempt_of_token(push.secrets, token)

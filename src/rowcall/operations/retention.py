@@ -55,18 +55,22 @@ def rules_of(queue: Queue) -> Plan[Rules]:
     return Rules(
         own,
         elsewhere=queue.config.retention or published.pop(_COMMON, own),
-        declared=frozenset(queue.tasks),
+        declared=frozenset(queue.declared.tasks),
         tasks={**_of_others(queue, published), **declared_rules(queue)},
     )
 
 
 def _of_others(queue: Queue, published: dict[str, Retention]) -> dict[str, Retention]:
     rules = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
-    return {task: rule for task, rule in rules.items() if task not in queue.tasks}
+    return {task: rule for task, rule in rules.items() if task not in queue.declared.tasks}
 
 
 def declared_rules(queue: Queue) -> dict[str, Retention]:
-    return {name: task.options.retention for name, task in queue.tasks.items() if task.options.retention is not None}
+    return {
+        name: task.options.retention
+        for name, task in queue.declared.tasks.items()
+        if task.options.retention is not None
+    }
 
 
 def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
@@ -75,7 +79,7 @@ def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
     A rule that is no longer declared is withdrawn by the process that declares its task.
     `known` are all that are published.
     """
-    if not queue.tasks and queue.config.retention is None:
+    if not queue.declared.tasks and queue.config.retention is None:
         return
     rules = {f"{_OF_TASK}{name}": retention_to_text(rule) for name, rule in declared_rules(queue).items()}
     if queue.config.retention is not None:
@@ -84,7 +88,7 @@ def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
     for name, value in sorted(rules.items()):
         if known.get(name) != value:
             queue.run(Write(queue.dialect.ask, PUT_SETTING, name, value))
-    for name in sorted({f"{_OF_TASK}{task}" for task in queue.tasks} & known.keys() - rules.keys()):
+    for name in sorted({f"{_OF_TASK}{task}" for task in queue.declared.tasks} & known.keys() - rules.keys()):
         queue.run(Write(queue.dialect.ask, DROP_SETTING, name))
 
 
@@ -173,8 +177,8 @@ def _repeat(connection: Connection, steps: Sequence[MakePlan[object]], stopped: 
 
 def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all jobs whose retention has passed; `noted` is called after each batch."""
-    queue.check_outside_block()
-    queue.ensure_schema()
+    queue.backend.check_outside_block()
+    queue.backend.ensure_schema()
     publish_rules(queue)
     connection = queue.database.connect()
     try:
@@ -190,7 +194,7 @@ def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None)
 def prune(queue: Queue, *, dry_run: bool) -> Operation[Pruned]:
     if dry_run:
         return (yield from Read(_would_prune(queue), snapshot=True))
-    queue.check_outside_block()
+    queue.backend.check_outside_block()
     return (yield from Blocking(prune_now, queue))
 
 
@@ -227,7 +231,7 @@ def _clear(queue: Queue, restart_ids: bool) -> Plan[None]:
 
 
 def vacuum(queue: Queue) -> Operation[int]:
-    queue.check_outside_block()
+    queue.backend.check_outside_block()
     yield from EnsureSchema()
     return (yield from Blocking(queue.database.vacuum))
 

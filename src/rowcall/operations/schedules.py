@@ -33,9 +33,9 @@ from rowcall.store.statement import Plan
 
 def publish_schedules(queue: Queue) -> None:
     """Write the schedules that are declared here, as far as they are not written yet."""
-    if queue.declared_schedules:
-        entries = list(queue.declared_schedules.values())
-        queue.ensure_schema()
+    if queue.declared.schedules:
+        entries = list(queue.declared.schedules.values())
+        queue.backend.ensure_schema()
         changes = partial(_encrypted, queue), partial(_decrypted, queue)
         queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
@@ -49,10 +49,10 @@ def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
 
 def _encrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it is written: its jobs get its payload as it is."""
-    if queue.cipher is None:
+    if queue.backend.cipher is None:
         return entry
     return msgspec.structs.replace(
-        entry, payload=queue.cipher.encrypted_json(entry.payload, entry.task, Kind.ARGUMENTS)
+        entry, payload=queue.backend.cipher.encrypted_json(entry.payload, entry.task, Kind.ARGUMENTS)
     )
 
 
@@ -73,8 +73,8 @@ def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]
 
 def unwritten_schedules(queue: Queue) -> list[Schedule]:
     """Return the declared schedules, as they are before a worker writes them."""
-    queue.finish_declarations()
-    return [_described(entry, declaration="new") for _, entry in sorted(queue.declared_schedules.items())]
+    queue.declared.finish()
+    return [_described(entry, declaration="new") for _, entry in sorted(queue.declared.schedules.items())]
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:
@@ -120,12 +120,12 @@ def new_schedule(
     given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
         call = plain_call(queue, task, arguments, given, final=queue.is_open)
-        if is_call and queue.enqueue_middleware:
+        if is_call and queue.declared.enqueue_middleware:
             call = through_middleware(queue, task, call.payload, given)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error
-    longest = inline_length(queue.options.blob_threshold, queue.options.payload_limit)
+    longest = inline_length(queue.declared.options.blob_threshold, queue.declared.options.payload_limit)
     if len(call.payload) > longest:
         problem = f"{len(call.payload):,} characters are more than a schedule can hold ({longest:,})"
         raise InvalidArguments(task, f"{problem}; store the data elsewhere and pass a reference")
@@ -133,7 +133,7 @@ def new_schedule(
     entry = DeclaredSchedule(
         name=checks.name("name", name), task=task, payload=call.payload, options=options, timing=timing
     )
-    declared = queue.declared_schedules.get(entry.name)
+    declared = queue.declared.schedules.get(entry.name)
     if declared is not None and not plans.alike(declared, entry):
         raise InvalidOption("name", f"a different schedule named {name!r} is already declared; use another name")
     return entry
@@ -149,7 +149,9 @@ def _options(job: NewJob) -> str:
 def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
     declaration = None
     if row.declared:
-        declaration = "current" if row.name in queue.declared_schedules else "gone" if queue.tasks else "unknown"
+        declaration = (
+            "current" if row.name in queue.declared.schedules else "gone" if queue.declared.tasks else "unknown"
+        )
     described = _described(
         row,
         paused=row.paused,
@@ -160,9 +162,11 @@ def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
         problem=row.problem,
         declaration=declaration,
     )
-    if queue.cipher is None:
+    if queue.backend.cipher is None:
         return described
-    return msgspec.structs.replace(described, arguments=queue.cipher.opened_payload(described.arguments, row.task))
+    return msgspec.structs.replace(
+        described, arguments=queue.backend.cipher.opened_payload(described.arguments, row.task)
+    )
 
 
 def _described(entry: DeclaredSchedule, **known: Any) -> Schedule:

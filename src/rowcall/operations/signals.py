@@ -25,7 +25,7 @@ def signal(
     checks.name("name", name)
     connection = yield from joined(queue, connection)
     text = result_to_json(f"signal {name!r}", value, "the value is")
-    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
     text = yield from blobs.store(queue, f"signal {name!r}", text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
     yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())

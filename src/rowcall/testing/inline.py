@@ -21,7 +21,7 @@ def inline(*apps: Rowcall) -> Iterator[None]:
     A job with a delay runs when the clock is moved there. The jobs of a `jobs.transaction()` run at its end.
     """
     for jobs in apps:
-        if not queue_of(jobs).is_exchanged:
+        if not queue_of(jobs).is_swapped:
             raise InvalidOption("apps", f"{jobs!r} uses its own database: use inline inside clean_queue")
     with ExitStack() as stack:
         for jobs in apps:

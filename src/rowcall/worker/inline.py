@@ -73,7 +73,7 @@ class Inline:
 
     def _any_ready(self) -> Operation[bool]:
         (work,) = yield from Read(self._queue.dialect.ask(FIND_WORK, self._queue.now_ms(), ""))
-        runnable = {task for _, task in work.ready} & self._queue.tasks.keys()
+        runnable = {task for _, task in work.ready} & self._queue.declared.tasks.keys()
         return bool(runnable) or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms)
 
     def _read_again(self, result: T) -> Operation[T]:

@@ -99,7 +99,7 @@ class JobAdmin(admin.ModelAdmin):
         Django's tasks are such, where they are imported: they have more attempts only after the death of a worker.
         """
         names = self.get_readonly_fields(request, obj)
-        task = queue_of(jobs).tasks.get(obj.type) if obj is not None else None
+        task = queue_of(jobs).declared.tasks.get(obj.type) if obj is not None else None
         is_last = obj is not None and obj.status == Status.FAILED
         if is_last or (task is not None and fails_at_once(task.options.retry)):
             names.remove("max_attempts")
@@ -184,7 +184,7 @@ def _shown(job_id: int) -> dict[str, object]:
         job = jobs.get(job_id)
     except RowcallError:
         return {}
-    failures = queue_of(jobs).failures
+    failures = queue_of(jobs).declared.failures
     seen = scrubbed(failures, job)
     return {
         "payload": _json(seen.payload),

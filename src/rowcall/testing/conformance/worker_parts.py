@@ -72,7 +72,7 @@ class StoreWorker:
             slots=slots,
             buffer=buffer,
             queues=None if queues is None else dict.fromkeys(queues),
-            limits=queue.limits.declared,
+            limits=queue.declared.limits.declared,
             offers=offers,
             quick=together,
             resume={} if queue.dialect.one_writer else resume,
