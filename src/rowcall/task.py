@@ -327,14 +327,14 @@ class Binding:
     ) -> Job:
         """`jobs.enqueue`, on this connection."""
         options["connection"] = self._connection
-        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, **options))
 
     async def aenqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
         """`enqueue`, for async code."""
         options["connection"] = self._connection
-        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, **options))
 
     def __enter__(self) -> Self:
         self._block.enter()

@@ -43,14 +43,26 @@ FOLD_EVERY = 200
 HELD_SECONDS, MOST_WAITS = 0.005, 40
 
 
-def dequeue(queue: Queue, worker: str, lease: float | timedelta, queues: Iterable[str] | None) -> Operation[Job | None]:
-    jobs = yield from claim(queue, worker, 1, lease, queues)
+def dequeue(
+    queue: Queue, worker: str, *, queues: Iterable[str] | None = None, lease: float | timedelta = DEFAULT_LEASE_SECONDS
+) -> Operation[Job | None]:
+    """Claim the next job that is due, or return None."""
+    jobs = yield from claim(queue, worker, lease=lease, queues=queues)
     return jobs[0] if jobs else None
 
 
 def claim(
-    queue: Queue, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+    queue: Queue,
+    worker: str,
+    *,
+    limit: int = 1,
+    lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    queues: Iterable[str] | None = None,
 ) -> Operation[list[Job]]:
+    """Claim up to `limit` jobs for `lease` seconds by the database's clock; `heartbeat` renews it.
+
+    A job that is neither settled nor renewed by then is claimed by another worker, and the attempt counts.
+    """
     jobs: list[Job] = []
     demand = _checked_demand(queue, worker, limit, lease, queues)
     try:
@@ -87,9 +99,21 @@ def _release_all(queue: Queue, jobs: list[Job]) -> Operation[None]:
 
 
 def complete(
-    queue: Queue, job: Job | int, result: object, then: Bound | None, actor: str | None, connection: object
+    queue: Queue,
+    job: Job | int,
+    result: object = None,
+    *,
+    then: Bound | None = None,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[None]:
-    """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
+    """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours.
+
+    Or complete a job that waits, given by its id, without running it: for approvals. `WrongState` if it runs or has
+    finished. `then` is the next step of its chain.
+
+        jobs.complete(approval.id, {"approved": True}, then=ship.bind(order_id=7), actor="ann")
+    """
     name = _owned(job).type if isinstance(job, Job) else "complete"
     given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
@@ -115,7 +139,10 @@ def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]
     return Then(job, (yield from blobs.store(queue, job.type, call.payload, Kind.ARGUMENTS)))
 
 
-def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
+def fail(
+    queue: Queue, job: Job, error: str | BaseException, detail: str = "", *, connection: object = None
+) -> Operation[None]:
+    """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""
     connection = yield from joined(queue, connection)
     if isinstance(error, BaseException):
         yield from _settle(queue, job, queue.declared.failures.raised(error), connection)
@@ -126,10 +153,15 @@ def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connec
 
 
 def release(queue: Queue, job: Job) -> Operation[None]:
+    """Put a claimed job back at once, without using up an attempt."""
     yield from _settle(queue, job, Released())
 
 
-def heartbeat(queue: Queue, job: Job, lease: float | timedelta | None = None) -> Operation[None]:
+def heartbeat(queue: Queue, job: Job, *, lease: float | timedelta | None = None) -> Operation[None]:
+    """Renew the lease of a claimed job, from now on for `lease` seconds if that is given.
+
+    `JobCancelled` if someone has called `cancel(id)` meanwhile: stop, and `release` the job, which ends it.
+    """
     lease_ms = None if lease is None else _lease_ms(lease)
     yield from Write(settle.heartbeat, queue.dialect, _owned(job).id, job.lease, lease_ms, queue.now_ms())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import msgspec
 
@@ -24,7 +24,7 @@ from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.encryption import TOKEN, Kind, is_hidden, object_of, outcome_in, with_parts
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
-from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, Status, what_is_paused
+from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, R, Status, what_is_paused
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
@@ -142,12 +142,21 @@ def reschedule(
 
 def edit(
     queue: Queue,
-    job: Job | int,
-    arguments: Mapping[str, object] | None,
-    actor: str | None,
-    connection: object,
-    options: EditOptions,
-) -> Operation[Job]:
+    /,
+    job: Job[R] | int,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
+    **options: Unpack[EditOptions],
+) -> Operation[Job[R]]:
+    """Change a waiting job: all its arguments, which are checked as in an enqueue, its tags, or its options.
+
+    Options: `queue`, `priority`, `run_at` or `delay`, `max_attempts`, `retry`, `timeout`, `expires_at` or
+    `expires_in`, `tags`. `WrongState` if the job runs or has finished.
+
+        jobs.edit(job, {"to": "ann@example.com"}, tags=["vip"], actor="bob")
+    """
     given, who = checked_edit(options), checked_actor(actor)
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
@@ -323,23 +332,41 @@ def _attempts_of(queue: Queue, task: str) -> int:
     )
 
 
-def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
-    kind, name = _checked_pause(queue_name, task)
-    (paused,) = yield from Write(queue.dialect.ask, PAUSE, queue.now_ms(), kind, name, checked_actor(actor))
+def pause(
+    this: Queue, /, queue: str | None = None, *, task: str | None = None, actor: str | None = None
+) -> Operation[Paused]:
+    """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
+
+    Running jobs continue, and waiting ones still expire. Pausing twice has no further effect. The queue `*` means
+    every queue, also queues that do not exist yet.
+
+        jobs.pause("mail")
+        jobs.pause(task="send_email")
+        jobs.pause("*")
+    """
+    kind, name = _checked_pause(queue, task)
+    (paused,) = yield from Write(this.dialect.ask, PAUSE, this.now_ms(), kind, name, checked_actor(actor))
     logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
     return paused
 
 
-def resume(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[bool]:
-    kind, name = _checked_pause(queue_name, task)
+def resume(
+    this: Queue, /, queue: str | None = None, *, task: str | None = None, actor: str | None = None
+) -> Operation[bool]:
+    """Resume a queue or a task; return whether it was paused.
+
+    `resume("*")` ends `pause("*")`. A queue that was paused by its name stays paused.
+    """
+    kind, name = _checked_pause(queue, task)
     who = checked_actor(actor)
-    was_paused = bool((yield from Write(queue.dialect.ask, RESUME, kind, name)))
+    was_paused = bool((yield from Write(this.dialect.ask, RESUME, kind, name)))
     if was_paused:
         logger.info("resumed %s, by %s", one_line(what_is_paused(kind, name)), one_line(who))
     return was_paused
 
 
 def paused(queue: Queue) -> Operation[list[Paused]]:
+    """Return the queues and tasks that are paused now, since when, and by whom."""
     return (yield from Read(queue.dialect.ask(PAUSED)))
 
 

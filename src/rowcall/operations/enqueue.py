@@ -94,17 +94,33 @@ class WriteShared(Effect[Queue, Inserted]):
 
 
 def enqueue_by_name(
-    queue: Queue, task: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
+    queue: Queue, /, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
 ) -> Operation[Job]:
+    """Enqueue by name, from code that does not have the function.
+
+    >>> jobs.enqueue("send_email", {"to": "a@example.com"}, priority=10)  # doctest: +SKIP
+    """
     given = checked(options, ENQUEUE_OPTIONS)
     call = bind_by_name(queue, task, arguments, given)
     return enqueue(queue, call.job, call.payload, given.connection)
 
 
 def publish(
-    queue: Queue, event: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
+    queue: Queue, /, event: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
 ) -> Operation[list[Job]]:
-    """Write one job for each task that runs on the event, all in one transaction."""
+    """Enqueue one job for each task that runs on an event, all in one transaction, and return the jobs.
+
+        @jobs.task(on="order.paid")
+        def send_receipt(order_id: int) -> None: ...
+
+        @jobs.task(on=["order.paid", "order.refunded"])
+        def update_stock(order_id: int) -> None: ...
+
+        jobs.publish("order.paid", {"order_id": 7})          # two jobs
+
+    Every task must accept the arguments, or nothing is written. The options are those of `enqueue`, for each of
+    the jobs. Raise `UnknownEvent` if this process declares no task that runs on the event.
+    """
     if problem := name_problem(event):
         raise InvalidOption("event", problem)
     given = checked(options, ENQUEUE_OPTIONS)
@@ -453,14 +469,14 @@ class Transaction(Block):
     ) -> Job:
         """`jobs.enqueue`, in this transaction, from any thread."""
         options["connection"] = self
-        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, **options))
 
     async def aenqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
         """`enqueue`, for async code."""
         options["connection"] = self
-        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, **options))
 
     def __enter__(self: Self) -> Self:
         self._queue.backend.ensure_schema()

@@ -47,7 +47,10 @@ class Table(NamedTuple, Generic[Row]):
 
 @with_patience(UNLIMITED)
 def rekey(queue: Queue) -> Operation[Rekeyed]:
-    """Encrypt all rows with the first key, in batches."""
+    """Encrypt with the first key what other keys encrypted, and what was written before there was a key.
+
+    It works in small batches beside workers, and can be stopped and repeated at any time.
+    """
     yield from EnsureSchema()
     queue.blobs  # noqa: B018  # opens the queue, and with it the cipher
     if queue.backend.cipher is None:

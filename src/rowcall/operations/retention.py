@@ -191,7 +191,8 @@ def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None)
 
 
 @with_patience(UNLIMITED)
-def prune(queue: Queue, *, dry_run: bool) -> Operation[Pruned]:
+def prune(queue: Queue, *, dry_run: bool = False) -> Operation[Pruned]:
+    """Delete finished jobs whose retention has passed, with their history. Workers do it by themselves, too."""
     if dry_run:
         return (yield from Read(_would_prune(queue), snapshot=True))
     queue.backend.check_outside_block()
@@ -212,12 +213,28 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
 
 @with_patience(UNLIMITED)
 def recount(queue: Queue) -> Operation[None]:
+    """Count all finished jobs again, after plain SQL has changed the state of jobs, which is not counted.
+
+    Other writers wait meanwhile: some seconds if there are millions of jobs.
+    """
     yield from Write(folding.recount, queue.dialect)
     yield from Write(folding.repair_ready, queue.dialect)
 
 
+def clear(queue: Queue) -> Operation[None]:
+    """Delete all jobs in every state, with their history, counts, pauses and schedules: for tests and scripts.
+
+        @pytest.fixture(autouse=True)
+        def no_jobs():
+            jobs.clear()
+
+    The next ids follow the last ones. A worker writes its declared schedules again when it starts.
+    """
+    return delete_all(queue, restart_ids=False)
+
+
 @with_patience(UNLIMITED)
-def clear(queue: Queue, *, restart_ids: bool = False) -> Operation[None]:
+def delete_all(queue: Queue, *, restart_ids: bool) -> Operation[None]:
     """Delete all jobs, and what is known of them. `restart_ids` only where no worker knows an id of them."""
     yield from Write(_clear, queue, restart_ids)
     yield from Blocking(collect_blobs, queue)
@@ -230,7 +247,13 @@ def _clear(queue: Queue, restart_ids: bool) -> Plan[None]:
         yield from queue.dialect.ask(RESTART_IDS)
 
 
+def migrate(queue: Queue) -> Operation[tuple[int, int]]:
+    """Make or update the tables; return the version found and the version now. Safe from many processes at once."""
+    return (yield from Blocking(queue.backend.migrate))
+
+
 def vacuum(queue: Queue) -> Operation[int]:
+    """Free the space of deleted rows, as far as that blocks no one; return how many bytes were freed."""
     queue.backend.check_outside_block()
     yield from EnsureSchema()
     return (yield from Blocking(queue.database.vacuum))

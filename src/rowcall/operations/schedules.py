@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -18,7 +19,7 @@ from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import CannotDecrypt, InvalidArguments, InvalidOption
 from rowcall.domain.job import Job, Schedule
 from rowcall.domain.payload import payload_from_row
-from rowcall.domain.schedule import Timing, has_cron
+from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, Timing, has_cron, timing_of
 from rowcall.drivers.blobs import inline_length
 from rowcall.operations.arguments import checked_actor
 from rowcall.operations.effects import EnsureSchema, Read, Write
@@ -29,6 +30,16 @@ from rowcall.store.new_job import NewJob, RelatedJob
 from rowcall.store.queries.schedules import DeclaredSchedule, ScheduleRow
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan
+
+
+@runtime_checkable
+class Schedulable(Protocol):
+    """A declared task."""
+
+    @property
+    def name(self) -> str: ...
+
+    def is_of(self, queue: Queue) -> bool: ...
 
 
 def publish_schedules(queue: Queue) -> None:
@@ -42,9 +53,36 @@ def publish_schedules(queue: Queue) -> None:
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
 
-def add_schedule(queue: Queue, entry: DeclaredSchedule) -> Operation[Schedule]:
+def add_schedule(
+    this: Queue,
+    /,
+    name: str,
+    task: str | Schedulable,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    cron: str | None = None,
+    every: float | timedelta | None = None,
+    tz: str | ZoneInfo | None = None,
+    catch_up: CatchUp = DEFAULT_CATCH_UP,
+    queue: str | None = None,
+    priority: int | None = None,
+) -> Operation[Schedule]:
+    """Write a schedule at once, or change the one with that name.
+
+    >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
+    """
+    timing = timing_of(cron, every, tz, catch_up)
+    entry = new_schedule(this, name, name_of(this, task), arguments, queue, priority, timing, is_call=True)
     yield from EnsureSchema()
-    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
+    return _schedule(this, (yield from Write(plans.put, this.dialect, _encrypted(this, entry), this.now_ms())))
+
+
+def name_of(queue: Queue, task: str | Schedulable) -> str:
+    if not isinstance(task, Schedulable):
+        return task
+    if not task.is_of(queue):
+        raise InvalidOption("task", f"{task.name!r} is declared on another queue")
+    return task.name
 
 
 def _encrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
@@ -64,7 +102,12 @@ def _decrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     return entry
 
 
-def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]]:
+def list_schedules(queue: Queue, *, unwritten: bool = False) -> Operation[list[Schedule]]:
+    """Return all schedules, by name; if `unwritten`, also those of this process that no worker has written yet.
+
+    >>> [schedule.name for schedule in jobs.schedules() if schedule.declaration == "gone"]  # doctest: +SKIP
+    ['nightly']
+    """
     found = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
     if unwritten:
         found = {schedule.name: schedule for schedule in unwritten_schedules(queue)} | found
@@ -78,19 +121,23 @@ def unwritten_schedules(queue: Queue) -> list[Schedule]:
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:
+    """Delete a schedule; its jobs stay. `ScheduleNotFound` if there is none with this name."""
     yield from Write(plans.remove, queue.dialect, checks.name("name", name))
 
 
-def run_schedule_now(queue: Queue, name: str, actor: str | None) -> Operation[Job]:
+def run_schedule_now(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Job]:
+    """Enqueue one more job of a schedule, paused or not; its times do not change."""
     return (yield from Write(_run_now, queue, checks.name("name", name), checked_actor(actor)))
 
 
-def pause_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
+def pause_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
+    """Let a schedule enqueue no jobs until it is resumed."""
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule(queue, (yield from Write(plans.pause, queue.dialect, *arguments)))
 
 
-def resume_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
+def resume_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
+    """Resume a schedule, with its next time from now: times that fell into the pause are not caught up on."""
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule(queue, (yield from Write(plans.resume, queue.dialect, *arguments)))
 

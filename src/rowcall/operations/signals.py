@@ -19,8 +19,21 @@ from rowcall.store.steps import recorded
 
 
 def signal(
-    queue: Queue, job: Job | int, name: str, value: object, actor: str | None, connection: object
+    queue: Queue,
+    job: Job | int,
+    name: str,
+    value: object = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[None]:
+    """Send a signal to a job whose handler waits for it with `ctx.wait_for(name)`, now or later.
+
+        jobs.signal(job, "confirmed", {"by": "ann"})
+
+    It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
+    it is part of the caller's transaction.
+    """
     job_id, who = checked_id(job), checked_actor(actor)
     checks.name("name", name)
     connection = yield from joined(queue, connection)
@@ -37,6 +50,7 @@ def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[
 
 
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
+    """Return the durable steps that the handler of the job has recorded, in the order of their calls."""
     job_id = checked_id(job)
     found = yield from step_rows(queue, job_id)
     if not any(reference_in(step.result) is not None for step in found):

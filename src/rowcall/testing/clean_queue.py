@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rowcall.app import Rowcall, config_at, queue_of
 from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
-from rowcall.operations.retention import clear
+from rowcall.operations.retention import delete_all
 from rowcall.queue import Backend, Queue
 from rowcall.testing.time_travel import TravelClock
 
@@ -35,7 +35,7 @@ def clean_queue(*apps: Rowcall, url: str = IN_MEMORY, clock: TravelClock | None 
     clock = clock or TravelClock()
     with _swapped(apps, url, clock):
         for jobs in apps:
-            queue_of(jobs).run(clear(queue_of(jobs), restart_ids=True))
+            queue_of(jobs).run(delete_all(queue_of(jobs), restart_ids=True))
         with clock.of(*apps):
             yield clock
 

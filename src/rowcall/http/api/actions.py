@@ -99,7 +99,7 @@ async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer
 
 async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
     """Complete a waiting job without running it."""
-    await call.change(by_hand.complete(call.queue, id, body.result, None, call.actor, None))
+    await call.change(by_hand.complete(call.queue, id, body.result, actor=call.actor))
     return JobAnswer(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))))
 
 
@@ -107,7 +107,7 @@ async def edit_job(call: Call, id: int, body: Editing) -> JobAnswer:
     """Change the arguments, tags or options of a waiting job."""
     options = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
     arguments = options.pop("arguments", None)
-    return await _changed(call, control.edit(call.queue, id, arguments, call.actor, None, options))  # type: ignore[arg-type]
+    return await _changed(call, control.edit(call.queue, id, arguments, actor=call.actor, **options))
 
 
 async def _changed(call: Call, operation: Operation[Job | int] | Operation[Job]) -> JobAnswer:
