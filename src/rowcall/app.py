@@ -24,7 +24,7 @@ from rowcall.declare.middleware import AnyMiddleware
 from rowcall.declare.option_table import TASK_OPTIONS, BatchOptions, Options, TaskOptions, checked
 from rowcall.declare.outcomes import ObservedEvent, Observer
 from rowcall.domain.config import Config, QueueOptions
-from rowcall.domain.errors import InvalidOption, UnknownTask, refuse_unknown
+from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.domain.job import Chain, Job, Summary
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
@@ -905,7 +905,6 @@ class Rowcall:
             log_jobs: `"auto"` logs each attempt that succeeds, at level INFO, and above 100 a second one line a second
                 for each task; `"all"` logs each; `"failures"` none. Failures are always logged. Default `"auto"`.
         """
-        refuse_unknown(options, WorkerOptions.__annotations__)
         return Worker(self._queue, settings(**options), lambda: self.stats(window=60))
 
     def lifespan_for_app(
@@ -921,7 +920,6 @@ class Rowcall:
         """
         if options and not worker:
             raise InvalidOption("worker", f"must be true for options of a worker: {', '.join(options)}")
-        refuse_unknown(options, WorkerOptions.__annotations__)
         settings(**options)
         return app_lifespan(self._queue, partial(self.worker, **options) if worker else None, lifespan)
 

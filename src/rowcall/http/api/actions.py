@@ -14,6 +14,7 @@ from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import BodyFilter
+from rowcall.http.api.jobs import JobOptions
 from rowcall.http.endpoint import SEARCH_SECONDS, Call, Request
 from rowcall.http.problems import Problem
 from rowcall.operations import by_hand, control, inspect
@@ -55,19 +56,10 @@ class Completing(Request, frozen=True, kw_only=True):
     result: object = None
 
 
-class Editing(Request, frozen=True, kw_only=True):
+class Editing(JobOptions, frozen=True, kw_only=True):
     """What to change; fields that are left out stay."""
 
     arguments: dict[str, object] | None = None
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    delay: float | None = None
-    max_attempts: int | None = None
-    timeout: float | None = None
-    expires_at: datetime | None = None
-    expires_in: float | None = None
-    tags: list[str] | None = None
 
 
 async def retry_job(call: Call, id: int) -> JobAnswer:

@@ -75,21 +75,24 @@ async def get_job(call: Call, id: int) -> JobDetail:
     )
 
 
-class NewJob(Request, frozen=True, kw_only=True):
-    """A call of a task by its name, and its options."""
-
-    task: str
-    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+class JobOptions(Request, frozen=True, kw_only=True):
     queue: str | None = None
     priority: int | None = None
     delay: float | None = None
     run_at: datetime | None = None
     max_attempts: int | None = None
     timeout: float | None = None
-    target: str | None = None
     expires_in: float | None = None
     expires_at: datetime | None = None
     tags: list[str] | None = None
+
+
+class NewJob(JobOptions, frozen=True, kw_only=True):
+    """A call of a task by its name, and its options."""
+
+    task: str
+    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+    target: str | None = None
     key: str | None = None
     key_scope: Literal["active", "any"] | None = None
     key_window: float | None = None
