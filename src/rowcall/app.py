@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
 from zoneinfo import ZoneInfo
 
+from rowcall.actions import (
+    ActionOptions,
+    BulkFilter,
+    BulkOptions,
+    BulkRescheduleOptions,
+    BulkRetryOptions,
+    RescheduleOptions,
+)
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
@@ -38,7 +46,6 @@ from rowcall.operations import retention as keeping
 from rowcall.operations import schedules as scheduling
 from rowcall.operations import stats as statistics
 from rowcall.operations.both import both
-from rowcall.operations.control import BulkFilter, RetryFilter
 from rowcall.operations.enqueue import Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
@@ -511,20 +518,13 @@ class Rowcall:
     # controlling
 
     @overload
-    def retry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
+    def retry(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    def retry(self, job: int, *, actor: str | None = None, connection: object = None) -> Job: ...
+    def retry(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    def retry(self, *, actor: str | None = None, connection: object = None, **chosen: Unpack[RetryFilter]) -> int: ...
+    def retry(self, **options: Unpack[BulkRetryOptions]) -> int: ...
 
-    def retry(
-        self,
-        job: Job | int | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[RetryFilter],
-    ) -> Job | int:
+    def retry(self, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Job | int:
         """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
 
         Or retry all jobs that fit a filter, failed ones unless `status` says otherwise, and return how many. An
@@ -533,65 +533,32 @@ class Rowcall:
         left out.
 
             jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
+
+        The timeline names the `actor`, else the user of this process. With `connection`, it is part of the caller's
+        transaction.
         """
-        return self._queue.run(control.retry(self._queue, job, actor, connection, chosen))
+        return self._queue.run(control.retry(self._queue, job, options))
 
     @overload
-    async def aretry(self, job: Job[R], *, actor: str | None = None, connection: object = None) -> Job[R]: ...
+    async def aretry(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    async def aretry(self, job: int, *, actor: str | None = None, connection: object = None) -> Job: ...
+    async def aretry(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    async def aretry(
-        self, *, actor: str | None = None, connection: object = None, **chosen: Unpack[RetryFilter]
-    ) -> int: ...
+    async def aretry(self, **options: Unpack[BulkRetryOptions]) -> int: ...
 
-    async def aretry(
-        self,
-        job: Job | int | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[RetryFilter],
-    ) -> Job | int:
+    async def aretry(self, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Job | int:
         """`retry`, for async code."""
-        return await self._queue.arun(control.retry(self._queue, job, actor, connection, chosen))
+        return await self._queue.arun(control.retry(self._queue, job, options))
 
     @overload
-    def cancel(
-        self,
-        job: Job[R],
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job[R]: ...
+    def cancel(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    def cancel(
-        self,
-        job: int,
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job: ...
+    def cancel(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    def cancel(
-        self,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> int: ...
+    def cancel(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
 
     def cancel(
-        self,
-        job: Job | int | None = None,
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
+        self, job: Job | int | None = None, reason: str | None = None, **options: Unpack[BulkOptions]
     ) -> Job | int:
         """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
 
@@ -599,203 +566,86 @@ class Rowcall:
         job is then cancelled. `WrongState` if the job has finished.
 
         Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end. `all=True` is required
-        where every job may match.
+        where every job may match. `actor` and `connection` are those of `retry`.
 
             jobs.cancel(status="pending", queue="mail", reason="wrong list")
-
-        With `connection`, it is part of the caller's transaction, as in `enqueue`:
-
             jobs.cancel(tag="order-7", connection=connection)
         """
-        return self._queue.run(control.cancel(self._queue, job, reason, actor, connection, chosen))
+        return self._queue.run(control.cancel(self._queue, job, {"reason": reason, **options}))
 
     @overload
-    async def acancel(
-        self,
-        job: Job[R],
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job[R]: ...
+    async def acancel(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    async def acancel(
-        self,
-        job: int,
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job: ...
+    async def acancel(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    async def acancel(
-        self,
-        *,
-        reason: str | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> int: ...
+    async def acancel(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
 
     async def acancel(
-        self,
-        job: Job | int | None = None,
-        reason: str | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
+        self, job: Job | int | None = None, reason: str | None = None, **options: Unpack[BulkOptions]
     ) -> Job | int:
         """`cancel`, for async code."""
-        return await self._queue.arun(control.cancel(self._queue, job, reason, actor, connection, chosen))
+        return await self._queue.arun(control.cancel(self._queue, job, {"reason": reason, **options}))
 
     @overload
-    def reschedule(
-        self,
-        job: Job[R],
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job[R]: ...
+    def reschedule(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
     @overload
-    def reschedule(
-        self,
-        job: int,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job: ...
+    def reschedule(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
     @overload
-    def reschedule(
-        self,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> int: ...
+    def reschedule(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
 
-    def reschedule(
-        self,
-        job: Job | int | None = None,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> Job | int:
+    def reschedule(self, job: Job | int | None = None, **options: Unpack[BulkRescheduleOptions]) -> Job | int:
         """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait.
 
-        Or change it for all jobs that fit a filter, and return how many.
+        Or change it for all jobs that fit a filter, and return how many. `actor` and `connection` are those of `retry`.
 
             jobs.reschedule(status="scheduled", error_code="*", delay=0)  # run all retries now
         """
-        return self._queue.run(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
+        return self._queue.run(control.reschedule(self._queue, job, options))
 
     @overload
-    async def areschedule(
-        self,
-        job: Job[R],
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job[R]: ...
+    async def areschedule(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
     @overload
-    async def areschedule(
-        self,
-        job: int,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-    ) -> Job: ...
+    async def areschedule(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
     @overload
-    async def areschedule(
-        self,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> int: ...
+    async def areschedule(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
 
-    async def areschedule(
-        self,
-        job: Job | int | None = None,
-        *,
-        run_at: datetime | None = None,
-        delay: float | timedelta | None = None,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
-    ) -> Job | int:
+    async def areschedule(self, job: Job | int | None = None, **options: Unpack[BulkRescheduleOptions]) -> Job | int:
         """`reschedule`, for async code."""
-        return await self._queue.arun(control.reschedule(self._queue, job, run_at, delay, actor, connection, chosen))
+        return await self._queue.arun(control.reschedule(self._queue, job, options))
 
     edit, aedit = both(control.edit)
 
     @overload
-    def set_priority(
-        self, job: Job[R], priority: int, *, actor: str | None = None, connection: object = None
-    ) -> Job[R]: ...
+    def set_priority(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    def set_priority(self, job: int, priority: int, *, actor: str | None = None, connection: object = None) -> Job: ...
+    def set_priority(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    def set_priority(
-        self, *, priority: int, actor: str | None = None, connection: object = None, **chosen: Unpack[BulkFilter]
-    ) -> int: ...
+    def set_priority(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
 
     def set_priority(
-        self,
-        job: Job | int | None = None,
-        priority: int | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
+        self, job: Job | int | None = None, priority: int | None = None, **options: Unpack[BulkOptions]
     ) -> Job | int:
         """Change the priority within its queue; higher runs first. A running job has it from the next attempt on.
 
-        Or change it for all jobs that fit a filter, and return how many have another priority now.
+        Or change it for all jobs that fit a filter, and return how many have another priority now. `actor` and
+        `connection` are those of `retry`.
 
             jobs.set_priority(priority=10, queue="mail", tag="vip")
         """
-        return self._queue.run(control.set_priority(self._queue, job, priority, actor, connection, chosen))
+        return self._queue.run(control.set_priority(self._queue, job, {"priority": priority, **options}))
 
     @overload
-    async def aset_priority(
-        self, job: Job[R], priority: int, *, actor: str | None = None, connection: object = None
-    ) -> Job[R]: ...
+    async def aset_priority(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
     @overload
-    async def aset_priority(
-        self, job: int, priority: int, *, actor: str | None = None, connection: object = None
-    ) -> Job: ...
+    async def aset_priority(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
     @overload
-    async def aset_priority(
-        self, *, priority: int, actor: str | None = None, connection: object = None, **chosen: Unpack[BulkFilter]
-    ) -> int: ...
+    async def aset_priority(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
 
     async def aset_priority(
-        self,
-        job: Job | int | None = None,
-        priority: int | None = None,
-        *,
-        actor: str | None = None,
-        connection: object = None,
-        **chosen: Unpack[BulkFilter],
+        self, job: Job | int | None = None, priority: int | None = None, **options: Unpack[BulkOptions]
     ) -> Job | int:
         """`set_priority`, for async code."""
-        return await self._queue.arun(control.set_priority(self._queue, job, priority, actor, connection, chosen))
+        return await self._queue.arun(control.set_priority(self._queue, job, {"priority": priority, **options}))
 
     @overload
     def delete(self, job: Job | int, *, connection: object = None) -> None: ...
@@ -812,7 +662,7 @@ class Rowcall:
 
             jobs.delete(status=["succeeded", "cancelled"], type="import_row")
         """
-        return self._queue.run(control.delete(self._queue, job, connection, chosen))
+        return self._queue.run(control.delete(self._queue, job, {"connection": connection, **chosen}))
 
     @overload
     async def adelete(self, job: Job | int, *, connection: object = None) -> None: ...
@@ -823,7 +673,7 @@ class Rowcall:
         self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
     ) -> int | None:
         """`delete`, for async code."""
-        return await self._queue.arun(control.delete(self._queue, job, connection, chosen))
+        return await self._queue.arun(control.delete(self._queue, job, {"connection": connection, **chosen}))
 
     signal, asignal = both(signals.signal)
     pause, apause = both(control.pause)

@@ -8,10 +8,11 @@ import reprlib
 import socket
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import TypedDict, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import msgspec
 
+from rowcall.actions import JobFilter
 from rowcall.base.text import CODE_LENGTH, storable
 from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
@@ -91,28 +92,6 @@ def checked_error_code(code: object) -> str | None:
 def id_before(cursor: str | None) -> int | None:
     """Return the id that a page ends before."""
     return None if cursor is None else inspect.id_of_cursor(cursor)
-
-
-class JobFilter(TypedDict, total=False):
-    """Which jobs are meant; None and what is left out mean all.
-
-    `status` is one state or several. `key` needs `type`. An `error_code` that ends with `*` matches all codes that
-    begin so. A time `…_after` is included, `…_before` is not. `payload` are values of arguments: `{"customer": 7}`.
-    """
-
-    status: str | Collection[str] | None
-    queue: str | None
-    type: str | None
-    tag: str | None
-    key: str | None
-    chain: Chain | Job | int | None
-    worker: str | None
-    error_code: str | None
-    created_after: datetime | None
-    created_before: datetime | None
-    finished_after: datetime | None
-    finished_before: datetime | None
-    payload: Mapping[str, object] | None
 
 
 _NAMES = ("queue", "type", "tag", "worker")

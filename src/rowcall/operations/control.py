@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple, Unpack
+from functools import partial
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 import msgspec
 
+from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action, BulkFilter, JobFilter
 from rowcall.base.text import one_line
 from rowcall.context import logger
 from rowcall.declare.limits import derived
@@ -24,12 +25,10 @@ from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.encryption import TOKEN, Kind, is_hidden, object_of, outcome_in, with_parts
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
-from rowcall.domain.job import EVERY_QUEUE, FINISHED, WAITING, Job, Paused, R, Status, what_is_paused
-from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.job import EVERY_QUEUE, FINISHED, Job, Paused, R, Status, what_is_paused
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
-    JobFilter,
     checked_actor,
     checked_filter,
     checked_id,
@@ -44,7 +43,6 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, Batch
 from rowcall.store.dialect import Dialect, Filter, Order
-from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
 from rowcall.store.new_job import RelatedJob
 from rowcall.store.queries.control import PAUSE, PAUSED, RESUME
@@ -52,92 +50,78 @@ from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.workers import WORKERS
 from rowcall.store.statement import Plan
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600
 WORKERS_SECONDS = 1.0
-UNFINISHED = (*WAITING, Status.RUNNING)
 _EDITED_AS_GIVEN = (
     *("queue", "priority", "max_attempts", "timeout_seconds"),
     *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
 )
 
-_POSSIBLE: dict[str, Sequence[Status]] = {
-    "retry": FINISHED,
-    "cancel": UNFINISHED,
-    "reschedule": sources(Move.RESCHEDULE),
-    "set_priority": UNFINISHED,
-    "delete": sources(Move.DELETE),
-}
 _NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
-class BulkFilter(JobFilter, total=False):
-    """The jobs to change: at most `limit` of them; `all=True` if every job may match."""
+def retry(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    who, rate, began_ms = checked_actor(options.get("actor")), _checked_rate(options.get("rate")), 0
+    if job is None and rate is not None:
+        connection = options.get("connection")
+        (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
-    limit: int | None
-    all: bool | None
+    def due_at_ms(number: int) -> int | None:
+        return None if rate is None else began_ms + int(number * 1000 / rate)
 
-
-class RetryFilter(BulkFilter, total=False):
-    """The jobs to retry, and how many of them become due per second (`rate`)."""
-
-    rate: float | None
-
-
-def retry(
-    queue: Queue, job: Job | int | None, actor: str | None, connection: object, chosen: RetryFilter
-) -> Operation[Job | int]:
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
-    rate = _checked_rate(chosen.get("rate"))
-    bulk = yield from checked_bulk(queue, connection, "retry", chosen)
-    (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
-
-    def retry_some(batch: Batch, changed: int) -> Plan[int]:
-        return batch.retry(
-            lambda task: _attempts_of(queue, task),
-            lambda number: None if rate is None else began_ms + int((changed + number) * 1000 / rate),
-            who,
-            queue.now_ms(),
-        )
-
-    return (yield from _act_on_all(queue, connection, bulk, retry_some))
+    retry_some, change = partial(Batch.retry, due_at_ms=due_at_ms), (partial(_attempts_of, queue), who, queue.now_ms())
+    return (yield from _act(queue, RETRY, job, options, actions.retry, retry_some, *change))
 
 
-def cancel(
-    queue: Queue, job: Job | int | None, reason: str | None, actor: str | None, connection: object, chosen: BulkFilter
-) -> Operation[Job | int]:
-    why, who = checked_reason(reason, queue.declared.failures), checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "cancel", chosen)
-    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
+def cancel(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    change = checked_reason(options.get("reason"), queue.declared.failures), checked_actor(options.get("actor"))
+    return _act(queue, CANCEL, job, options, actions.cancel, Batch.cancel, *change, queue.now_ms())
 
 
-def reschedule(
-    queue: Queue,
-    job: Job | int | None,
-    run_at: datetime | None,
-    delay: float | timedelta | None,
-    actor: str | None,
-    connection: object,
-    chosen: BulkFilter,
-) -> Operation[Job | int]:
-    if run_at is None and delay is None:
+def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    given = checked({name: options.get(name) for name in ("run_at", "delay")}, ENQUEUE_OPTIONS)
+    if given.run_at_ms is None and given.delay_ms is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
-    given = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
-    times = given.run_at_ms, given.delay_ms or 0
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "reschedule", chosen)
-    return (
-        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
-    )
+    change = given.run_at_ms, given.delay_ms or 0, checked_actor(options.get("actor"))
+    return _act(queue, RESCHEDULE, job, options, actions.reschedule, Batch.reschedule, *change, queue.now_ms())
+
+
+def set_priority(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    priority = checked({"priority": options.get("priority")}, ENQUEUE_OPTIONS).priority
+    if priority is None:
+        raise InvalidOption("priority", "must be a whole number, got None")
+    change = priority, checked_actor(options.get("actor"))
+    return _act(queue, SET_PRIORITY, job, options, actions.set_priority, Batch.set_priority, *change, queue.now_ms())
+
+
+def delete(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[int | None]:
+    return _act(queue, DELETE, job, options, actions.delete, Batch.delete)
+
+
+def _act(
+    queue: Queue,
+    action: Action,
+    job: Job | int | None,
+    options: Mapping[str, object],
+    one: Callable[Concatenate[Dialect, int, P], Plan[T]],
+    many: Callable[Concatenate[Batch, P], Plan[int]],
+    *change: P.args,
+    **named: P.kwargs,
+) -> Operation[T | int]:
+    """Change a job, or all jobs that fit the filter in the options, some in each transaction."""
+    connection = options.get("connection")
+    chosen = {name: value for name, value in options.items() if name not in action.parameters}
+    if job is None:
+        bulk = yield from checked_bulk(queue, connection, action, chosen)
+        return (yield from _act_on_all(queue, connection, bulk, lambda batch: many(batch, *change, **named)))
+    for option, value in chosen.items():
+        if value is not None:
+            raise InvalidOption(option, "is a filter, and cannot be combined with a job")
+    return (yield from write(queue, connection, one, checked_id(job), *change, **named))
 
 
 def edit(
@@ -217,37 +201,12 @@ def _refuse_other_key(found: Job, call: Bound) -> None:
         raise InvalidOption("key", f"cannot be changed: {why}; cancel the job, and enqueue another")
 
 
-def set_priority(
-    queue: Queue, job: Job | int | None, priority: int | None, actor: str | None, connection: object, chosen: BulkFilter
-) -> Operation[Job | int]:
-    given = checked({"priority": priority}, ENQUEUE_OPTIONS).priority
-    if given is None:
-        raise InvalidOption("priority", "must be a whole number, got None")
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "set_priority", chosen)
-    return (
-        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
-    )
-
-
-def delete(queue: Queue, job: Job | int | None, connection: object, chosen: BulkFilter) -> Operation[int | None]:
-    if job is not None:
-        _refuse_filter(chosen)
-        yield from write(queue, connection, actions.delete, checked_id(job))
-        return None
-    bulk = yield from checked_bulk(queue, connection, "delete", chosen)
-    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
-
-
-def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Batch, int], Plan[int]]) -> Operation[int]:
+def _act_on_all(queue: Queue, connection: object, bulk: Bulk, act: Callable[[Batch], Plan[int]]) -> Operation[int]:
     """Change all jobs that fit a filter, some in each transaction, or all in the caller's; return how many."""
 
     def act_on_some(dialect: Dialect, jobs: Sequence[Job], changed: int) -> Plan[int]:
         most = None if bulk.limit is None else bulk.limit - changed
-        return act(Batch(dialect, bulk.wanted, jobs, most), changed)
+        return act(Batch(dialect, bulk.wanted, jobs, most, changed))
 
     connection = yield from joined(queue, connection)
     changed, place = 0, None
@@ -275,11 +234,10 @@ class Bulk(NamedTuple):
     limit: int | None
 
 
-def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str, object]) -> Operation[Bulk]:
+def checked_bulk(queue: Queue, connection: object, action: Action, given: Mapping[str, object]) -> Operation[Bulk]:
     """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
-    possible = _POSSIBLE[verb]
-    own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
-    refuse_unknown(given, own | {*JobFilter.__annotations__}, "filter")
+    possible = action.statuses
+    refuse_unknown(given, {*BulkFilter.__annotations__, *(("rate",) if action is RETRY else ())}, "filter")
     wanted = checked_filter({name: value for name, value in given.items() if name in JobFilter.__annotations__})
     refuse_payload(queue, wanted)
     impossible = [status for status in wanted.statuses or () if status not in possible]
@@ -294,14 +252,12 @@ def checked_bulk(queue: Queue, connection: object, verb: str, given: Mapping[str
     if covers and not everything and msgspec.structs.replace(wanted, statuses=None, **_NO_TIMES) == Filter():
         times = {name: value for name in _NO_TIMES if (value := getattr(wanted, name)) is not None}
         if not times or (yield from read(queue, connection, _exclude_nothing, times, possible, queue.now_ms())):
-            raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
+            raise InvalidOption(action.name, "this matches every job; add a filter such as queue=…, or pass all=True")
     by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
     is_listed = wanted.tag or wanted.key or wanted.chain_id
-    first_ended = verb == "retry" and wanted.error_code is not None and not is_listed
-    chosen = msgspec.structs.replace(
-        wanted, statuses=wanted.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
-    )
+    first_ended = action is RETRY and wanted.error_code is not None and not is_listed
+    chosen = msgspec.structs.replace(wanted, statuses=wanted.statuses or tuple(action.meant or possible))
     return Bulk(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 
@@ -316,12 +272,6 @@ def _exclude_nothing(
         return False
     (now,) = yield from dialect.ask(NOW, now_ms)
     return all(name.endswith("before_ms") and at > now for name, at in times.items())
-
-
-def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[Job]:
-    job = yield from inspect.get(dialect, job_id)
-    more = _attempts_of(queue, job.type)
-    return (yield from actions.retry(dialect, job.id, more, actor, queue.now_ms()))
 
 
 def _attempts_of(queue: Queue, task: str) -> int:
@@ -380,12 +330,6 @@ def _checked_pause(queue: object, task: object) -> tuple[str, str]:
     if task == EVERY_QUEUE:
         raise InvalidOption("task", f"{task!r} is not a task; to pause or resume everything, name the queue {task!r}")
     return kind, checks.name(kind, name)
-
-
-def _refuse_filter(given: Mapping[str, object]) -> None:
-    for option, value in given.items():
-        if value is not None:
-            raise InvalidOption(option, "is a filter, and cannot be combined with a job")
 
 
 def _checked_rate(rate: object) -> float | None:

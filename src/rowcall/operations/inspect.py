@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, Unpack
 
+from rowcall.actions import JobFilter
 from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
-    JobFilter,
     checked_chain_id,
     checked_filter,
     checked_id,
