@@ -79,9 +79,10 @@ class WriteShared(Effect[Queue, Inserted]):
         self._member = member
 
     def run(self, queue: Queue) -> Inserted:
-        if not queue.backend.is_schema_ready():
-            queue.backend.ensure_schema()
-        return queue.database.shared.submit(self._member)
+        backend = queue.backend
+        if not backend.is_schema_ready():
+            backend.ensure_schema()
+        return backend.database.shared.submit(self._member)
 
     def arun(self, queue: Queue) -> Awaitable[Inserted]:
         if queue.backend.is_schema_ready():
@@ -232,12 +233,13 @@ def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object)
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     if not job.is_alone:
         return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
-    connection = innermost_connection(queue.database) if connection is None else connection
-    if connection is None and queue.backend.surrounding is not None:
+    backend = queue.backend
+    connection = innermost_connection(backend.database) if connection is None else connection
+    if connection is None and backend.surrounding is not None:
         connection = yield from FindSurrounding()
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-    member = Member(job, payload, queue.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
-    if len(payload) > queue.blobs.inline_length:
+    member = Member(job, payload, backend.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
+    if len(payload) > backend.blobs.inline_length:
         inserted = yield from _enqueue_large(queue, member, connection)
     elif connection is None:
         inserted = yield WriteShared(member)
