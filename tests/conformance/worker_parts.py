@@ -74,7 +74,7 @@ class StoreWorker:
             buffer=buffer,
             lost_ahead=CONCURRENCY,
             queues=None if queues is None else dict.fromkeys(queues),
-            limits=queue.limits.declared,
+            limits=queue.declared.limits.declared,
             offers=offers,
             resume={} if queue.dialect.one_writer else resume,
         )

@@ -105,14 +105,14 @@ class Registrar:
 
     def task_names(self) -> str:
         """Return the names of the tasks as they are registered."""
-        names = list(self._queue.tasks)
+        names = list(self._queue.declared.tasks)
         self._registered_tasks = len(names)
         return msgspec.json.encode(names).decode()
 
     @property
     def any_new_task(self) -> bool:
         """Whether a task was declared since the last registration."""
-        return len(self._queue.tasks) != self._registered_tasks
+        return len(self._queue.declared.tasks) != self._registered_tasks
 
     def retire(self, handlers: RunningHandlers) -> bool:
         """Remove the registration of a worker that ends. Return false if `keep` must be called.
@@ -143,7 +143,7 @@ class Registrar:
             thread.stop()
             thread.wait()
 
-        self._queue.at_close.add(end)
+        self._queue.backend.at_close.add(end)
         atexit.register(end)
         thread.start()
 
@@ -158,7 +158,7 @@ class Registrar:
                         break
             thread.pause(HANDLERS_CHECK_SECONDS)
         self.close()
-        queue.at_close.discard(end)
+        queue.backend.at_close.discard(end)
         atexit.unregister(end)
 
     def close(self) -> None:

@@ -141,7 +141,7 @@ def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
     unknown = [
         (name, count)
         for name, count, waited_ms in rows(BY_TYPE)
-        if name not in target.queue.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000
+        if name not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000
     ]
     if target.app is not None and unknown:
         what = f"{target.app} declares no task for {_listed(unknown)}"
@@ -149,8 +149,8 @@ def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
 
 
 def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
-    gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared_schedules]
-    for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.tasks else ():
+    gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared.schedules]
+    for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.declared.tasks else ():
         what = f"{target.app} no longer declares schedule {name}, which still enqueues {task}"
         remove = target.command("schedules", "--remove", name)
         yield warn("schedules", what, f"Remove it, unless another app declares it: {remove}")

@@ -101,7 +101,7 @@ class Mismatches:
         self._seen_refused = self._refused & seen
 
     def _fits(self, job: Mismatch) -> bool:
-        task = self._queue.tasks.get(job.type)
+        task = self._queue.declared.tasks.get(job.type)
         if task is None or job.id in self._refused or (self._queues is not None and job.queue not in self._queues):
             return False
         if task.lane is Lane.PROCESS or is_hidden(job.payload):
@@ -147,7 +147,7 @@ class UnknownTasks:
         return {
             (name, task)
             for name, task in work.ready
-            if task not in self._queue.tasks
+            if task not in self._queue.declared.tasks
             and (self._queues is None or name in self._queues)
             and not is_paused(name, task, work.paused)
         }
@@ -178,7 +178,8 @@ class UnknownTasks:
         for _ in range(BATCHES_AT_ONCE):
             if stopping():
                 break
-            due_ms, now_ms, on_end = round(seconds * 1000), queue.now_ms(), queue.follow_ups.on_end_of(task, name)
+            due_ms, now_ms = round(seconds * 1000), queue.now_ms()
+            on_end = queue.declared.follow_ups.on_end_of(task, name)
             failed = queue.run(Write(fail_unknown, queue.dialect, name, task, due_ms, detail, now_ms, on_end))
             total += failed
             if failed < FAILED_AT_ONCE:
