@@ -43,7 +43,6 @@ class Idle:
         for poll in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
             monkeypatch.setattr(postgres_waiter, poll, HOURS)
         monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
-        monkeypatch.setattr(known_work, "WRITE_AFTER_MS", HOURS * 1000)  # a slow handler ends no wait either
         wait = PostgresWaiter.wait
 
         def watched(waiter: PostgresWaiter, seconds: float) -> Wakeup:

@@ -91,16 +91,29 @@ def test_a_settle_that_waits_for_the_job_is_let_through(jobs: Rowcall, postgres_
 
 def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:
     """A worker that knows a limit read it before another, which does not know the limit, claimed it."""
-    worker, job = StoreWorker(jobs, "together"), jobs.enqueue("send")
+    worker, job = StoreWorker(jobs, "web-1"), jobs.enqueue("send")
     (claimed,) = worker.claim(slots=1).started
     queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(HOLD, {str(job.id): "limit:k"})))
     assert jobs.get(job).status is Status.RUNNING
     assert worker.settle(claimed, Succeeded())
 
 
+def test_a_mark_passes_over_a_claim_that_someone_has_locked(jobs: Rowcall, postgres_url: str) -> None:
+    worker = StoreWorker(jobs, "web-1")
+    for _ in range(2):
+        jobs.enqueue("send")
+    (buffered,) = worker.claim(slots=1, buffer=1).buffered
+    with psycopg.connect(postgres_url) as other:
+        other.execute("select from rowcall_claim for update")
+        worker.mark_started(buffered)
+        assert jobs.get(buffered.id).started_at is None
+    worker.mark_started(buffered)
+    assert jobs.get(buffered.id).started_at is not None
+
+
 def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postgres_url: str) -> None:
     first, second = jobs.enqueue("send"), jobs.enqueue("send")
-    worker = StoreWorker(jobs, "together")
+    worker = StoreWorker(jobs, "web-1")
     with psycopg.connect(postgres_url) as other:
         other.execute("update rowcall_job set priority = 3 where id = %s", [first.id])
         (claimed,) = worker.claim(slots=9).started
@@ -113,7 +126,7 @@ def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postg
 @pytest.mark.parametrize("position", [0, 2, 4])
 def test_a_job_is_deleted_in_an_open_transaction(jobs: Rowcall, postgres_url: str, position: int, ends: str) -> None:
     """Other jobs are settled at that time; the worker does not wait for the transaction."""
-    worker = StoreWorker(jobs, "together")
+    worker = StoreWorker(jobs, "web-1")
     for _ in range(5):
         jobs.enqueue("send")
     claimed = worker.claim(slots=5).started

@@ -14,6 +14,7 @@ from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.claims import (
     CLAIM_FIRST,
     CLAIMED,
+    DROP_STALE,
     EXTEND_MISMATCHED,
     FIND_OTHER_WORK_AND_LOCK,
     FIND_WORK,
@@ -184,6 +185,14 @@ def below(limit: Node, kind: str) -> bool:
     if child["Node Type"] == "LockRows":
         (child,) = child["Plans"]
     return bool(child["Node Type"] == kind)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_each_stale_row_is_compared_with_one_job(explainer: Explainer, mode: Mode) -> None:
+    (drop,) = statements_of(DIALECT.change(DROP_STALE, "default", "type1", 100))
+    plan = explainer.explain(drop, mode, writes=True)
+    found = [*accesses(plan, "rowcall_job"), *accesses(plan, "rowcall_claim")]
+    assert list(map(shown, found)) == [BY_ID, BY_CLAIM], plan
 
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])

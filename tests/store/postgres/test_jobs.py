@@ -9,6 +9,7 @@ from rowcall.app import queue_of
 from rowcall.drivers.postgres.connection import _PLANNER
 from rowcall.operations.effects import Read
 from rowcall.store.control.actions import rerun_locked
+from rowcall.store.jobs.inspect import get_all
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.control import LOCK_JOBS, Rerun
 from rowcall.store.queries.jobs import DELETE, GET, STAGE
@@ -41,6 +42,7 @@ CASES = {
         position=2,
     ),
     "get": Case(lambda size: statements_of(DIALECT.ask(GET, LAST_ID)), [BY_ID, BY_CLAIM], writes=False),
+    "get all": Case(lambda size: statements_of(get_all(DIALECT, running_ids(size))), [BY_ID, BY_CLAIM], writes=False),
     "delete": Case(lambda size: statements_of(DIALECT.ask(DELETE, [LAST_ID])), [BY_ID]),
 }
 

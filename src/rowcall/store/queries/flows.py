@@ -315,9 +315,6 @@ LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
 # replacements by job id, of locked jobs that wait
 REPLACE_WAITING = Query("replace_waiting", (Now, Json), row_as(Replaced), notifies=any_row)
-GET_ALL = Query(
-    "get_all", (Ids,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id <in_ids:1>"
-)
 
 # chains
 CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bigint:1>"))

@@ -10,7 +10,7 @@ AHEAD_SECONDS = 0.05
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 _MEMORY = 0.3
 STALE_SECONDS = 5 * AHEAD_SECONDS
-MOST_LAST_AHEAD = 100
+MOST_LAST_AHEAD = MOST_BUFFERED // 2  # a kill that leaves no file uses up to so many attempts that had not begun
 INSTANT_SECONDS = 0.001
 LEAST_REACH = 16
 
