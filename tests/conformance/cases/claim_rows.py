@@ -338,14 +338,6 @@ class TestClaimRows:
         assert jobs.get(lost.id).result == "by hand"
         assert store.execute(CLAIMS) == []
 
-    def test_a_job_that_another_worker_refused_is_claimed_once(
-        self, jobs: Rowcall, store: Store, worker: StoreWorker
-    ) -> None:
-        job = jobs.enqueue("send")
-        store.execute(f"update rowcall_job set held = 'mismatch' where id = {job.id}")
-        assert [ready.id for ready in worker.claim(offers=[job.id]).started] == [job.id]
-        assert worker.claim(offers=[job.id]).started == []
-
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
@@ -378,6 +370,16 @@ class TestClaimRows:
         assert jobs.dequeue("hand") is None
         assert [jobs.get(one).status.value for one in (running, waiting)] == ["running", "cancelled"]
         assert worker.settle(ready, Succeeded())
+
+    def test_a_claim_takes_no_other_job_of_the_same_turn(self, jobs: Rowcall, store: Store) -> None:
+        @jobs.task(fair_by="customer", weight={"A": 2})
+        def serve(customer: str) -> None: ...
+
+        made = [serve.enqueue("A").id for _ in range(3)]
+        assert len(store.execute("select id from rowcall_ready where turn = 1")) == 2
+        assert [job.id for job in jobs.claim("hand", limit=1)] == made[:1]
+        assert [row[0] for row in store.execute(CLAIMS)] == made[:1]
+        assert store.execute("select count(*) from rowcall_ready") == [(2,)]
 
     def test_jobs_of_several_queues_and_priorities_are_claimed_once(
         self, jobs: Rowcall, store: Store, worker: StoreWorker

@@ -35,7 +35,6 @@ create table rowcall_job (
   claimed_at timestamptz ,
   started_at timestamptz ,
   finished_at timestamptz ,
-  held_until rowcall_moment_type ,
   turn bigint ,
   chain_id bigint ,
   timeout rowcall_seconds_type ,
@@ -52,6 +51,7 @@ create table rowcall_job (
   type rowcall_name_type not null,
   worker text collate "C" ,
   held text ,
+  unfit rowcall_name_type ,
   fair rowcall_value_type ,
   retry text ,
   key text ,
@@ -335,8 +335,6 @@ create index rowcall_job_held on rowcall_job (queue, type, id ) include (run_at,
 -- next statement
 create index rowcall_job_held_by on rowcall_job (held, priority desc, coalesce(turn, id), id) where held is not null and status = 'pending'
 -- next statement
-create index rowcall_job_mismatched on rowcall_job (id) where held = 'mismatch' and status = 'pending'
--- next statement
 create index rowcall_job_scheduled on rowcall_job (queue, type, id ) include (run_at, created_at, attempt) where status = 'scheduled'
 -- next statement
 create index rowcall_job_due on rowcall_job (run_at) where status = 'scheduled'
@@ -456,7 +454,7 @@ create function rowcall_tell_of_jobs() returns trigger language plpgsql
 security definer as $body$
 begin
   insert into public.rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt)
-  select inserted.queue, inserted.type, operator(pg_catalog.~) inserted.priority, coalesce(inserted.turn, inserted.id), inserted.id, greatest(inserted.run_at, inserted.created_at), case when inserted.attempt operator(pg_catalog.=) 0 then inserted.expires_at end, inserted.lease, inserted.attempt from inserted where status operator(pg_catalog.=) 'pending' and held is null;
+  select inserted.queue, case when inserted.unfit is null and pg_catalog.strpos(inserted.type, pg_catalog.chr(31)) operator(pg_catalog.=) 0 then inserted.type else inserted.type operator(pg_catalog.||) pg_catalog.chr(31) operator(pg_catalog.||) coalesce(inserted.unfit, '') end, operator(pg_catalog.~) inserted.priority, coalesce(inserted.turn, inserted.id), inserted.id, greatest(inserted.run_at, inserted.created_at), case when inserted.attempt operator(pg_catalog.=) 0 then inserted.expires_at end, inserted.lease, inserted.attempt from inserted where status operator(pg_catalog.=) 'pending' and held is null;
   if pg_catalog.current_setting('rowcall.notifies', true) operator(pg_catalog.=) 'after_commit' then
     return null;
   end if;
@@ -554,11 +552,11 @@ create function rowcall_keep_ready() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   if tg_op = 'DELETE' or old.status operator(pg_catalog.=) 'pending' and old.held is null then
-    delete from public.rowcall_ready where queue = old.queue and type = old.type and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id;
+    delete from public.rowcall_ready where queue = old.queue and type = case when old.unfit is null and pg_catalog.strpos(old.type, pg_catalog.chr(31)) = 0 then old.type else old.type || pg_catalog.chr(31) || coalesce(old.unfit, '') end and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id;
   end if;
   if tg_op = 'UPDATE' and new.status operator(pg_catalog.=) 'pending' and new.held is null and (found or not (old.status operator(pg_catalog.=) 'pending' and old.held is null)
      and not exists (select from public.rowcall_claim where job_id = new.id)) then
-    insert into public.rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) values (new.queue, new.type, ~new.priority, coalesce(new.turn, new.id), new.id, greatest(new.run_at, new.created_at), case when new.attempt = 0 then new.expires_at end, new.lease, new.attempt)
+    insert into public.rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) values (new.queue, case when new.unfit is null and pg_catalog.strpos(new.type, pg_catalog.chr(31)) = 0 then new.type else new.type || pg_catalog.chr(31) || coalesce(new.unfit, '') end, ~new.priority, coalesce(new.turn, new.id), new.id, greatest(new.run_at, new.created_at), case when new.attempt = 0 then new.expires_at end, new.lease, new.attempt)
     on conflict (queue, type, rank, turn, id) do update
       set since = excluded.since, expires_at = excluded.expires_at, lease = excluded.lease, attempt = excluded.attempt;
   end if;
@@ -592,7 +590,7 @@ begin
 end
 $body$
 -- next statement
-create trigger rowcall_job_ready_changed after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job for each row
+create trigger rowcall_job_ready_changed after update of id, status, held, unfit, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job for each row
 when (new.lease <> old.lease + 2 and (old.status = 'pending' and old.held is null or new.status = 'pending' and new.held is null))
 execute function rowcall_keep_ready()
 -- next statement
@@ -653,7 +651,7 @@ create trigger rowcall_job_unread before delete on rowcall_job for each row when
 execute function rowcall_note_unread()
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else greatest(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then greatest(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.held_until, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else greatest(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then greatest(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -733,10 +731,9 @@ select id, greatest(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
 from rowcall_job where status = 'pending' and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || to_char(held_until at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') || ' UTC',
-       null
-from rowcall_job as job where status = 'pending' and held = 'mismatch'
+       'HELD', null, 'until a worker comes that the arguments fit', null
+from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code = 'INVALID_INPUT:SCHEMA_MISMATCH'
 -- next statement
 insert into rowcall_setting (name, value) values ('queue_id', gen_random_uuid()::text)
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, '2ae13410da13c7b4')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, '130608ff2b8d2f0a')

@@ -15,7 +15,6 @@ create table rowcall_job (
   claimed_at integer ,
   started_at integer ,
   finished_at integer ,
-  held_until integer  constraint held_until_is_milliseconds_since_1970 check (held_until is null or (typeof(held_until) = 'integer' and held_until > 100000000000)),
   turn integer  constraint turn_is_integer check (turn is null or (typeof(turn) = 'integer')),
   chain_id integer  constraint chain_id_is_integer check (chain_id is null or (typeof(chain_id) = 'integer')),
   timeout real  constraint timeout_is_seconds check (timeout is null or (typeof(timeout) = 'real' and timeout between 1e-6 and 1e10)),
@@ -32,6 +31,7 @@ create table rowcall_job (
   type text not null constraint type_is_text_without_nul check (typeof(type) = 'text' and length(type) between 1 and 200 and instr(type, char(0)) = 0),
   worker text ,
   held text  constraint held_is_text check (held is null or (typeof(held) = 'text')),
+  unfit text  constraint unfit_is_text_without_nul check (unfit is null or (typeof(unfit) = 'text' and length(unfit) between 1 and 200 and instr(unfit, char(0)) = 0)),
   fair text  constraint fair_is_a_short_text check (fair is null or (typeof(fair) = 'text' and length(fair) between 1 and 2000 and instr(fair, char(0)) = 0)),
   retry text  constraint retry_is_text check (retry is null or (typeof(retry) = 'text')),
   key text  constraint key_is_text check (key is null or (typeof(key) = 'text')),
@@ -308,8 +308,6 @@ create index rowcall_job_held on rowcall_job (queue, type, id , run_at, created_
 -- next statement
 create index rowcall_job_held_by on rowcall_job (held, priority desc, coalesce(turn, id), id) where held is not null and status = 'pending'
 -- next statement
-create index rowcall_job_mismatched on rowcall_job (id) where held = 'mismatch' and status = 'pending'
--- next statement
 create index rowcall_job_scheduled on rowcall_job (queue, type, id , run_at, created_at, attempt) where status = 'scheduled'
 -- next statement
 create index rowcall_job_due on rowcall_job (run_at) where status = 'scheduled'
@@ -376,7 +374,7 @@ end
 -- next statement
 create trigger rowcall_job_inserted after insert on rowcall_job when new.fair is null and new.status = 'pending' and new.held is null
   and not exists (select 1 from rowcall_setting where name = 'bulk_after' and cast(value as integer) < new.id) begin
-  insert or replace into rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) values (new.queue, new.type, ~new.priority, coalesce(new.turn, new.id), new.id, max(new.run_at, new.created_at), case when new.attempt = 0 then new.expires_at end, new.lease, new.attempt);
+  insert or replace into rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) values (new.queue, case when new.unfit is null and instr(new.type, char(31)) = 0 then new.type else new.type || char(31) || coalesce(new.unfit, '') end, ~new.priority, coalesce(new.turn, new.id), new.id, max(new.run_at, new.created_at), case when new.attempt = 0 then new.expires_at end, new.lease, new.attempt);
 end
 -- next statement
 create trigger rowcall_job_fair_inserted after insert on rowcall_job when new.fair is not null and new.status = 'pending' and new.held is null
@@ -403,7 +401,7 @@ create trigger rowcall_job_fair_inserted after insert on rowcall_job when new.fa
           (select turn from rowcall_served where queue = new.queue and rank = ~new.priority
              and scope = case when new.fair like '[null,%' then '' else new.type end), 0) as last limit 1) as clock
       limit 1) as found) where id = new.id;
-  insert or replace into rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) select job.queue, job.type, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job where id = new.id;
+  insert or replace into rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt) select job.queue, case when job.unfit is null and instr(job.type, char(31)) = 0 then job.type else job.type || char(31) || coalesce(job.unfit, '') end, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job where id = new.id;
 end
 -- next statement
 create trigger rowcall_job_special_inserted after insert on rowcall_job
@@ -468,23 +466,23 @@ create trigger rowcall_job_belongings after delete on rowcall_job begin
 end
 -- next statement
 create trigger rowcall_job_not_ready after delete on rowcall_job when old.status = 'pending' and old.held is null begin
-  delete from rowcall_ready where queue = old.queue and type = old.type and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id;
+  delete from rowcall_ready where queue = old.queue and type = case when old.unfit is null and instr(old.type, char(31)) = 0 then old.type else old.type || char(31) || coalesce(old.unfit, '') end and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id;
 end
 -- next statement
-create trigger rowcall_job_ready_changed after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job
+create trigger rowcall_job_ready_changed after update of id, status, held, unfit, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job
 when new.lease <> old.lease + 2 and (old.status = 'pending' and old.held is null or new.status = 'pending' and new.held is null) begin
   -- the next trigger may have changed the turn: SQLite does not say which comes first
   update or replace rowcall_ready set (queue, type, rank, turn, id, since, expires_at, lease, attempt) = (
-    select job.queue, job.type, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job where job.id = new.id)
-  where queue = old.queue and type = old.type and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id and old.status = 'pending' and old.held is null and new.status = 'pending' and new.held is null;
-  delete from rowcall_ready where queue = old.queue and type = old.type and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id and not (new.status = 'pending' and new.held is null);
+    select job.queue, case when job.unfit is null and instr(job.type, char(31)) = 0 then job.type else job.type || char(31) || coalesce(job.unfit, '') end, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job where job.id = new.id)
+  where queue = old.queue and type = case when old.unfit is null and instr(old.type, char(31)) = 0 then old.type else old.type || char(31) || coalesce(old.unfit, '') end and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id and old.status = 'pending' and old.held is null and new.status = 'pending' and new.held is null;
+  delete from rowcall_ready where queue = old.queue and type = case when old.unfit is null and instr(old.type, char(31)) = 0 then old.type else old.type || char(31) || coalesce(old.unfit, '') end and rank = ~old.priority and turn = coalesce(old.turn, old.id) and id = old.id and not (new.status = 'pending' and new.held is null);
   insert or replace into rowcall_ready (queue, type, rank, turn, id, since, expires_at, lease, attempt)
-  select job.queue, job.type, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job
+  select job.queue, case when job.unfit is null and instr(job.type, char(31)) = 0 then job.type else job.type || char(31) || coalesce(job.unfit, '') end, ~job.priority, coalesce(job.turn, job.id), job.id, max(job.run_at, job.created_at), case when job.attempt = 0 then job.expires_at end, job.lease, job.attempt from rowcall_job as job
   where job.id = new.id and new.status = 'pending' and new.held is null and not (old.status = 'pending' and old.held is null)
     and not exists (select 1 from rowcall_claim where job_id = new.id);
 end
 -- next statement
-create trigger rowcall_job_turn_changed after update of id, status, held, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job when new.lease <> old.lease + 2 and new.fair is not null and new.status = 'pending' and new.held is null
+create trigger rowcall_job_turn_changed after update of id, status, held, unfit, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease on rowcall_job when new.lease <> old.lease + 2 and new.fair is not null and new.status = 'pending' and new.held is null
     and (old.status <> 'pending' and old.status <> 'running' or new.priority <> old.priority or new.queue <> old.queue
          or new.type <> old.type or old.fair is null or new.fair <> old.fair) begin
   update rowcall_job set turn = (
@@ -538,7 +536,7 @@ create trigger rowcall_job_unread before delete on rowcall_job when not (old.sta
 end
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.held_until, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -618,10 +616,9 @@ select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
 from rowcall_job where status = 'pending' and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || strftime('%Y-%m-%d %H:%M:%f', held_until / 1000.0, 'unixepoch') || ' UTC',
-       null
-from rowcall_job as job where status = 'pending' and held = 'mismatch'
+       'HELD', null, 'until a worker comes that the arguments fit', null
+from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code = 'INVALID_INPUT:SCHEMA_MISMATCH'
 -- next statement
 insert into rowcall_setting (name, value) values ('queue_id', lower(hex(randomblob(16))))
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, '82bff36104bf0429')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, '3a7cde3f8236afe0')

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rowcall.base.text import duration
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
+from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import serves, what_is_paused
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
@@ -138,13 +141,12 @@ def _limits(rows: Rows) -> Iterator[Finding]:
 
 
 def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
-    unknown = [
-        (name, count)
-        for name, count, waited_ms in rows(BY_TYPE)
-        if name not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000
-    ]
+    unknown: Counter[str] = Counter()
+    for key, count, waited_ms in rows(BY_TYPE):
+        if task_of(key) not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
+            unknown[task_of(key)] += count
     if target.app is not None and unknown:
-        what = f"{target.app} declares no task for {_listed(unknown)}"
+        what = f"{target.app} declares no task for {_listed([*unknown.items()])}"
         yield warn("tasks", what, "Declare the tasks or delete the jobs, unless workers of another app run them")
 
 
@@ -157,8 +159,7 @@ def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
 
 
 def _versions(rows: Rows) -> Iterator[Finding]:
-    [(mismatched,)] = rows(MISMATCHED_COUNT)
-    for job_id, name, worker, detail in rows(MISMATCHED):
+    for mismatched, job_id, name, worker, detail in rows(MISMATCHED):
         wait = "1 job waits" if mismatched == 1 else f"{mismatched:,} jobs wait"
         yield warn(
             "versions",
@@ -199,9 +200,12 @@ BY_TYPE = """
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
-_MISMATCHED = "where status = <pending> and held = 'mismatch'"
-MISMATCHED_COUNT = f"select count(*) from <job> {_MISMATCHED}"
-MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> {_MISMATCHED} order by id limit 1"
+MISMATCHED = f"""
+select count(*) over (), id, <text_of:type>, worker, error_detail from <job> as job
+where status = <pending> and error_code = '{MISMATCH_CODE}' and unfit is not null
+  and not exists (select 1 from <claim> where job_id = job.id)
+order by id limit 1
+"""
 PAUSED = """
 select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
 """
