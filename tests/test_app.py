@@ -28,5 +28,12 @@ def test_the_docstring_explains_every_option() -> None:
 
 
 def test_every_method_has_a_docstring() -> None:
-    methods = [(name, member) for name, member in vars(Rowcall).items() if not name.startswith("_")]
-    assert [name for name, member in methods if not (member.__doc__ or "").strip()] == []
+    methods = [(name, getattr(Rowcall, name)) for name in vars(Rowcall) if not name.startswith("_")]
+    assert [name for name, method in methods if not (method.__doc__ or "").strip()] == []
+
+
+def test_each_async_method_is_named_like_the_sync_one() -> None:
+    names = {name for name in vars(Rowcall) if not name.startswith("_")}
+    twins = {name for name in names if inspect.iscoroutinefunction(getattr(Rowcall, name))}
+    assert {f"a{name[1:]}" for name in twins if name[1:] in names} == twins
+    assert all((getattr(Rowcall, name).__doc__ or "").startswith(f"`{name[1:]}`, for async code.") for name in twins)

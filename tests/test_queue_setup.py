@@ -36,9 +36,9 @@ def test_a_queue_is_configured_later_and_once(tmp_path: Path) -> None:
     jobs.configure(url=f"sqlite:///{tmp_path}/app.db", default_queue="web", scrub=lambda text: text.replace("x", "-"))
     with jobs:
         assert send.enqueue().queue == "web"
-        assert '"web"' in queue_of(jobs).declared_schedules["send"].options
+        assert '"web"' in queue_of(jobs).declared.schedules["send"].options
         assert queue_of(jobs).config.table_prefix == "app_"
-        assert queue_of(jobs).failures.scrub("xyz") == "-yz"
+        assert queue_of(jobs).declared.failures.scrub("xyz") == "-yz"
         with pytest.raises(InvalidOption, match=r"^configure was already called; call it once, with the URL and all"):
             jobs.configure(url="sqlite:///other.db")
 
@@ -58,11 +58,11 @@ def test_a_refused_configuration_changes_nothing(tmp_path: Path, wrong: dict[str
     jobs = Rowcall()
     with pytest.raises(InvalidOption):
         jobs.configure(default_queue="mail", scrub=str.lower, **wrong)
-    assert queue_of(jobs).options.default_queue == "default"
+    assert queue_of(jobs).declared.options.default_queue == "default"
     jobs.configure(url=f"sqlite:///{tmp_path}/app.db")
     with jobs:
         assert jobs.enqueue("send").queue == "default"
-        assert queue_of(jobs).failures.scrub("X") == "X"
+        assert queue_of(jobs).declared.failures.scrub("X") == "X"
 
 
 def test_a_new_default_queue_is_that_of_tasks_with_options_and_of_bound_calls(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_name_is_the_functions_own_unless_given(jobs: Rowcall) -> None:
     def three() -> None: ...
 
     assert [one.name, two.name, three.name] == ["one", "two", "mail.send"]
-    assert sorted(queue_of(jobs).tasks) == ["mail.send", "one", "two"]
+    assert sorted(queue_of(jobs).declared.tasks) == ["mail.send", "one", "two"]
     assert three.enqueue().type == "mail.send"
 
 
@@ -93,7 +93,7 @@ def test_two_tasks_of_one_name_are_refused_when_the_second_is_declared(jobs: Row
     with pytest.raises(DuplicateTask, match=r"a task named 'send' is already declared; .* task\(name=…\)") as caught:
         jobs.task(name="send")(lambda: None)
     assert caught.value.task == "send"
-    assert queue_of(jobs).tasks["send"].function is send.__wrapped__
+    assert queue_of(jobs).declared.tasks["send"].function is send.__wrapped__
 
 
 def test_two_queues_may_have_tasks_of_one_name(jobs: Rowcall, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Queue: the parts that every operation needs, and the two drivers of operations."""
+"""Queue: what an app has declared, its backend, and the two drivers of operations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,10 @@ from rowcall.base import effects
 from rowcall.base.clock import Clock, SystemClock
 from rowcall.base.effects import Effect, Effects
 from rowcall.base.times import milliseconds_of
-from rowcall.context import Context
-from rowcall.declare.declaration import Declaration
-from rowcall.declare.enqueue_call import EnqueueMiddleware
-from rowcall.declare.failures import Failures
-from rowcall.declare.follow_ups import FollowUps
-from rowcall.declare.handlers import Handlers
-from rowcall.declare.lifespan import LifespanFunction
-from rowcall.declare.limits import KnownLimits
-from rowcall.declare.tracing import Tracing
+from rowcall.declare.declarations import Declarations
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
-from rowcall.domain.fairness import FairBy
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
@@ -40,17 +31,12 @@ from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import enqueue, enqueue_alike
 from rowcall.store.queries.counts import ADD_SETTING, SETTING
-from rowcall.store.queries.schedules import DeclaredSchedule
 from rowcall.store.schema import QUEUE_ID
 from rowcall.store.sqlite.dialect import SqliteDialect
 
 T = TypeVar("T")
 
 MIGRATION_PATIENCE_SECONDS = 60.0
-_OF_DATABASE = (
-    "configure", "clock", "config", "dialect", "database", "blobs", "cipher", "open_transactions", "for_callers",
-    "end_waiter", "at_close", "surrounding", "open_database", "_schema_ready", "_parts",
-)  # fmt: skip
 
 
 class ForCallers(NamedTuple):
@@ -66,14 +52,6 @@ class QueueThread(Protocol):
     pid: int
 
     def close(self) -> None: ...
-
-
-class Deliver(Protocol):
-    """Returns what the target answers, or raises `PushFailed`. Without a timeout, that of `PushOptions` applies."""
-
-    async def __call__(
-        self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
-    ) -> object: ...
 
 
 class Surrounding(Protocol):
@@ -95,52 +73,25 @@ class Parts(NamedTuple):
     blobs: Blobs
 
 
-class Queue:
-    """Nothing is connected before the first use, and `configure` is called then."""
+class Backend:
+    """The database of a queue, with its configuration and clock. `configure` is called at the first use."""
 
     def __init__(self, configure: Callable[[], Config], clock: Clock | None = None) -> None:
-        self.configure = configure
-        self.options = Config()
-        """The configuration as far as it is known before the URL is."""
         self.clock = clock or SystemClock()
-        self.tracing: Tracing | None = None
-        self.tasks: dict[str, Declaration] = {}
-        """The declared tasks by name, and by each of their aliases."""
-        self.handlers = Handlers(self.tasks)
-        self.enqueue_middleware: tuple[EnqueueMiddleware, ...] = ()
-        self.aliases: dict[str, str] = {}
-        """The names of tasks by their aliases."""
-        self.undeclared: set[str] = set()
-        """Names that were enqueued, and are not those of declared tasks."""
-        self.declared_schedules: dict[str, DeclaredSchedule] = {}
-        self.last_declarations: list[Callable[[], None]] = []
-        """Called once, before a worker starts or a command shows what is declared: they may declare more."""
-        self.lifespan: LifespanFunction | None = None
-        self.limits = KnownLimits()
-        self.deliver: Deliver | None = None
-        """Delivers a job to a target."""
-        self.fair_queues: dict[str, FairBy] = {}
-        """How the jobs of a queue take turns."""
-        self.failures = Failures()
         self.cipher: Cipher | None = None
-        self.follow_ups = FollowUps(self.tasks)
-        self.app_module: str | None = None
-        """The module that `rowcall work` was started with: child processes import it first."""
-        self.open_transactions: set[SharedTransaction] = set()
         self.surrounding: Surrounding | None = None
         self.open_database: OpenDatabase = open_database
+        self.open_transactions: set[SharedTransaction] = set()
         self.for_callers: ForCallers | None = None
         self.end_waiter: QueueThread | None = None
         self.at_close: set[Callable[[], None]] = set()
         """Called when the queue is closed, while it can still be used."""
         self.turns = itertools.count()
         """Which queue comes first when jobs are claimed by hand."""
+        self._configure = configure
         self._schema_ready = False
         self._parts: Parts | None = None
         self._opening = threading.Lock()
-        self._finishing = threading.RLock()
-        self.is_exchanged = False
-        """Whether it uses the database of another queue for a while: in tests."""
 
     # the parts that depend on the configuration, each a plain attribute after its first use
 
@@ -167,7 +118,7 @@ class Queue:
     def _open(self) -> Parts:
         with self._opening:
             if self._parts is None:
-                config = self.configure()
+                config = self._configure()
                 dialect, database = self.open_database(config)
                 store = (
                     config.blobs if config.blobs is not None else _blob_store(config, dialect, database, self.now_ms)
@@ -182,25 +133,6 @@ class Queue:
         now = self.clock.now()
         return None if now is None else milliseconds_of(now)
 
-    def finish_declarations(self) -> None:
-        with self._finishing:
-            while self.last_declarations:
-                declare = self.last_declarations.pop(0)
-                try:
-                    declare()
-                except BaseException:
-                    self.last_declarations.insert(0, declare)
-                    raise
-
-    # operations
-
-    def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
-        return effects.run(iter(operation), self)
-
-    def arun(self, operation: Operation[T] | Effect[Queue, T]) -> Coroutine[Any, Any, T]:
-        """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
-        return effects.arun(iter(operation), self)
-
     def opened(self, value: T) -> T:
         """Return what a plan has read, decrypted if there are keys."""
         return value if self.cipher is None else self.cipher.opened(value)
@@ -212,16 +144,6 @@ class Queue:
                 "transaction",
                 "SQLite has one writer, and that is the block, which this call cannot join: call it before or after it",
             )
-
-    def exchange(self, other: Queue) -> None:
-        """Exchange databases and clocks with another queue; each keeps its tasks. A second call restores both."""
-        mine, theirs = self.__dict__, other.__dict__
-        for name in _OF_DATABASE:
-            kept = {name: mine.pop(name)} if name in mine else {}
-            if name in theirs:
-                mine[name] = theirs.pop(name)
-            theirs.update(kept)
-        self.is_exchanged = not self.is_exchanged
 
     def close(self) -> None:
         """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""
@@ -294,6 +216,60 @@ class Queue:
                         "A long transaction is in the way (rowcall doctor names it): end it, or migrate later",
                     ) from error
             self.clock.sleep(0.5 + 0.5 * self.clock.chance())
+
+
+class Queue:
+    """What an app has declared, and the backend that runs it. Nothing is connected before the first use."""
+
+    def __init__(self, configure: Callable[[], Config], clock: Clock | None = None) -> None:
+        self.declared = Declarations()
+        self.own_backend = Backend(configure, clock)
+        self.backend = self.own_backend
+        """A test sets another one for a while."""
+
+    @property
+    def is_swapped(self) -> bool:
+        """Return whether it uses the backend of a test."""
+        return self.backend is not self.own_backend
+
+    @property
+    def clock(self) -> Clock:
+        return self.backend.clock
+
+    @property
+    def config(self) -> Config:
+        return self.backend.config
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.backend.dialect
+
+    @property
+    def database(self) -> Database:
+        return self.backend.database
+
+    @property
+    def blobs(self) -> Blobs:
+        return self.backend.blobs
+
+    @property
+    def is_open(self) -> bool:
+        return self.backend.is_open
+
+    def now_ms(self) -> int | None:
+        """Return the time of a test's clock, or None to use the database's clock."""
+        return self.backend.now_ms()
+
+    def close(self) -> None:
+        """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""
+        self.backend.close()
+
+    def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
+        return effects.run(iter(operation), self)
+
+    def arun(self, operation: Operation[T] | Effect[Queue, T]) -> Coroutine[Any, Any, T]:
+        """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
+        return effects.arun(iter(operation), self)
 
 
 Operation = Effects[Queue, T]

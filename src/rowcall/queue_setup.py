@@ -29,27 +29,27 @@ class Setup:
         self._options = options
         self._schedules: list[Callable[[], DeclaredSchedule]] = []
         self.queue = Queue(self._config)
-        self.queue.deliver = partial(_deliver, self.queue)
+        self.queue.declared.deliver = partial(_deliver, self.queue)
         known = url is not None and not callable(url)
         self._refusal = "this queue got its URL from Rowcall(url); pass all options there" if known else ""
         self._apply(options, open_now=known)
 
     def configure(self, url: Url, options: QueueOptions) -> None:
-        exchanged = self.queue.is_exchanged  # in a test that uses another database: app factories run there, too
-        if self.queue.is_open and not exchanged:
+        swapped = self.queue.is_swapped  # in a test that uses another database: app factories run there, too
+        if self.queue.is_open and not swapped:
             in_use = f"this queue is already in use, with {self.queue.database.name}; call configure before"
             raise InvalidOption("configure", self._refusal or in_use)
         before = self._url, self._options
         self._url = self._url if url is None else url
         self._options = {**self._options, **options}
         try:
-            self._apply(options, open_now=not (exchanged or callable(self._url)))
+            self._apply(options, open_now=not (swapped or callable(self._url)))
         except BaseException:
             self._url, self._options = before
             raise
-        if not exchanged:
+        if not swapped:
             self._refusal = "was already called; call it once, with the URL and all options"
-        self.queue.declared_schedules.clear()
+        self.queue.declared.schedules.clear()
         for make in self._schedules:  # their default queue may have changed
             self._declare(make())
 
@@ -60,13 +60,12 @@ class Setup:
         queue, tracing = self.queue, tracing_of(self._options.get("tracing", False))
         if open_now:
             queue.database  # noqa: B018
-        if not queue.is_exchanged:
-            queue.clock = self._options.get("clock") or SystemClock()
-        queue.tracing = tracing
-        queue.options = config
-        queue.failures.configure(config.scrub, config.traceback_limit)
-        queue.follow_ups.configure(config)
-        for declared in queue.tasks.values():
+        queue.own_backend.clock = self._options.get("clock") or SystemClock()
+        queue.declared.tracing = tracing
+        queue.declared.options = config
+        queue.declared.failures.configure(config.scrub, config.traceback_limit)
+        queue.declared.follow_ups.configure(config)
+        for declared in queue.declared.tasks.values():
             declared.defaults = config.defaults
             declare_limits(queue, declared)
 
@@ -86,7 +85,7 @@ class Setup:
         self._schedules.append(make)
 
     def _declare(self, schedule: DeclaredSchedule) -> None:
-        self.queue.declared_schedules[schedule.name] = schedule
+        self.queue.declared.schedules[schedule.name] = schedule
 
 
 async def _deliver(

@@ -67,12 +67,14 @@ class Enqueuer(Generic[P, R]):
         job = self._new_job
         if job is None:
             queue, declared, given = self._queue, self._declared, self._given
-            job = queue.follow_ups.applied(new_job(declared.name, declared.options, given, queue.options))
-            job = limited(job, declared.limits_for(given, queue.limits, queue.options.push))
-            job = shared(job, declared.sharing, queue.fair_queues.get(job.queue))
+            job = queue.declared.follow_ups.applied(
+                new_job(declared.name, declared.options, given, queue.declared.options)
+            )
+            job = limited(job, declared.limits_for(given, queue.declared.limits, queue.declared.options.push))
+            job = shared(job, declared.sharing, queue.declared.fair_queues.get(job.queue))
             if final or queue.is_open:
-                check_push(declared.name, declared.options, given, queue.options.push)
-            if queue.is_open and not queue.is_exchanged:
+                check_push(declared.name, declared.options, given, queue.declared.options.push)
+            if queue.is_open and not queue.is_swapped:
                 self._new_job = job
         return job
 
@@ -90,14 +92,14 @@ class Enqueuer(Generic[P, R]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        if self._queue.enqueue_middleware:
+        if self._queue.declared.enqueue_middleware:
             return self._queue.run(self._write_changed(payload))
         return self._queue.run(enqueue(self._queue, self._job(), payload, self._connection))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
         payload = self._declared.arguments.to_json(args, kwargs)
-        if self._queue.enqueue_middleware:
+        if self._queue.declared.enqueue_middleware:
             return await self._queue.arun(self._write_changed(payload))
         return await self._queue.arun(enqueue(self._queue, self._job(), payload, self._connection))
 
@@ -117,7 +119,7 @@ class Enqueuer(Generic[P, R]):
         if self._connection is not None:
             raise InvalidOption("connection", "cannot be bound; pass it to jobs.start_chain(…) or jobs.flow(…)")
         payload = self._declared.arguments.to_json(args, kwargs)
-        return self._changed(payload) if self._queue.enqueue_middleware else Bound(self._job, payload)
+        return self._changed(payload) if self._queue.declared.enqueue_middleware else Bound(self._job, payload)
 
     def enqueue_many(self, rows: Iterable[Mapping[str, object] | Bound]) -> list[Job[R]]:
         """Write one job for each dict of arguments, all in one transaction. A bound call brings its options.
@@ -133,7 +135,7 @@ class Enqueuer(Generic[P, R]):
 
     def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
         plain = [row for row in rows if not isinstance(row, Bound)]
-        if len(plain) == len(rows) and not self._queue.enqueue_middleware:
+        if len(plain) == len(rows) and not self._queue.declared.enqueue_middleware:
             return enqueue_many(self._queue, self._job(), self._payloads(plain), self._connection)
         calls: list[Bound] = []
         for row in rows:
@@ -145,7 +147,7 @@ class Enqueuer(Generic[P, R]):
     def _call_of(self, row: Mapping[str, object] | Bound) -> Bound:
         if not isinstance(row, Bound):
             (payload,) = self._payloads([row])
-            return self._changed(payload) if self._queue.enqueue_middleware else Bound(self._job, payload)
+            return self._changed(payload) if self._queue.declared.enqueue_middleware else Bound(self._job, payload)
         if row.job.type != self._declared.name:
             raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {row!r}")
         return row
@@ -237,7 +239,7 @@ class BaseTask(Enqueuer[P, R]):
                 problem = f"{function.name!r} is already a task; pass it without options, on the queue that declares it"
                 raise InvalidOption("follow-up", problem)
             known = function._declared if isinstance(function, BaseTask) else declare(function, given)
-            follow_ups = self._queue.follow_ups
+            follow_ups = self._queue.declared.follow_ups
             follow_ups.check(self._declared, known, statuses)
             task = function if isinstance(function, BaseTask) else declare_task(self._queue, known)
             follow_ups.declare(self._declared, known, statuses)
@@ -325,14 +327,14 @@ class Binding:
     ) -> Job:
         """`jobs.enqueue`, on this connection."""
         options["connection"] = self._connection
-        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, **options))
 
     async def aenqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
         """`enqueue`, for async code."""
         options["connection"] = self._connection
-        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, **options))
 
     def __enter__(self) -> Self:
         self._block.enter()
@@ -373,33 +375,33 @@ class BatchDecorator(Protocol):
 
 def declare_task(queue: Queue, declared: Declaration) -> AnyTask | BatchTask[object]:
     """Add a declaration to those of the queue, and return what the user holds of it."""
-    queue.handlers.surround(declared)
-    queue.follow_ups.declaring(declared)
+    queue.declared.handlers.surround(declared)
+    queue.declared.follow_ups.declaring(declared)
     aliases = declared.options.aliases
     names = (declared.name, *aliases)
     for name in names:
-        if name in queue.tasks:
+        if name in queue.declared.tasks:
             raise DuplicateTask(name)
     if queue.is_open:
-        check_push(declared.name, declared.options, NOTHING_GIVEN, queue.options.push)
+        check_push(declared.name, declared.options, NOTHING_GIVEN, queue.declared.options.push)
     declare_limits(queue, declared)
-    queue.tasks.update(dict.fromkeys(names, declared))
-    queue.aliases.update(dict.fromkeys(aliases, declared.name))
-    declared.failures, declared.queue = queue.failures, queue
-    declared.defaults = queue.options.defaults
+    queue.declared.tasks.update(dict.fromkeys(names, declared))
+    queue.declared.aliases.update(dict.fromkeys(aliases, declared.name))
+    declared.failures, declared.queue = queue.declared.failures, queue
+    declared.defaults = queue.declared.options.defaults
     if declared.options.isolated:
         remember(declared)
     return task_of(queue, declared)
 
 
 def declare_limits(queue: Queue, declared: Declaration) -> None:
-    limits = declared.limits + host_limits(declared.options.target, queue.options.push)
+    limits = declared.limits + host_limits(declared.options.target, queue.declared.options.push)
     if limits:
         for name in (declared.name, *declared.options.aliases):
-            queue.limits.declare_task(name, limits)
+            queue.declared.limits.declare_task(name, limits)
     if declared.sharing is not None and declared.sharing.order is not None:
         for name in (declared.name, *declared.options.aliases):
-            queue.limits.declare_order(name, declared.sharing.order)
+            queue.declared.limits.declare_order(name, declared.sharing.order)
 
 
 AnyTask = Task[..., object] | ContextTask[..., object] | AsyncTask[..., object] | AsyncContextTask[..., object]

@@ -48,8 +48,8 @@ else:
 queue.run(open_target(queue, mine))
 from rowcall.store.blobs import references
 references.REFER_TO_BLOBS = None
-ask = queue.for_callers.dialect.ask
-queue.for_callers.dialect.ask = lambda query, *values: ask(query, *values) if query is not None else die()
+ask = queue.backend.for_callers.dialect.ask
+queue.backend.for_callers.dialect.ask = lambda query, *values: ask(query, *values) if query is not None else die()
 shout.using(connection=mine).enqueue(TEXT)
 """
 WHILE_A_FILE_IS_WRITTEN = "os.rename = die; shout.enqueue(TEXT)"

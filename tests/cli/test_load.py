@@ -66,10 +66,10 @@ def test_public_names_are_hinted_at_before_private_ones(app: Path, folder: Path)
 
 def test_what_is_declared_last_is_declared_before_a_command_uses_the_app(app: Path) -> None:
     queue, calls = queue_of(load("app:jobs")), list[int]()
-    queue.last_declarations.append(lambda: calls.append(1))
+    queue.declared.last.append(lambda: calls.append(1))
     load("app:jobs")
-    assert (calls, queue.last_declarations) == ([1], [])
-    queue.last_declarations.append(lambda: calls.append(1 // 0))
+    assert (calls, queue.declared.last) == ([1], [])
+    queue.declared.last.append(lambda: calls.append(1 // 0))
     for _ in range(2):
         with pytest.raises(click.UsageError, match="the last declarations of app:jobs failed: ZeroDivisionError"):
             load("app:jobs")
@@ -116,14 +116,14 @@ def write_package(folder: Path, **more: str) -> None:
 def test_the_tasks_modules_of_a_package_are_imported(folder: Path) -> None:
     write_package(folder)
     (folder / "extra.py").write_text("from shop.app import jobs\n@jobs.task\ndef extra() -> None: ...\n")
-    found = queue_of(load("shop.app:jobs")).tasks
+    found = queue_of(load("shop.app:jobs")).declared.tasks
     assert sorted(found) == ["of_a_folder", "of_a_package_of_tasks", "of_the_package"]
     assert load("shop.app:jobs", ["extra"]).declared_task("extra").name == "extra"
 
 
 def test_an_app_that_is_a_package_has_its_tasks_modules_imported(folder: Path) -> None:
     write_package(folder, **{"__init__.py": "from shop.app import jobs\n"})
-    assert len(queue_of(load("shop:jobs")).tasks) == 3
+    assert len(queue_of(load("shop:jobs")).declared.tasks) == 3
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class StoreWorker:
             lost_ahead=CONCURRENCY,
             types=self._tasks,
             queues=None if queues is None else dict.fromkeys(queues),
-            limits=queue.limits.declared,
+            limits=queue.declared.limits.declared,
             resume={} if queue.dialect.one_writer else resume,
         )
         claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))

@@ -31,7 +31,7 @@ def test_other_objects_are_refused_as_tasks(jobs: Rowcall, function: Any, said: 
     with pytest.raises(InvalidOption) as caught:
         jobs.task(function)
     assert said in str(caught.value)
-    assert queue_of(jobs).tasks == {}
+    assert queue_of(jobs).declared.tasks == {}
 
 
 def test_a_method_is_refused_where_it_is_declared(jobs: Rowcall) -> None:
@@ -69,7 +69,7 @@ def test_a_context_that_is_not_annotated_or_not_first_is_refused_where_it_is_dec
         jobs.task(bare)
     with pytest.raises(InvalidOption, match="task 'last': ctx: Context must be the first parameter"):
         jobs.task(last)
-    assert queue_of(jobs).tasks == {}
+    assert queue_of(jobs).declared.tasks == {}
 
 
 def test_a_generator_cannot_be_a_task(jobs: Rowcall) -> None:

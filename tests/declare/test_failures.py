@@ -29,11 +29,11 @@ class Busy(TimeoutError):
 
 def test_a_fixed_code_holds_for_the_classes_below_until_they_have_their_own(jobs: Rowcall) -> None:
     jobs.error_code(Declined, "PAYMENT:DECLINED")
-    assert queue_of(jobs).failures.code_of(DeclinedByBank()) == "PAYMENT:DECLINED"
+    assert queue_of(jobs).declared.failures.code_of(DeclinedByBank()) == "PAYMENT:DECLINED"
     jobs.error_code(DeclinedByBank, "BANK:DECLINED")
-    assert queue_of(jobs).failures.code_of(DeclinedByBank()) == "BANK:DECLINED"
-    assert queue_of(jobs).failures.code_of(Declined()) == "PAYMENT:DECLINED"
-    assert queue_of(jobs).failures.code_of(KeyError()) == "INTERNAL:KeyError"
+    assert queue_of(jobs).declared.failures.code_of(DeclinedByBank()) == "BANK:DECLINED"
+    assert queue_of(jobs).declared.failures.code_of(Declined()) == "PAYMENT:DECLINED"
+    assert queue_of(jobs).declared.failures.code_of(KeyError()) == "INTERNAL:KeyError"
 
 
 def test_a_function_returns_the_code_and_stays_a_function(jobs: Rowcall) -> None:
@@ -42,14 +42,14 @@ def test_a_function_returns_the_code_and_stays_a_function(jobs: Rowcall) -> None
         return f"BUSY:{error.where}"
 
     assert busy_code(Busy("here")) == "BUSY:here"
-    assert queue_of(jobs).failures.code_of(Busy("there")) == "BUSY:there"
-    assert queue_of(jobs).failures.code_of(TimeoutError()) == "TIMEOUT:OPERATION"
+    assert queue_of(jobs).declared.failures.code_of(Busy("there")) == "BUSY:there"
+    assert queue_of(jobs).declared.failures.code_of(TimeoutError()) == "TIMEOUT:OPERATION"
 
 
 def test_one_s_own_come_before_the_tables(jobs: Rowcall) -> None:
     jobs.error_code(Exception, "MY:OWN")
-    assert queue_of(jobs).failures.code_of(TimeoutError()) == "MY:OWN"
-    assert queue_of(jobs).failures.code_of(KeyboardInterrupt()) == "INTERNAL:KeyboardInterrupt"
+    assert queue_of(jobs).declared.failures.code_of(TimeoutError()) == "MY:OWN"
+    assert queue_of(jobs).declared.failures.code_of(KeyboardInterrupt()) == "INTERNAL:KeyboardInterrupt"
 
 
 def test_the_error_of_a_locked_file_has_the_code_of_a_lock(tmp_path: Path) -> None:
@@ -59,19 +59,19 @@ def test_the_error_of_a_locked_file_has_the_code_of_a_lock(tmp_path: Path) -> No
             holder.execute("begin immediate")
             with pytest.raises(StoreUnavailable) as caught:
                 jobs.enqueue("anything")
-        assert queue_of(jobs).failures.code_of(caught.value) == "DEPENDENCY:DB_LOCKED"
+        assert queue_of(jobs).declared.failures.code_of(caught.value) == "DEPENDENCY:DB_LOCKED"
 
 
 def test_queues_do_not_share_codes(jobs: Rowcall, tmp_path: Path) -> None:
     jobs.error_code(Declined, "PAYMENT:DECLINED")
-    assert queue_of(Rowcall(tmp_path / "other.db")).failures.code_of(Declined()) == "INTERNAL:Declined"
+    assert queue_of(Rowcall(tmp_path / "other.db")).declared.failures.code_of(Declined()) == "INTERNAL:Declined"
 
 
 @pytest.mark.parametrize("code", ["", "DEC LINED", "A::C", "A: B", "A:" + "B" * 99, 5, b"A:B"])
 def test_an_invalid_code_is_refused_where_it_is_declared(jobs: Rowcall, code: Any) -> None:
     with pytest.raises(InvalidOption, match=r"^error_code must look like"):
         jobs.error_code(Declined, code)
-    assert queue_of(jobs).failures.code_of(Declined()) == "INTERNAL:Declined"
+    assert queue_of(jobs).declared.failures.code_of(Declined()) == "INTERNAL:Declined"
 
 
 @pytest.mark.parametrize(

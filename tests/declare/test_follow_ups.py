@@ -28,7 +28,7 @@ def test_a_handler_takes_one_outcome(jobs: Rowcall, function: Callable[..., None
 
     with pytest.raises(InvalidOption, match="must take one argument, job: JobOutcome"):
         work.on_failure(function)
-    assert list(queue_of(jobs).tasks) == ["work"]
+    assert list(queue_of(jobs).declared.tasks) == ["work"]
 
 
 def test_options_that_jobs_of_handlers_cannot_have_are_refused(jobs: Rowcall) -> None:
@@ -39,7 +39,7 @@ def test_options_that_jobs_of_handlers_cannot_have_are_refused(jobs: Rowcall) ->
         work.on_failure(tags=["alert"])(with_outcome)
     with pytest.raises(InvalidOption, match="ordered_by cannot be an option of a follow-up"):
         work.on_success(ordered_by="job")(with_outcome)
-    assert list(queue_of(jobs).tasks) == ["work"]
+    assert list(queue_of(jobs).declared.tasks) == ["work"]
 
 
 def test_two_handlers_of_one_end_are_refused_and_nothing_is_declared(jobs: Rowcall) -> None:
@@ -58,8 +58,8 @@ def test_two_handlers_of_one_end_are_refused_and_nothing_is_declared(jobs: Rowca
         work.on_success(name="failed")(with_outcome)
     with pytest.raises(InvalidOption, match="'work' is already a task; pass it without options"):
         work.on_success(queue="x")(work)
-    assert sorted(queue_of(jobs).tasks) == ["failed", "work"]
-    assert json.loads(queue_of(jobs).follow_ups.on_end_of("work", "default") or "") == {
+    assert sorted(queue_of(jobs).declared.tasks) == ["failed", "work"]
+    assert json.loads(queue_of(jobs).declared.follow_ups.on_end_of("work", "default") or "") == {
         "failed": {"type": "failed", "queue": "default", "priority": 0, "max_attempts": 5}
     }
 
@@ -82,7 +82,7 @@ def test_a_handler_cannot_follow_itself(jobs: Rowcall) -> None:
 def test_the_handler_of_a_task_comes_before_that_of_its_queue_and_of_the_app(tmp_path: Path) -> None:
     defaults = TaskDefaults(on_failure="dead", queues={"mail": TaskDefaults(on_failure="returned")})
     with Rowcall(tmp_path / "app.db", defaults=defaults) as jobs:
-        follow_ups = queue_of(jobs).follow_ups
+        follow_ups = queue_of(jobs).declared.follow_ups
 
         @jobs.task(aliases=["old"])
         def work() -> None: ...
@@ -102,7 +102,7 @@ def test_the_handler_of_a_task_comes_before_that_of_its_queue_and_of_the_app(tmp
 
 
 def test_a_job_without_handlers_carries_nothing(jobs: Rowcall) -> None:
-    follow_ups = queue_of(jobs).follow_ups
+    follow_ups = queue_of(jobs).declared.follow_ups
     assert (follow_ups.any, follow_ups.on_end_of("work", "default")) == (False, None)
 
 

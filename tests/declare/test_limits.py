@@ -20,7 +20,7 @@ def test_a_limit_by_an_argument_that_is_not_there_is_refused_when_declared(jobs:
         other.using(limit=limit)
     with pytest.raises(InvalidOption, match="a limit of a queue cannot have by="):
         jobs.limit_queue("mail", limit)
-    assert "charge" not in queue_of(jobs).tasks
+    assert "charge" not in queue_of(jobs).declared.tasks
 
 
 def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
@@ -39,7 +39,7 @@ def test_two_declarations_that_disagree_are_refused(jobs: Rowcall) -> None:
             jobs.enqueue("three", limit=other)
     with pytest.raises(InvalidOption, match="declared twice"):
         jobs.limit_queue("mail", Limit("stripe", concurrency=2))
-    assert list(queue_of(jobs).tasks) == ["one"]
+    assert list(queue_of(jobs).declared.tasks) == ["one"]
     jobs.limit_queue("mail", Limit("stripe", concurrency=1))
 
 
@@ -51,7 +51,7 @@ def test_a_queue_is_limited_once(jobs: Rowcall) -> None:
             InvalidOption, match=f"'mail' is limited twice: by 'mail', 'all', and now by '{again.name}'"
         ):
             jobs.limit_queue("mail", again)
-    assert sorted(queue_of(jobs).limits.numbers) == ["all", "mail"]
+    assert sorted(queue_of(jobs).declared.limits.numbers) == ["all", "mail"]
 
 
 def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
@@ -69,4 +69,4 @@ def test_two_calls_that_disagree_are_refused(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match="by='nothing' is not an argument"):
         one.using(limit=Limit("other", concurrency=1, by="nothing"))
     one.using(limit=Limit("other", concurrency=1)).enqueue()  # what was refused is not remembered
-    assert queue_of(jobs).limits.numbers == {}  # the limits of one call apply to that call alone
+    assert queue_of(jobs).declared.limits.numbers == {}  # the limits of one call apply to that call alone

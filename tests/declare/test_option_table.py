@@ -49,7 +49,7 @@ def ways(jobs: Rowcall, task: Task[[], None]) -> Ways:
 def test_the_table_lists_what_type_checkers_see() -> None:
     task, enqueue = get_type_hints(BatchOptions), get_type_hints(EnqueueOptions)
     assert (set(TASK_OPTIONS), set(ENQUEUE_OPTIONS)) == (set(task), set(enqueue))
-    fields = {option.field or option.name for option in (*TASK_OPTIONS.values(), *ENQUEUE_OPTIONS.values())}
+    fields = {option.field for option in (*TASK_OPTIONS.values(), *ENQUEUE_OPTIONS.values())}
     assert fields == set(Options.__struct_fields__)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.domain.errors import DataRefused
-from rowcall.drivers.group_commit import MOST_MEMBERS, GroupCommit, Submission
+from rowcall.domain.errors import Conflict, DataRefused
+from rowcall.drivers.group_commit import MOST_MEMBERS, GroupCommit, NothingWritten
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import NewJob
@@ -31,16 +32,16 @@ class Groups:
         self.begun = threading.Event()
         self.groups: list[list[int]] = []
 
-    def commit(self, submissions: list[Submission[int, int]]) -> None:
-        self.groups.append([submission.member for submission in submissions])
+    def write_many(self, members: list[int]) -> list[int | Exception]:
+        self.groups.append(members)
         self.begun.set()
         assert self.open.wait(20)
-        for submission in submissions:
-            if submission.member < 0:
-                submission.error = ValueError(submission.member)
-            else:
-                submission.result = 2 * submission.member
-            submission.done = True
+        return [2 * member if member >= 0 else ValueError(member) for member in members]
+
+    def write_one(self, member: int) -> int:
+        (answer,) = self.write_many([member])
+        assert not isinstance(answer, Exception)
+        return answer
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def groups() -> Groups:
 
 @pytest.fixture
 def shared(groups: Groups, threads: Executor) -> GroupCommit[int, int]:
-    return GroupCommit(threading.Lock(), groups.commit, lambda: threads)
+    return GroupCommit(threading.Lock(), groups.write_one, groups.write_many, lambda: threads, 5)
 
 
 def submit_behind_a_slow_commit(
@@ -87,24 +88,62 @@ def test_one_that_is_refused_does_not_fail_the_others(
     assert futures[3].result(20) == 6
 
 
-def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Executor) -> None:
-    def commit(submissions: list[Submission[int, int]]) -> None:
-        if any(submission.member == 13 for submission in submissions):
-            raise StoreUnavailable("gone")
-        for submission in submissions:
-            submission.result, submission.done = submission.member, True
+def never_called(members: list[int]) -> list[int | Exception]:
+    raise AssertionError(members)
 
-    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), commit, lambda: threads)
+
+@pytest.mark.parametrize("error", [DataRefused("no"), Conflict("deadlock"), NothingWritten("gone")])
+def test_members_of_a_group_that_was_not_written_are_written_alone(error: Exception) -> None:
+    def write_one(member: int) -> int:
+        if member < 0:
+            raise DataRefused(str(member))
+        return 2 * member
+
+    def write_many(members: list[int]) -> list[int | Exception]:
+        raise error
+
+    with ThreadPoolExecutor(1) as thread:
+        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write_one, write_many, lambda: thread, 5)
+        answers = asyncio.run(submit_together(shared, [1, -2, 3]))
+    assert [answers[0], str(answers[1]), answers[2]] == [2, "-2", 6]
+
+
+def test_members_are_written_alone_only_while_the_database_answers() -> None:
+    def unavailable(member: object) -> NoReturn:
+        raise StoreUnavailable("away")
+
+    def conflict(members: object) -> NoReturn:
+        raise Conflict("deadlock")
+
+    with ThreadPoolExecutor(1) as thread:
+        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), unavailable, conflict, lambda: thread, -1)
+        answers = asyncio.run(submit_together(shared, [1, 2, 3]))
+    assert [str(answer) for answer in answers] == ["away", *["away. Nothing was written"] * 2]
+
+
+async def submit_together(shared: GroupCommit[int, int], members: list[int]) -> list[int | BaseException]:
+    with shared._lock:  # so that they are one group
+        futures = [shared.asubmit(member) for member in members]
+    return await asyncio.gather(*futures, return_exceptions=True)
+
+
+def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Executor) -> None:
+    def write_one(member: int) -> int:
+        if member == 13:
+            raise StoreUnavailable("gone")
+        return member
+
+    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write_one, never_called, lambda: threads, 5)
     with pytest.raises(StoreUnavailable, match="gone"):
         shared.submit(13)
     assert shared.submit(1) == 1
 
 
 def test_an_interrupt_during_a_commit_leaves_no_one_waiting(threads: Executor) -> None:
-    def commit(submissions: list[Submission[int, int]]) -> None:
+    def interrupted(member: int) -> int:
         raise KeyboardInterrupt
 
-    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), commit, lambda: threads)
+    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), interrupted, never_called, lambda: threads, 5)
     with pytest.raises(KeyboardInterrupt):
         shared.submit(1)
     assert not shared._waiting

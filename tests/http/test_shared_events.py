@@ -128,7 +128,7 @@ def test_a_lost_cancellation_does_not_keep_a_reading(filled: Rowcall) -> None:
                     raise
                 return None  # type: ignore[return-value]
 
-    queue_of(filled).clock = LosingClock()
+    queue_of(filled).backend.clock = LosingClock()
 
     async def main() -> None:
         async with reading(filled.asgi(), "/api/events") as reader:

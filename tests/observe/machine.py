@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rowcall import Backoff, Cancel, Context, Fail, Job, LeaseLost, Retention, Retry, Rowcall, Snooze, Status
+from rowcall.actions import JobFilter
 from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
-from rowcall.operations.arguments import JobFilter
 from rowcall.operations.effects import Write
 from rowcall.operations.events import stream
 from rowcall.store.counts import folding

@@ -33,7 +33,7 @@ def prune(url: str, told: int) -> None:
         return False
 
     jobs = Rowcall(url)
-    queue_of(jobs).ensure_schema()
+    queue_of(jobs).backend.ensure_schema()
     keeping.Pruner(queue_of(jobs), queue_of(jobs).database.connect(), stopped).prune()
 
 

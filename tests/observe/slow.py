@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from rowcall import Job, Pace, Percentiles, Rowcall, Status
+from rowcall.actions import JobFilter
 from rowcall.app import queue_of
 from rowcall.domain.retention import Rules
-from rowcall.operations.arguments import JobFilter
 from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries_in_parts
 from rowcall.overview.matching import Selection
 from rowcall.store.counts import questions

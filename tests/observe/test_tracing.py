@@ -245,7 +245,7 @@ def test_the_span_is_current_in_a_handler_and_what_it_sends_continues_from_there
 
     @jobs.task
     def last() -> None:
-        tracing = queue_of(jobs).tracing
+        tracing = queue_of(jobs).declared.tracing
         seen["last"] = tracing.carried() if tracing is not None else None
 
     @jobs.task

@@ -164,7 +164,7 @@ def wait_for(elsewhere: Rowcall, others: ThreadPoolExecutor) -> Callable[[Job], 
         waiting = others.submit(elsewhere.result, job, timeout=LONG)
         assert looked.wait(LONG)
         if queue_of(elsewhere).config.server is not None:
-            room = queue_of(elsewhere).end_waiter
+            room = queue_of(elsewhere).backend.end_waiter
             assert room is not None
             eventually(lambda: is_listening(elsewhere), message="a listener")
         return waiting

@@ -27,7 +27,7 @@ def digest(jobs: Rowcall) -> Task[[], None]:
 
 
 def nothing_is_written(jobs: Rowcall) -> bool:
-    return jobs.schedules() == [] and queue_of(jobs).declared_schedules == {}
+    return jobs.schedules() == [] and queue_of(jobs).declared.schedules == {}
 
 
 def test_six_fields(jobs: Rowcall) -> None:
@@ -82,7 +82,7 @@ def test_one_name_for_two(jobs: Rowcall, digest: Task[[], None]) -> None:
     with pytest.raises(InvalidOption, match="is already declared"):
         jobs.add_schedule("digest", "digest", cron="0 17 * * *")
     jobs.schedule("0 17 * * *", name="evening")(digest)
-    assert queue_of(jobs).declared_schedules.keys() == {"digest", "evening"}
+    assert queue_of(jobs).declared.schedules.keys() == {"digest", "evening"}
 
 
 def test_the_wrong_way_round(jobs: Rowcall) -> None:

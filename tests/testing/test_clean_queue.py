@@ -65,7 +65,7 @@ def test_it_is_used_once_at_a_time(tmp_path: Path) -> None:
     jobs = Rowcall(tmp_path / "app.db")
     with clean_queue(jobs), pytest.raises(InvalidOption, match="once at a time"), clean_queue(jobs):
         pass
-    assert not queue_of(jobs).is_exchanged
+    assert not queue_of(jobs).is_swapped
 
 
 def test_a_connection_of_the_app_is_refused_with_both_places(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, assert_type
 
-from rowcall import INJECTED, Backoff, Chain, Context, Depends, Job, JobOutcome, Rowcall
+from rowcall import INJECTED, Backoff, Chain, Context, Depends, Job, JobOutcome, Rowcall, Stats
 from rowcall.middleware import AsyncCallNext, CallNext, Middleware, soft_timeout
 
 jobs = Rowcall("sqlite:///app.db")
@@ -152,6 +152,13 @@ async def use(ctx: Context) -> None:
     assert_type(jobs.cancel(queue="mail", reason="why"), int)
     assert_type(await jobs.aretry(1), Job)
     assert_type(await jobs.aretry(error_code="A:*", rate=5), int)
+    assert_type(jobs.stats(window=timedelta(hours=1)), Stats)
+    assert_type(await jobs.astats(), Stats)
+    assert_type(jobs.list(status="failed", limit=5).jobs, list[Job])
+    assert_type(await jobs.adequeue("hand", queues=["mail"]), Job | None)
+    assert_type(await jobs.aclaim("hand", limit=2), list[Job])
+    assert_type(await asyncio.to_thread(jobs.get, 1), Job)
+    assert_type(await asyncio.to_thread(jobs.claim, "hand", lease=5), list[Job])
 
 
 async def read_results(ctx: Context, chain: Chain) -> None:
@@ -173,6 +180,8 @@ async def read_results(ctx: Context, chain: Chain) -> None:
     assert_type(jobs.reschedule(job, delay=5), Job[int])
     assert_type(await jobs.aset_priority(job, 3), Job[int])
     assert_type(jobs.set_priority(1, 3), Job)
+    assert_type(jobs.edit(job, {"to": "b@example.com"}, priority=3), Job[int])
+    assert_type(await jobs.aedit(1, tags=["vip"]), Job)
     assert_type(ctx.previous, object)
     assert_type(ctx.previous_as(list[int]), list[int])
     assert_type(ctx.blockers_as(Path), list[Path | None])
@@ -250,6 +259,10 @@ jobs.enqueue("send_email", {"to": "a"}, nonsense=1)  # call-arg
 jobs.cancel("mail")  # call-overload
 jobs.cancel(1, queue="mail")  # call-overload
 jobs.retry(kye="x")  # call-overload
+jobs.stats(60)  # call-arg
+jobs.list(quue="mail")  # call-arg
+jobs.list(queue=3)  # arg-type
+asyncio.run(jobs.adequeue())  # call-arg
 
 
 def pass_context(ctx: Context) -> None:
@@ -316,7 +329,7 @@ def expected_errors() -> dict[int, set[str]]:
 def test_wrong_calls_are_type_errors_right_ones_are_not_and_jobs_come_back(tmp_path: Path) -> None:
     findings = check(PROGRAM, tmp_path)
     assert findings.errors == expected_errors(), findings.output
-    assert len(findings.errors) == 43
+    assert len(findings.errors) == 47
     assert findings.revealed == REVEALED
 
 

@@ -140,7 +140,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     return [
         Attempt(
             ready,
-            queue_of(jobs).tasks[ready.type],
+            queue_of(jobs).declared.tasks[ready.type],
             ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=False,
         )

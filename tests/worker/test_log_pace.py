@@ -35,7 +35,7 @@ class Log:
         self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock())
         for name in ("mail", "resize"):
             jobs.task(name=name)(_nothing)
-        self._tasks = queue_of(jobs).tasks
+        self._tasks = queue_of(jobs).declared.tasks
 
     def end(
         self, count: int, task: str = "mail", transition: Transition = SUCCESS, took: Sequence[float] = (0.0004,)

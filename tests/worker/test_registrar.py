@@ -63,12 +63,12 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
     first, second = (
         Attempt(
             ready,
-            queue_of(jobs).tasks[kind],
+            queue_of(jobs).declared.tasks[kind],
             ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, lease=lease),
         )
         for ready in claim.started
     )
-    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).declared.tasks)
     if kind == "batch":
         dispatcher.accept([first], [], [second])
         dispatcher.start_accepted()

@@ -41,7 +41,7 @@ def test_an_error_says_what_is_wrong_with_queues(queues: Queues, problem: str) -
 def test_which_jobs_are_logged_is_one_of_three_words() -> None:
     assert settings().log_jobs == "auto"
     assert settings(log_jobs="failures").log_jobs == "failures"
-    with pytest.raises(InvalidOption, match='log_jobs must be "auto", "all" or "failures", got \'none\''):
+    with pytest.raises(InvalidOption, match="log_jobs must be auto, all or failures, got 'none'"):
         settings(log_jobs="none")  # type: ignore[arg-type]
 
 

@@ -11,15 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
+from rowcall.actions import BulkRetryOptions
 from rowcall.base.text import one_line, seconds_from_text, whole_number
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
-from rowcall.operations.arguments import JobFilter
-from rowcall.operations.job_actions import RetryFilter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SELECTING = {*JobFilter.__annotations__, *RetryFilter.__annotations__}
+_SELECTING = BulkRetryOptions.__annotations__.keys()
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SHOWN_LENGTH = 200
 

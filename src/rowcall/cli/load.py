@@ -52,7 +52,7 @@ def load(app: str, imports: Iterable[str] = ()) -> Rowcall:
     for name in (*_tasks_modules(module_name), *of_project, *imports):
         _imported(name)
     try:
-        queue_of(app_object).finish_declarations()
+        queue_of(app_object).declared.finish()
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         raise click.UsageError(f"the last declarations of {app} failed: {said}") from error

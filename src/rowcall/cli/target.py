@@ -42,7 +42,7 @@ class Target(NamedTuple):
         """Return what to say about a queue or a task that is not known, or an empty text."""
         if queue is None and task is None:
             return ""
-        stats, declared = self.jobs.stats(), self.queue.tasks
+        stats, declared = self.jobs.stats(), self.queue.declared.tasks
         default = self.queue.config.default_queue
         queues = {*stats.by_queue, *(one.options.queue or default for one in declared.values())}
         for kind, name, known in (("queue", queue, queues), ("task", task, {*stats.by_type, *declared})):
@@ -94,7 +94,7 @@ def existing(app: str | None, url: str | None) -> Target:
     """Return the queue if it and its tables exist: looking at a queue never makes one."""
     target = find(app, url)
     queue = target.queue
-    queue.config = msgspec.structs.replace(queue.config, auto_migrate=False)
+    queue.backend.config = msgspec.structs.replace(queue.config, auto_migrate=False)
     path = queue.database.path
     if queue.config.in_memory:
         raise StoreUnavailable("this queue exists only in the memory of the process that opened it", "Use it there")

@@ -10,6 +10,7 @@ from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.checks import checked_text, name_problem, one_of
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.job import Chain, Job
+from rowcall.domain.limits import Limit, checked_limits
 from rowcall.domain.retention import DAY_SECONDS, Retention
 from rowcall.store.new_job import Awaited, KeyOf
 from rowcall.store.queries.flows import Blocker
@@ -112,6 +113,10 @@ def awaited_of(value: object) -> Awaited:
         case int() if not isinstance(value, bool) and 0 < value < 2**63:
             return Awaited(Blocker(value))
     raise InvalidOption("after", f"must be jobs, chains or ids of jobs, got {value!r}")
+
+
+def limits(option: str, value: object) -> tuple[Limit, ...]:
+    return checked_limits(value)
 
 
 def isolation(option: str, value: object) -> bool:

@@ -1,10 +1,10 @@
-"""The options of a task and of an enqueue: one table, from which they are checked."""
+"""The options of a task and of an enqueue: what type checkers see, and how each is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, Required, TypedDict, TypeVar
+from typing import Annotated, Literal, Required, TypedDict, TypeVar
 
 import msgspec
 
@@ -13,12 +13,13 @@ from rowcall.declare import option_checks as check
 from rowcall.declare.middleware import AnyMiddleware, checked_several
 from rowcall.domain import checks
 from rowcall.domain.backoff import Backoff, RetryPolicy, backoff_to_text
+from rowcall.domain.checks import Option, options_of
 from rowcall.domain.config import Config
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption, moment_ms, unknown_option
 from rowcall.domain.fairness import Weight, checked_argument, checked_weight
 from rowcall.domain.job import Chain, Job
-from rowcall.domain.limits import Limit, checked_limits
+from rowcall.domain.limits import Limit
 from rowcall.domain.push import PushOptions, checked_target
 from rowcall.domain.retention import Retention
 from rowcall.store.new_job import Awaited, KeyOf, NewJob
@@ -30,70 +31,65 @@ DEFAULT_MAX_ATTEMPTS = 5
 DEFAULT_BATCH_WAIT_SECONDS = 0.1
 
 
-class Common(TypedDict, total=False):
-    queue: str
-    priority: int
-    delay: float | timedelta
-    max_attempts: int
-    timeout: float | timedelta
-    expires_in: float | timedelta
-    tags: Iterable[str]
-    key: str | KeyOf
-    key_scope: Literal["active", "any"]
-    key_window: float | timedelta
-    on_duplicate: Literal["return", "replace", "raise"]
-    on_blocker_failure: Literal["fail", "run", "wait"]
-    limit: Limit | Sequence[Limit]
-    target: str
+class Editable(TypedDict, total=False):
+    """Each option with its check, and the field of `Options` if that has another name."""
+
+    queue: Annotated[str, checks.queue]
+    priority: Annotated[int, checks.whole(-(2**31), 2**31 - 1)]
+    delay: Annotated[float | timedelta, check.milliseconds, "delay_ms"]
+    max_attempts: Annotated[int, checks.whole(1, 1_000_000)]
+    timeout: Annotated[float | timedelta, check.timeout, "timeout_seconds"]
+    expires_in: Annotated[float | timedelta, check.milliseconds, "expires_in_ms"]
+    tags: Annotated[Iterable[str], check.tags]
+
+
+class Common(Editable, total=False):
+    key: Annotated[str | KeyOf, check.key]
+    key_scope: Annotated[Literal["active", "any"], checks.one_of("active", "any")]
+    key_window: Annotated[float | timedelta, check.window, "key_window_ms"]
+    on_duplicate: Annotated[Literal["return", "replace", "raise"], checks.one_of("return", "replace", "raise")]
+    on_blocker_failure: Annotated[Literal["fail", "run", "wait"], checks.one_of("fail", "run", "wait")]
+    limit: Annotated[Limit | Sequence[Limit], check.limits, "limits"]
+    target: Annotated[str, checked_target]
 
 
 class TaskOptions(Common, total=False):
     """The options of `@jobs.task(...)`."""
 
-    name: str
-    aliases: Iterable[str]
-    on: str | Iterable[str]
-    retry: RetryPolicy
-    retention: Retention
-    isolation: Literal["thread", "process"]
-    memory_limit: int | str
-    middleware: Iterable[AnyMiddleware]
-    fair_by: str
-    weight: Mapping[str, int] | Mapping[int, int] | Callable[..., int]
-    ordered_by: str
-    on_failure: Literal["skip", "block"]
+    name: Annotated[str, checks.name]
+    aliases: Annotated[Iterable[str], check.aliases]
+    on: Annotated[str | Iterable[str], check.events]
+    retry: Annotated[RetryPolicy, check.retry]
+    retention: Annotated[Retention, check.retention]
+    isolation: Annotated[Literal["thread", "process"], check.isolation, "isolated"]
+    memory_limit: Annotated[int | str, check.memory_limit]
+    middleware: Annotated[Iterable[AnyMiddleware], checked_several]
+    fair_by: Annotated[str, checked_argument]
+    weight: Annotated[Mapping[str, int] | Mapping[int, int] | Callable[..., int], checked_weight]
+    ordered_by: Annotated[str, checked_argument]
+    on_failure: Annotated[Literal["skip", "block"], checks.one_of("skip", "block")]
 
 
 class BatchOptions(TaskOptions, total=False):
     """The options of `@jobs.task(batch=...)`, whose function takes a list."""
 
-    batch: Required[int]
-    batch_wait: float | timedelta
+    batch: Annotated[Required[int], checks.whole(1, 1000)]
+    batch_wait: Annotated[float | timedelta, check.batch_wait, "batch_wait_seconds"]
 
 
-class EnqueueOptions(Common, total=False):
-    """The options of `task.using(...)` and `jobs.enqueue(...)`."""
-
-    retry: Backoff
-    run_at: datetime
-    expires_at: datetime
-    after: Job | Chain | int | Iterable[Job | Chain | int]
-    connection: object
-
-
-class EditOptions(TypedDict, total=False):
+class EditOptions(Editable, total=False):
     """The options of `jobs.edit(...)`."""
 
-    queue: str
-    priority: int
-    delay: float | timedelta
-    run_at: datetime
-    max_attempts: int
-    retry: Backoff
-    timeout: float | timedelta
-    expires_in: float | timedelta
-    expires_at: datetime
-    tags: Iterable[str]
+    retry: Annotated[Backoff, check.retry]
+    run_at: Annotated[datetime, moment_ms, "run_at_ms"]
+    expires_at: Annotated[datetime, moment_ms, "expires_at_ms"]
+
+
+class EnqueueOptions(EditOptions, Common, total=False):
+    """The options of `task.using(...)` and `jobs.enqueue(...)`."""
+
+    after: Annotated[Job | Chain | int | Iterable[Job | Chain | int], check.after]
+    connection: Annotated[object, checks.anything]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,63 +129,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: str | None = None
 
 
-class _Option(NamedTuple):
-    """An option, where it can be given, its check, and the field of `Options` if that has another name."""
-
-    name: str
-    where: Literal["task", "enqueue", "both"]
-    check: checks.Check
-    field: str = ""
-
-
-_TABLE = (
-    _Option("name", "task", checks.name),
-    _Option("aliases", "task", check.aliases),
-    _Option("on", "task", check.events),
-    _Option("queue", "both", checks.queue),
-    _Option("priority", "both", checks.whole(-(2**31), 2**31 - 1)),
-    _Option("delay", "both", check.milliseconds, "delay_ms"),
-    _Option("run_at", "enqueue", moment_ms, "run_at_ms"),
-    _Option("max_attempts", "both", checks.whole(1, 1_000_000)),
-    _Option("retry", "both", check.retry),
-    _Option("timeout", "both", check.timeout, "timeout_seconds"),
-    _Option("expires_in", "both", check.milliseconds, "expires_in_ms"),
-    _Option("expires_at", "enqueue", moment_ms, "expires_at_ms"),
-    _Option("tags", "both", check.tags),
-    _Option("connection", "enqueue", checks.anything),
-    _Option("retention", "task", check.retention),
-    _Option("isolation", "task", check.isolation, "isolated"),
-    _Option("memory_limit", "task", check.memory_limit),
-    _Option("middleware", "task", checked_several),
-    _Option("batch", "task", checks.whole(1, 1000)),
-    _Option("batch_wait", "task", check.batch_wait, "batch_wait_seconds"),
-    _Option("key", "both", check.key),
-    _Option("key_scope", "both", checks.one_of("active", "any")),
-    _Option("key_window", "both", check.window, "key_window_ms"),
-    _Option("on_duplicate", "both", checks.one_of("return", "replace", "raise")),
-    _Option("after", "enqueue", check.after),
-    _Option("on_blocker_failure", "both", checks.one_of("fail", "run", "wait")),
-    _Option("limit", "both", lambda option, value: checked_limits(value), "limits"),
-    _Option("target", "both", checked_target),
-    _Option("fair_by", "task", checked_argument),
-    _Option("weight", "task", checked_weight),
-    _Option("ordered_by", "task", checked_argument),
-    _Option("on_failure", "task", checks.one_of("skip", "block")),
-)
-TASK_OPTIONS = {option.name: option for option in _TABLE if option.where != "enqueue"}
-ENQUEUE_OPTIONS = {option.name: option for option in _TABLE if option.where != "task"}
+TASK_OPTIONS, ENQUEUE_OPTIONS = options_of(BatchOptions), options_of(EnqueueOptions)
 
 _NOT_TOGETHER = (("run_at", "delay"), ("expires_at", "expires_in"))
 
 
-def checked(options: Mapping[str, object], allowed: Mapping[str, _Option]) -> Options:
+def checked(options: Mapping[str, object], allowed: Mapping[str, Option]) -> Options:
     """Return the options given, or raise `InvalidOption` for the first that is unknown or has a wrong value."""
     fields: dict[str, object] = {}
     for name, value in options.items():
         if name not in allowed:
             raise _unknown(name, allowed)
         if value is not None:
-            fields[allowed[name].field or name] = allowed[name].check(name, value)
+            fields[allowed[name].field] = allowed[name].check(name, value)
     for one, other in _NOT_TOGETHER:
         if options.get(one) is not None and options.get(other) is not None:
             raise InvalidOption(one, f"cannot be combined with {other}")
@@ -204,7 +156,7 @@ def as_given(options: Options) -> EnqueueOptions:
     """Return checked options in the form in which callers pass them, except for `after` and `connection`."""
     given: dict[str, object] = {}
     for name, option in ENQUEUE_OPTIONS.items():
-        field = option.field or name
+        field = option.field
         value = getattr(options, field)
         if value is None or name in ("after", "connection"):
             continue
@@ -233,7 +185,7 @@ def _check_task(fields: Mapping[str, object]) -> None:
         )
 
 
-def _unknown(name: str, allowed: Mapping[str, _Option]) -> InvalidOption:
+def _unknown(name: str, allowed: Mapping[str, Option]) -> InvalidOption:
     if name in TASK_OPTIONS:
         problem = f"{name} is an option of task({name}=…), not of a single job"
     elif name in ENQUEUE_OPTIONS:

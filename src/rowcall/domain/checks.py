@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated, NamedTuple, get_origin, get_type_hints
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import EVERY_QUEUE
@@ -10,6 +11,46 @@ from rowcall.domain.job import EVERY_QUEUE
 Check = Callable[[str, object], object]
 
 LONGEST_NAME = 200
+
+
+class Option(NamedTuple):
+    """How an option is checked, and the field that holds what the check returns."""
+
+    check: Check
+    field: str
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """Return the options that a TypedDict declares as `delay: Annotated[float, check, "delay_ms"]`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: Option(hint.__metadata__[0], (*hint.__metadata__, name)[1])
+        for name, hint in hints.items()
+        if get_origin(hint) is Annotated
+    }
+
+
+def all_checked(
+    options: Mapping[str, Option], given: Mapping[str, object]
+) -> tuple[dict[str, object], list[InvalidOption]]:
+    """Return the checked values by field, and what is wrong with the others."""
+    fields: dict[str, object] = {}
+    problems: list[InvalidOption] = []
+    for name, (check, field) in options.items():
+        try:
+            if name in given:
+                fields[field] = check(name, given[name])
+        except InvalidOption as error:
+            problems.append(error)
+    return fields, problems
+
+
+def refuse_all(owner: str, problems: list[InvalidOption]) -> None:
+    """Raise one `InvalidOption` with all problems, if there are any."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise InvalidOption(owner, "; ".join(map(str, problems)))
 
 
 def anything(option: str, value: object) -> object:

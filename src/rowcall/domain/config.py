@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack
 from urllib.parse import unquote
 
 import msgspec
@@ -88,23 +88,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 class QueueOptions(TypedDict, total=False):
     """The options of `Rowcall(...)`, which its docstring explains."""
 
-    table_prefix: str
-    durability: str
-    default_queue: str
-    auto_migrate: bool
-    busy_timeout: float
+    table_prefix: Annotated[str, _prefix]
+    durability: Annotated[str, checks.one_of("full", "normal")]
+    default_queue: Annotated[str, checks.queue]
+    auto_migrate: Annotated[bool, checks.anything]
+    busy_timeout: Annotated[float, _busy_timeout, "busy_timeout_seconds"]
     listen_url: str | None
     pool_size: int | None
-    retention: Retention | None
-    scrub: Scrub | None
-    traceback_limit: int | None
-    blobs: BlobStore | None
-    blob_threshold: int
-    payload_limit: int
-    mismatch_grace: float | timedelta
-    defaults: TaskDefaults | None
-    push: PushOptions | None
-    encrypt: Encryption | None
+    retention: Annotated[Retention | None, _retention]
+    scrub: Annotated[Scrub | None, _scrub]
+    traceback_limit: Annotated[int | None, _traceback_limit]
+    blobs: Annotated[BlobStore | None, _blob_store]
+    blob_threshold: Annotated[int, _BYTES]
+    payload_limit: Annotated[int, _BYTES]
+    mismatch_grace: Annotated[float | timedelta, seconds_of, "mismatch_grace_seconds"]
+    defaults: Annotated[TaskDefaults | None, _instance(TaskDefaults, "a TaskDefaults")]
+    push: Annotated[PushOptions | None, _instance(PushOptions, "a PushOptions")]
+    encrypt: Annotated[Encryption | None, _instance(Encryption, "an Encryption(keys=[…])")]
     clock: Clock | None
     tracing: bool
 
@@ -114,23 +114,12 @@ def configure(url: str | Path | None, *, without_url: bool = False, **options: U
 
     `without_url` checks the other options only: the URL is not known yet.
     """
-    given: Mapping[str, object] = {**options}
-    problems: list[InvalidOption] = []
-    fields: dict[str, object] = {}
-    for option, (check, field) in _OPTIONS.items():
-        try:
-            if option in given:
-                fields[field or option] = check(option, given[option])
-        except InvalidOption as error:
-            problems.append(error)
+    fields, problems = checks.all_checked(_OPTIONS, options)
     try:
-        fields |= {} if without_url else _database(url, given)
+        fields |= {} if without_url else _database(url, options)
     except InvalidOption as error:
         problems.insert(0, error)
-    if len(problems) > 1:
-        raise InvalidOption("Rowcall", "; ".join(str(problem) for problem in problems))
-    if problems:
-        raise problems[0]
+    checks.refuse_all("Rowcall", problems)
     return Config(**fields)  # type: ignore[arg-type]
 
 
@@ -202,23 +191,7 @@ def _instance(kind: type, form: str) -> checks.Check:
 
 _CHARACTERS = checks.whole(100, 1_000_000, "0 for none, or a number of characters")
 _BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
-_OPTIONS: dict[str, tuple[checks.Check, str]] = {  # the check, and the field of `Config` if that has another name
-    "table_prefix": (_prefix, ""),
-    "durability": (checks.one_of("full", "normal"), ""),
-    "default_queue": (checks.queue, ""),
-    "auto_migrate": (checks.anything, ""),
-    "busy_timeout": (_busy_timeout, "busy_timeout_seconds"),
-    "retention": (_retention, ""),
-    "scrub": (_scrub, ""),
-    "traceback_limit": (_traceback_limit, ""),
-    "blobs": (_blob_store, ""),
-    "blob_threshold": (_BYTES, ""),
-    "payload_limit": (_BYTES, ""),
-    "defaults": (_instance(TaskDefaults, "a TaskDefaults"), ""),
-    "push": (_instance(PushOptions, "a PushOptions"), ""),
-    "encrypt": (_instance(Encryption, "an Encryption(keys=[…])"), ""),
-    "mismatch_grace": (seconds_of, "mismatch_grace_seconds"),  # type: ignore[dict-item]
-}
+_OPTIONS = checks.options_of(QueueOptions)
 
 
 def _is_server_url(url: object) -> bool:

@@ -11,10 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
-from rowcall.domain.errors import DataRefused
+from rowcall.domain.config import Config
 from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
-from rowcall.drivers.group_commit import GroupCommit, Submission
+from rowcall.drivers.group_commit import GroupCommit
 from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
@@ -24,7 +24,6 @@ from rowcall.store.statement import Plan
 T = TypeVar("T")
 M = TypeVar("M")
 R = TypeVar("R")
-Enqueue = Submission[Member, Inserted]
 
 MakePlan = Callable[[], Plan[T]]
 """Makes a plan. A plan runs only once: another attempt at a transaction needs another plan."""
@@ -69,10 +68,12 @@ class Database(ABC):
 
     def __init__(
         self,
+        config: Config,
         plan_of_one: Callable[[Member], Plan[Inserted]],
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
         home: QueueDatabase,
     ) -> None:
+        self._config = config
         self._plan_of_one = plan_of_one
         self._plan_of_many = plan_of_many
         self.caller_connections = CallerConnections(home)
@@ -83,36 +84,33 @@ class Database(ABC):
         self._lock = threading.Lock()
         self.setup_lock = threading.Lock()
         self._executors: dict[str, ThreadPoolExecutor] = {}
-        self.shared: GroupCommit[Member, Inserted] = GroupCommit(
-            self._lock, self._commit, lambda: self._executor("flush", 1)
+        self.shared: GroupCommit[Member, Inserted] = self._group_commit(
+            "flush", self._lock, self._write_member, self._write_members
         )
 
     def share(self, make_plan: Callable[[Sequence[M]], Plan[Sequence[R | Exception]]]) -> GroupCommit[M, R]:
         """Return a group commit for members that one plan writes; it returns a result or an error for each."""
 
-        def commit(submissions: list[Submission[M, R]]) -> None:
-            try:
-                answers = self.write(lambda: make_plan([submission.member for submission in submissions]))
-            except DataRefused:
-                if len(submissions) == 1:
-                    raise
-                for submission in submissions:  # so that one bad member does not fail the others
-                    commit_alone(submission)
-                return
-            for submission, answer in zip(submissions, answers, strict=True):
-                if isinstance(answer, Exception):
-                    submission.error = answer
-                else:
-                    submission.result = answer
-                submission.done = True
+        def write_many(members: Sequence[M]) -> Sequence[R | Exception]:
+            return self.write(lambda: make_plan(members))
 
-        def commit_alone(submission: Submission[M, R]) -> None:
-            try:
-                commit([submission])
-            except Exception as error:
-                submission.error, submission.done = error, True
+        def write_one(member: M) -> R:
+            (answer,) = write_many([member])
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
 
-        return GroupCommit(threading.Lock(), commit, lambda: self._executor("share", 1))
+        return self._group_commit("share", threading.Lock(), write_one, write_many)
+
+    def _group_commit(
+        self,
+        name: str,
+        lock: threading.Lock,
+        write_one: Callable[[M], R],
+        write_many: Callable[[list[M]], Sequence[R | Exception]],
+    ) -> GroupCommit[M, R]:
+        seconds = self._config.busy_timeout_seconds
+        return GroupCommit(lock, write_one, write_many, lambda: self._executor(name, 1), seconds)
 
     @property
     @abstractmethod
@@ -175,16 +173,23 @@ class Database(ABC):
         """Close every connection. The next use opens new ones."""
 
     @abstractmethod
-    def _commit(self, submissions: list[Enqueue]) -> None:
-        """Write the submissions in one transaction, and set the result or the error of each."""
+    def _write_member(self, member: Member) -> Inserted:
+        """Write a job by one statement. The caller has the lock."""
 
-    def _groups(self, submissions: list[Enqueue]) -> list[list[Enqueue]]:
-        """Return the submissions in groups that differ only in their payloads."""
-        groups: dict[object, list[Enqueue]] = defaultdict(list)
-        for submission in submissions:
-            member = submission.member
-            groups[id(member.job), member.now_ms].append(submission)
-        return list(groups.values())
+    @abstractmethod
+    def _write_members(self, members: list[Member]) -> list[Inserted]:
+        """Write jobs in one transaction. The caller has the lock."""
+
+    def _plan_of_all(self, members: list[Member]) -> Plan[list[Inserted]]:
+        """Write members in groups that differ only in their payloads."""
+        groups: dict[object, list[int]] = defaultdict(list)
+        for place, member in enumerate(members):
+            groups[id(member.job), member.now_ms].append(place)
+        written: dict[int, Inserted] = {}
+        for places in groups.values():
+            rows = yield from self._plan_of_many([members[place] for place in places])
+            written |= zip(places, rows, strict=True)
+        return [written[place] for place in range(len(members))]
 
     def _executor(self, name: str, threads: int) -> ThreadPoolExecutor:
         """Return threads for async callers. All that write may wait for a transaction whose owner reads."""

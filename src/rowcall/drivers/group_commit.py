@@ -1,4 +1,4 @@
-"""Enqueues of many threads and tasks of one process share commits: the thread that has the lock commits for all."""
+"""Writes of many threads and tasks of one process share commits: the thread that has the lock commits for all."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import asyncio
 import contextlib
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
 import msgspec
 
-from rowcall.domain.errors import StoreUnavailable
+from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
 
 M = TypeVar("M")
 T = TypeVar("T")
 
 MOST_MEMBERS = 500
+
+
+class NothingWritten(StoreUnavailable):
+    """The connection was lost before anything of the transaction could have been committed."""
 
 
 class Submission(msgspec.Struct, Generic[M, T], eq=False):
@@ -31,14 +36,23 @@ class Submission(msgspec.Struct, Generic[M, T], eq=False):
 
 
 class GroupCommit(Generic[M, T]):
-    """`commit` writes some submissions in one transaction and marks each of them done, with a result or an error."""
+    """`write_many` writes members in one transaction, and returns a result or an error for each; `write_one` is quicker
+    for one. If nothing was written, each member is written alone, as long as that does not fail for some `seconds`.
+    """
 
     def __init__(
-        self, lock: threading.Lock, commit: Callable[[list[Submission[M, T]]], None], executor: Callable[[], Executor]
+        self,
+        lock: threading.Lock,
+        write_one: Callable[[M], T],
+        write_many: Callable[[list[M]], Sequence[T | Exception]],
+        executor: Callable[[], Executor],
+        seconds: float,
     ) -> None:
         self._lock = lock
-        self._commit = commit
+        self._write_one = write_one
+        self._write_many = write_many
         self._executor = executor
+        self._seconds = seconds
         self._waiting: deque[Submission[M, T]] = deque()
         self._flush_asked = False
 
@@ -77,8 +91,11 @@ class GroupCommit(Generic[M, T]):
         try:
             while waiting and len(submissions) < MOST_MEMBERS:
                 submissions.append(waiting.popleft())
-            if submissions:
-                self._commit(submissions)
+            if len(submissions) == 1:
+                submissions[0].result = self._write_one(submissions[0].member)
+                submissions[0].done = True
+            elif submissions:
+                self._commit_all(submissions)
         except BaseException as error:
             ours = isinstance(error, Exception)
             for submission in submissions:
@@ -88,6 +105,30 @@ class GroupCommit(Generic[M, T]):
                 raise
         finally:
             _resolve(submissions)
+
+    def _commit_all(self, submissions: list[Submission[M, T]]) -> None:
+        try:
+            answers = self._write_many([submission.member for submission in submissions])
+        except (DataRefused, Conflict, NothingWritten):  # one bad member must not fail the others
+            self._commit_each(submissions)
+            return
+        for submission, answer in zip(submissions, answers, strict=True):
+            if isinstance(answer, Exception):
+                submission.error = answer
+            else:
+                submission.result = answer
+            submission.done = True
+
+    def _commit_each(self, submissions: list[Submission[M, T]]) -> None:
+        deadline = SYSTEM_CLOCK.timer() + self._seconds
+        for submission in submissions:
+            try:
+                submission.result = self._write_one(submission.member)
+            except Exception as error:
+                submission.error = error
+            submission.done = True
+            if isinstance(submission.error, StoreUnavailable) and SYSTEM_CLOCK.timer() > deadline:
+                raise StoreUnavailable(submission.error.problem, "Nothing was written") from submission.error
 
 
 def _interrupted() -> StoreUnavailable:

@@ -84,7 +84,7 @@ class SharedAnswer(Generic[T]):
         return None
 
     async def _answered(self) -> T:
-        await self._queue.aensure_schema()  # which may take longer than to count
+        await self._queue.backend.aensure_schema()  # which may take longer than to count
         if self._asking is not None and self._asking.get_loop() is asyncio.get_running_loop():
             await asyncio.wait([self._asking])
         self._asking, self._next = asyncio.current_task(), None
@@ -126,7 +126,7 @@ class SharedCounts:
     def __init__(self, queue: Queue) -> None:
         self.jobs: SharedAnswer[Counts] = SharedAnswer(queue, lambda: _counted(queue, count_jobs, count_jobs_in_parts))
         self.attempts: SharedAnswer[Retries] = SharedAnswer(queue, lambda: _counted(queue, retries, retries_in_parts))
-        queue.at_close.add(self._end)
+        queue.backend.at_close.add(self._end)
 
     def start(self) -> None:
         """Count for the first reader."""

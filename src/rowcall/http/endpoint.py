@@ -15,7 +15,7 @@ from rowcall.http.access import Access
 from rowcall.http.counts import SharedCounts
 from rowcall.http.problems import Problem
 from rowcall.operations.effects import reading_within
-from rowcall.operations.stats import stats
+from rowcall.operations.stats import stats_of
 from rowcall.overview.scrub import V, scrubbed
 from rowcall.queue import Operation, Queue
 
@@ -60,13 +60,13 @@ class Call(NamedTuple):
     async def stats(self, window: float) -> Stats:
         """Return the statistics. Their counts are some seconds old if counting is slow."""
         counts = await self.counts.jobs.read(self.patience_seconds)
-        return await self.read(stats(self.queue, window, counts))
+        return await self.read(stats_of(self.queue, window, counts))
 
     def scrubbed(self, value: V) -> V:
-        return scrubbed(self.queue.failures, value)
+        return scrubbed(self.queue.declared.failures, value)
 
     def all_scrubbed(self, values: Iterable[V]) -> list[V]:
-        return [scrubbed(self.queue.failures, value) for value in values]
+        return [scrubbed(self.queue.declared.failures, value) for value in values]
 
 
 class EndpointInput(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

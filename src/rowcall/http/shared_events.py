@@ -129,7 +129,7 @@ class Reading:
         return one.text
 
     def _text(self, event: JobEvent) -> str:
-        return f"data: {scrubbed(self._queue.failures, event).to_json()}\n\n"
+        return f"data: {scrubbed(self._queue.declared.failures, event).to_json()}\n\n"
 
 
 class _Kept:

@@ -8,10 +8,11 @@ import reprlib
 import socket
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import TypedDict, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import msgspec
 
+from rowcall.actions import JobFilter
 from rowcall.base.text import CODE_LENGTH, storable
 from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
@@ -93,28 +94,6 @@ def id_before(cursor: str | None) -> int | None:
     return None if cursor is None else inspect.id_of_cursor(cursor)
 
 
-class JobFilter(TypedDict, total=False):
-    """Which jobs are meant; None and what is left out mean all.
-
-    `status` is one state or several. `key` needs `type`. An `error_code` that ends with `*` matches all codes that
-    begin so. A time `…_after` is included, `…_before` is not. `payload` are values of arguments: `{"customer": 7}`.
-    """
-
-    status: str | Collection[str] | None
-    queue: str | None
-    type: str | None
-    tag: str | None
-    key: str | None
-    chain: Chain | Job | int | None
-    worker: str | None
-    error_code: str | None
-    created_after: datetime | None
-    created_before: datetime | None
-    finished_after: datetime | None
-    finished_before: datetime | None
-    payload: Mapping[str, object] | None
-
-
 _NAMES = ("queue", "type", "tag", "worker")
 _TIMES = ("created_after", "created_before", "finished_after", "finished_before")
 
@@ -141,12 +120,12 @@ def checked_filter(filters: Mapping[str, object]) -> Filter:
 
 def fitting_result(queue: Queue, task: str, result: object) -> str | None:
     """Return the JSON of a result that is given by hand. If the task is declared here, it must fit its annotation."""
-    declared = queue.tasks.get(task)
+    declared = queue.declared.tasks.get(task)
     return checked_result(task, result, None if declared is None else declared.result_decoder)
 
 
 def refuse_payload(queue: Queue, wanted: Filter) -> None:
-    if wanted.payload is not None and queue.options.encrypt is not None:
+    if wanted.payload is not None and queue.declared.options.encrypt is not None:
         raise InvalidOption("payload", "cannot be searched: arguments are encrypted; use a tag or a key")
 
 

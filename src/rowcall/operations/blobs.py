@@ -72,7 +72,7 @@ def collect_blobs(
     is kept, because the store checks its age again when it deletes.
     """
     store, removed = queue.blobs.store, 0
-    queue.ensure_schema()
+    queue.backend.ensure_schema()
     for digests in _in_groups(store.digests(grace_seconds)):
         if stopping():
             break

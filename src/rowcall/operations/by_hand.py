@@ -43,14 +43,26 @@ FOLD_EVERY = 200
 HELD_SECONDS, MOST_WAITS = 0.005, 40
 
 
-def dequeue(queue: Queue, worker: str, lease: float | timedelta, queues: Iterable[str] | None) -> Operation[Job | None]:
-    jobs = yield from claim(queue, worker, 1, lease, queues)
+def dequeue(
+    queue: Queue, worker: str, *, queues: Iterable[str] | None = None, lease: float | timedelta = DEFAULT_LEASE_SECONDS
+) -> Operation[Job | None]:
+    """Claim the next job that is due, or return None."""
+    jobs = yield from claim(queue, worker, lease=lease, queues=queues)
     return jobs[0] if jobs else None
 
 
 def claim(
-    queue: Queue, worker: str, limit: int, lease: float | timedelta, queues: Iterable[str] | None
+    queue: Queue,
+    worker: str,
+    *,
+    limit: int = 1,
+    lease: float | timedelta = DEFAULT_LEASE_SECONDS,
+    queues: Iterable[str] | None = None,
 ) -> Operation[list[Job]]:
+    """Claim up to `limit` jobs for `lease` seconds by the database's clock; `heartbeat` renews it.
+
+    A job that is neither settled nor renewed by then is claimed by another worker, and the attempt counts.
+    """
     jobs: list[Job] = []
     demand = _checked_demand(queue, worker, limit, lease, queues)
     try:
@@ -87,13 +99,25 @@ def _release_all(queue: Queue, jobs: list[Job]) -> Operation[None]:
 
 
 def complete(
-    queue: Queue, job: Job | int, result: object, then: Bound | None, actor: str | None, connection: object
+    queue: Queue,
+    job: Job | int,
+    result: object = None,
+    *,
+    then: Bound | None = None,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[None]:
-    """Settle a claimed job as succeeded, or complete one that waits, given by its id."""
+    """Settle a claimed job as succeeded. `LeaseLost` if it is no longer yours.
+
+    Or complete a job that waits, given by its id, without running it: for approvals. `WrongState` if it runs or has
+    finished. `then` is the next step of its chain.
+
+        jobs.complete(approval.id, {"approved": True}, then=ship.bind(order_id=7), actor="ann")
+    """
     name = _owned(job).type if isinstance(job, Job) else "complete"
     given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
-    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
     stored = yield from blobs.store(queue, name, given, Kind.RESULT, task)
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
@@ -110,26 +134,34 @@ def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]
     job = with_derived(step_job(call, "then"), call.payload)
     if job.after:
         yield from write(queue, connection, standing_of, [RelatedJob(job=job, payload=call.payload)])
-    if queue.tracing is not None:
-        job = msgspec.structs.replace(job, trace_context=queue.tracing.carried())
+    if queue.declared.tracing is not None:
+        job = msgspec.structs.replace(job, trace_context=queue.declared.tracing.carried())
     return Then(job, (yield from blobs.store(queue, job.type, call.payload, Kind.ARGUMENTS)))
 
 
-def fail(queue: Queue, job: Job, error: str | BaseException, detail: str, connection: object = None) -> Operation[None]:
+def fail(
+    queue: Queue, job: Job, error: str | BaseException, detail: str = "", *, connection: object = None
+) -> Operation[None]:
+    """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""
     connection = yield from joined(queue, connection)
     if isinstance(error, BaseException):
-        yield from _settle(queue, job, queue.failures.raised(error), connection)
+        yield from _settle(queue, job, queue.declared.failures.raised(error), connection)
         return
     if problem := code_problem(error):
         raise InvalidOption("error", f"{problem}; an exception works too")
-    yield from _settle(queue, job, Reported(error, queue.failures.detail(detail)), connection)
+    yield from _settle(queue, job, Reported(error, queue.declared.failures.detail(detail)), connection)
 
 
 def release(queue: Queue, job: Job) -> Operation[None]:
+    """Put a claimed job back at once, without using up an attempt."""
     yield from _settle(queue, job, Released())
 
 
-def heartbeat(queue: Queue, job: Job, lease: float | timedelta | None = None) -> Operation[None]:
+def heartbeat(queue: Queue, job: Job, *, lease: float | timedelta | None = None) -> Operation[None]:
+    """Renew the lease of a claimed job, from now on for `lease` seconds if that is given.
+
+    `JobCancelled` if someone has called `cancel(id)`: stop, and `release` the job, which ends it.
+    """
     lease_ms = None if lease is None else _lease_ms(lease)
     fence = Fence(_owned(job).id, job.lease, job.holder)
     yield from Write(settle.heartbeat, queue.dialect, fence, lease_ms, queue.now_ms())
@@ -159,14 +191,14 @@ def _checked_demand(
         slots=limit,
         queues=None if names is None else dict.fromkeys(names),
         lease_ms=lease_ms,
-        limits=queue.limits.declared,
-        aliases=queue.aliases,
-        on_end=queue.follow_ups.on_end_of,
+        limits=queue.declared.limits.declared,
+        aliases=queue.declared.aliases,
+        on_end=queue.declared.follow_ups.on_end_of,
     )
 
 
 def _claim_some(queue: Queue, demand: Demand, slots: int) -> Plan[tuple[Claim, list[Job]]]:
-    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.turns))
+    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.backend.turns))
     claim = yield from claim_by_hand(queue.dialect, demand, queue.now_ms())
     # before the commit: a claim whose jobs cannot be handed over must not be committed
     make = partial(job_of, worker=demand.worker, claimed_at_ms=claim.work.now_ms)
@@ -182,16 +214,16 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
         if not (queue.blobs.requires or is_hidden(ready.payload)):
             jobs.append(job)
             continue
-        known = queue.tasks.get(ready.type)
+        known = queue.declared.tasks.get(ready.type)
         takes_outcome = known is not None and known.takes_outcome
         try:
             ready.payload = queue.blobs.payload(ready.payload, ready.type, takes_outcome=takes_outcome)
         except BlobUnreadable as error:
             with contextlib.suppress(LeaseLost):
-                queue.run(_settle(queue, job, queue.failures.raised(error)))
+                queue.run(_settle(queue, job, queue.declared.failures.raised(error)))
         except CannotDecrypt as error:
             with contextlib.suppress(LeaseLost):
-                queue.run(_settle(queue, job, queue.failures.unfit(error, error.error_code)))
+                queue.run(_settle(queue, job, queue.declared.failures.unfit(error, error.error_code)))
         except BaseException:  # the store cannot be reached, which is not the fault of any job
             for other in claimed:
                 with contextlib.suppress(LeaseLost):
@@ -205,12 +237,14 @@ def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
 def _settle(
     queue: Queue, job: Job, outcome: Outcome, connection: object = None, then: Then | None = None
 ) -> Operation[None]:
-    policy = policy_of(queue.tasks.get(_owned(job).type), job.retry, job.queue, queue.options.defaults)
+    policy = policy_of(
+        queue.declared.tasks.get(_owned(job).type), job.retry, job.queue, queue.declared.options.defaults
+    )
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
-    transition = queue.follow_ups.followed(transition, job.type, job.queue)
-    if queue.cipher is not None:
+    transition = queue.declared.follow_ups.followed(transition, job.type, job.queue)
+    if queue.backend.cipher is not None:
         yield from EnsureSchema()
-        transition = queue.cipher.encrypted(transition, job.type)
+        transition = queue.backend.cipher.encrypted(transition, job.type)
     if connection is None:
         yield from Write(_settle_one, queue, job, transition, then)
     else:

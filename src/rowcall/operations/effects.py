@@ -25,10 +25,10 @@ class EnsureSchema(Effect[Queue, None]):
     """Make or check the tables, once per process."""
 
     def run(self, queue: Queue) -> None:
-        queue.ensure_schema()
+        queue.backend.ensure_schema()
 
     async def arun(self, queue: Queue) -> None:
-        await queue.aensure_schema()
+        await queue.backend.aensure_schema()
 
 
 class Read(Effect[Queue, T]):
@@ -42,12 +42,14 @@ class Read(Effect[Queue, T]):
         self.seconds: float | None = None
 
     def run(self, queue: Queue) -> T:
-        queue.ensure_schema()
-        return queue.opened(queue.database.read(self._plan, snapshot=self._snapshot, seconds=self.seconds))
+        queue.backend.ensure_schema()
+        return queue.backend.opened(queue.database.read(self._plan, snapshot=self._snapshot, seconds=self.seconds))
 
     async def arun(self, queue: Queue) -> T:
-        await queue.aensure_schema()
-        return queue.opened(await queue.database.aread(self._plan, snapshot=self._snapshot, seconds=self.seconds))
+        await queue.backend.aensure_schema()
+        return queue.backend.opened(
+            await queue.database.aread(self._plan, snapshot=self._snapshot, seconds=self.seconds)
+        )
 
 
 def reading_within(operation: Operation[T], seconds: float) -> Operation[T]:
@@ -77,14 +79,14 @@ class Write(Effect[Queue, T]):
         self._make_plan = partial(make_plan, *args, **kwargs)
 
     def run(self, queue: Queue) -> T:
-        queue.check_outside_block()
-        queue.ensure_schema()
-        return queue.opened(queue.database.write(self._make_plan))
+        queue.backend.check_outside_block()
+        queue.backend.ensure_schema()
+        return queue.backend.opened(queue.database.write(self._make_plan))
 
     async def arun(self, queue: Queue) -> T:
-        queue.check_outside_block()
-        await queue.aensure_schema()
-        return queue.opened(await queue.database.awrite(self._make_plan))
+        queue.backend.check_outside_block()
+        await queue.backend.aensure_schema()
+        return queue.backend.opened(await queue.database.awrite(self._make_plan))
 
 
 class Blocking(Effect[Queue, T]):
@@ -128,12 +130,12 @@ class FindSurrounding(Effect[Queue, object]):
     """Return the connection of the transaction that the app's framework has open here, or None."""
 
     def run(self, queue: Queue) -> object:
-        assert queue.surrounding is not None
-        return queue.surrounding.find()
+        assert queue.backend.surrounding is not None
+        return queue.backend.surrounding.find()
 
     async def arun(self, queue: Queue) -> object:
-        assert queue.surrounding is not None
-        return await queue.surrounding.afind()
+        assert queue.backend.surrounding is not None
+        return await queue.backend.surrounding.afind()
 
 
 class PlanTarget(Protocol):
@@ -153,17 +155,17 @@ class OnCallerConnection(Effect[Queue, T]):
         self._plan = plan
 
     def run(self, queue: Queue) -> T:
-        return queue.opened(self._target.run(self._plan))
+        return queue.backend.opened(self._target.run(self._plan))
 
     async def arun(self, queue: Queue) -> T:
-        return queue.opened(await self._target.arun(self._plan))
+        return queue.backend.opened(await self._target.arun(self._plan))
 
 
 def joined(queue: Queue, connection: object) -> Operation[object]:
     """Return the connection that a call uses: the given one, or that of the open transaction that it joins here."""
     if connection is None:
         connection = innermost_connection(queue.database)
-    if connection is None and queue.surrounding is not None:
+    if connection is None and queue.backend.surrounding is not None:
         connection = yield from FindSurrounding()
     return connection
 
@@ -174,11 +176,11 @@ def open_target(queue: Queue, connection: object) -> Operation[tuple[PlanTarget,
         if not connection.belongs_to(queue.database):
             raise InvalidOption("connection", "is a transaction of another queue")
         return connection, queue.dialect
-    if queue.for_callers is None:
+    if queue.backend.for_callers is None:
         queue.database.caller_connections.wrap(connection, None)
         yield from Blocking(_prepare, queue)
-    assert queue.for_callers is not None
-    dialect, identity = queue.for_callers
+    assert queue.backend.for_callers is not None
+    dialect, identity = queue.backend.for_callers
     return queue.database.caller_connections.wrap(connection, identity), dialect
 
 
@@ -244,14 +246,14 @@ def _notifying(dialect: Dialect, plan: Plan[T]) -> Plan[T]:
 def _prepare(queue: Queue) -> None:
     """Check the tables without waiting for long: the caller's own transaction may be in the way."""
     try:
-        queue.ensure_schema(0.0)
+        queue.backend.ensure_schema(0.0)
     except StoreUnavailable as error:
         raise StoreUnavailable(
             f"the tables could not be checked, or made: {error.problem}",
             "Your own open transaction may be in the way: call jobs.migrate() once before it, when the app starts",
         ) from error
     dialect = queue.database.read(queue.dialect.for_caller())
-    queue.for_callers = ForCallers(dialect, dialect.identity())
+    queue.backend.for_callers = ForCallers(dialect, dialect.identity())
 
 
 def several_statements(what: str) -> InvalidOption:

@@ -79,36 +79,53 @@ class WriteShared(Effect[Queue, Inserted]):
         self._member = member
 
     def run(self, queue: Queue) -> Inserted:
-        if not queue.is_schema_ready():
-            queue.ensure_schema()
-        return queue.database.shared.submit(self._member)
+        backend = queue.backend
+        if not backend.is_schema_ready():
+            backend.ensure_schema()
+        return backend.database.shared.submit(self._member)
 
     def arun(self, queue: Queue) -> Awaitable[Inserted]:
-        if queue.is_schema_ready():
+        if queue.backend.is_schema_ready():
             return queue.database.shared.asubmit(self._member)
         return self._arun_first(queue)
 
     async def _arun_first(self, queue: Queue) -> Inserted:
-        await queue.aensure_schema()
+        await queue.backend.aensure_schema()
         return await queue.database.shared.asubmit(self._member)
 
 
 def enqueue_by_name(
-    queue: Queue, task: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
+    queue: Queue, /, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
 ) -> Operation[Job]:
+    """Enqueue by name, from code that does not have the function.
+
+    >>> jobs.enqueue("send_email", {"to": "a@example.com"}, priority=10)  # doctest: +SKIP
+    """
     given = checked(options, ENQUEUE_OPTIONS)
     call = bind_by_name(queue, task, arguments, given)
     return enqueue(queue, call.job, call.payload, given.connection)
 
 
 def publish(
-    queue: Queue, event: str, arguments: Mapping[str, object] | None, options: EnqueueOptions
+    queue: Queue, /, event: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
 ) -> Operation[list[Job]]:
-    """Write one job for each task that runs on the event, all in one transaction."""
+    """Enqueue one job for each task that runs on an event, all in one transaction, and return the jobs.
+
+        @jobs.task(on="order.paid")
+        def send_receipt(order_id: int) -> None: ...
+
+        @jobs.task(on=["order.paid", "order.refunded"])
+        def update_stock(order_id: int) -> None: ...
+
+        jobs.publish("order.paid", {"order_id": 7})          # two jobs
+
+    Every task must accept the arguments, or nothing is written. The options are those of `enqueue`, for each of
+    the jobs. Raise `UnknownEvent` if this process declares no task that runs on the event.
+    """
     if problem := name_problem(event):
         raise InvalidOption("event", problem)
     given = checked(options, ENQUEUE_OPTIONS)
-    declared = {task.name: task.options.on for task in queue.tasks.values()}
+    declared = {task.name: task.options.on for task in queue.declared.tasks.values()}
     tasks = [name for name, events in declared.items() if event in events]
     if not tasks:
         raise UnknownEvent(event, sorted({name for events in declared.values() for name in events}))
@@ -133,7 +150,7 @@ def enqueue_calls(queue: Queue, calls: Sequence[Bound], connection: object) -> O
     jobs = [call.job for call in calls]
     if not jobs:
         return []
-    if queue.enqueue_middleware and any(job != jobs[0] for job in jobs):
+    if queue.declared.enqueue_middleware and any(job != jobs[0] for job in jobs):
         return (yield from enqueue_each(queue, calls, connection))
     return (yield from enqueue_many(queue, jobs[0], [call.payload for call in calls], connection))
 
@@ -141,25 +158,25 @@ def enqueue_calls(queue: Queue, calls: Sequence[Bound], connection: object) -> O
 def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
     """Return a call of a task that may be declared in this process or not."""
     call = plain_call(queue, task, arguments, given)
-    if task not in queue.tasks:
+    if task not in queue.declared.tasks:
         _warn_of_typo(queue, task)
-    return through_middleware(queue, task, call.payload, given) if queue.enqueue_middleware else call
+    return through_middleware(queue, task, call.payload, given) if queue.declared.enqueue_middleware else call
 
 
 def _warn_of_typo(queue: Queue, task: str) -> None:
     """Warn once of a name that resembles that of a declared task. A producer need not declare what it enqueues."""
-    if task in queue.undeclared:
+    if task in queue.declared.undeclared:
         return
-    if len(queue.undeclared) >= MOST_UNDECLARED:  # names are generated, perhaps one per job
-        queue.undeclared.clear()
-    queue.undeclared.add(task)
-    if hint := did_you_mean(task, queue.tasks):
+    if len(queue.declared.undeclared) >= MOST_UNDECLARED:  # names are generated, perhaps one per job
+        queue.declared.undeclared.clear()
+    queue.declared.undeclared.add(task)
+    if hint := did_you_mean(task, queue.declared.tasks):
         logger.warning("enqueued task %s, which this process does not declare%s", one_line(repr(task)), one_line(hint))
 
 
 def through_middleware(queue: Queue, task: str, payload: str, given: Options) -> Bound:
     """Return a call as the app's enqueue middleware has changed it."""
-    arguments, options = changed(task, payload_from_row(payload), given, queue.enqueue_middleware)
+    arguments, options = changed(task, payload_from_row(payload), given, queue.declared.enqueue_middleware)
     return plain_call(queue, task, arguments, options)
 
 
@@ -167,19 +184,19 @@ def plain_call(queue: Queue, task: str, arguments: object, options: Options, *, 
     """Return a call without enqueue middleware. `final`: the queue is configured."""
     if problem := name_problem(task):
         raise InvalidOption("task", problem)
-    declared, push = queue.tasks.get(task), queue.options.push
+    declared, push = queue.declared.tasks.get(task), queue.declared.options.push
     if final:
         check_push(task, _UNDECLARED if declared is None else declared.options, options, push)
     if declared is not None:
         payload = declared.payload_of({} if arguments is None else arguments)
-        job = queue.follow_ups.applied(new_job(task, declared.options, options, queue.options))
-        job = limited(job, declared.limits_for(options, queue.limits, push))
-        return Bound(shared(job, declared.sharing, queue.fair_queues.get(job.queue)), payload)
-    job = queue.follow_ups.applied(new_job(task, _UNDECLARED, options, queue.options))
-    queue.limits.check(options.limits or ())
+        job = queue.declared.follow_ups.applied(new_job(task, declared.options, options, queue.declared.options))
+        job = limited(job, declared.limits_for(options, queue.declared.limits, push))
+        return Bound(shared(job, declared.sharing, queue.declared.fair_queues.get(job.queue)), payload)
+    job = queue.declared.follow_ups.applied(new_job(task, _UNDECLARED, options, queue.declared.options))
+    queue.declared.limits.check(options.limits or ())
     limits = tuple(TaskLimit(limit) for limit in options.limits or ()) + host_limits(options.target, push)
     job = limited(job, limits if options.limits is not None else limits or None)
-    job = shared(job, None, queue.fair_queues.get(job.queue))
+    job = shared(job, None, queue.declared.fair_queues.get(job.queue))
     return Bound(job, untyped_to_json(task, {} if arguments is None else arguments))
 
 
@@ -201,13 +218,13 @@ def bind(queue: Queue, task: object, args: tuple[object, ...], arguments: dict[s
 
 
 def enqueue(queue: Queue, job: NewJob, payload: str, connection: object = None) -> Operation[Job]:
-    write = _enqueue if queue.tracing is None else _enqueue_traced
+    write = _enqueue if queue.declared.tracing is None else _enqueue_traced
     return write(queue, job, payload, connection)
 
 
 def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
-    assert queue.tracing is not None
-    with queue.tracing.sending(job) as sending:
+    assert queue.declared.tracing is not None
+    with queue.declared.tracing.sending(job) as sending:
         written = yield from _enqueue(queue, sending.job, payload, connection)
         sending.written([written])
         return written
@@ -216,12 +233,13 @@ def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object)
 def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
     if not job.is_alone:
         return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
-    connection = innermost_connection(queue.database) if connection is None else connection
-    if connection is None and queue.surrounding is not None:
+    backend = queue.backend
+    connection = innermost_connection(backend.database) if connection is None else connection
+    if connection is None and backend.surrounding is not None:
         connection = yield from FindSurrounding()
     shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-    member = Member(job, payload, queue.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
-    if len(payload) > queue.blobs.inline_length:
+    member = Member(job, payload, backend.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
+    if len(payload) > backend.blobs.inline_length:
         inserted = yield from _enqueue_large(queue, member, connection)
     elif connection is None:
         inserted = yield WriteShared(member)
@@ -245,10 +263,10 @@ def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operatio
 
 
 def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object = None) -> Operation[list[Job]]:
-    if queue.tracing is None or not payloads:
+    if queue.declared.tracing is None or not payloads:
         with patience_for(len(payloads)):
             return (yield from _enqueue_many(queue, job, payloads, connection))
-    with queue.tracing.sending(job, len(payloads)) as sending, patience_for(len(payloads)):
+    with queue.declared.tracing.sending(job, len(payloads)) as sending, patience_for(len(payloads)):
         written = yield from _enqueue_many(queue, sending.job, payloads, connection)
         sending.written(written)
         return written
@@ -292,9 +310,9 @@ def enqueue_each(
 ) -> Operation[list[Job]]:
     """Write calls, each with its options, all in one transaction. `once`: see `write_once`."""
     related = [RelatedJob(job=call.job, payload=call.payload) for call in calls]
-    if queue.tracing is None:
+    if queue.declared.tracing is None:
         return (yield from _enqueue_rows(queue, related, connection, once))
-    with queue.tracing.sending(related[0].job, len(related)) as sending:
+    with queue.declared.tracing.sending(related[0].job, len(related)) as sending:
         context = sending.job.trace_context
         related = [
             msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, trace_context=context)) for one in related
@@ -442,7 +460,7 @@ class Transaction(Block):
     """
 
     def __init__(self, queue: Queue) -> None:
-        super().__init__(queue.database, queue.open_transactions)
+        super().__init__(queue.database, queue.backend.open_transactions)
         self._queue = queue
 
     def __repr__(self) -> str:
@@ -453,29 +471,29 @@ class Transaction(Block):
     ) -> Job:
         """`jobs.enqueue`, in this transaction, from any thread."""
         options["connection"] = self
-        return self._queue.run(enqueue_by_name(self._queue, task, arguments, options))
+        return self._queue.run(enqueue_by_name(self._queue, task, arguments, **options))
 
     async def aenqueue(
         self, task: str, arguments: Mapping[str, object] | None = None, **options: Unpack[EnqueueOptions]
     ) -> Job:
         """`enqueue`, for async code."""
         options["connection"] = self
-        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, options))
+        return await self._queue.arun(enqueue_by_name(self._queue, task, arguments, **options))
 
     def __enter__(self: Self) -> Self:
-        self._queue.ensure_schema()
+        self._queue.backend.ensure_schema()
         return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         super().__exit__(kind, *error)
-        if kind is None and self._queue.is_exchanged:  # a test may run the jobs after each operation, and this ends one
+        if kind is None and self._queue.is_swapped:  # a test may run the jobs after each operation, and this ends one
             self._queue.run(EnsureSchema())
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         await super().__aexit__(kind, *error)
-        if kind is None and self._queue.is_exchanged:
+        if kind is None and self._queue.is_swapped:
             await self._queue.arun(EnsureSchema())
 
     async def __aenter__(self: Self) -> Self:
-        await self._queue.aensure_schema()
+        await self._queue.backend.aensure_schema()
         return await super().__aenter__()

@@ -68,7 +68,7 @@ class Stream:
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
         if not self.is_connected and not self.is_closed:
-            self.queue.at_close.add(self._at_close)
+            self.queue.backend.at_close.add(self._at_close)
             try:
                 yield from self._start()
             except BaseException:
@@ -111,7 +111,7 @@ class Stream:
     def stop(self) -> None:
         """End the iteration, and stay registered: `close` follows."""
         self.is_closed = True
-        self.queue.at_close.discard(self._at_close)
+        self.queue.backend.at_close.discard(self._at_close)
         ticket = self._ticket
         if ticket is not None and not ticket.done():
             with contextlib.suppress(InvalidStateError):  # another thread may have resolved it just now
@@ -148,7 +148,7 @@ class Stream:
     def _found(self) -> Plan[None]:
         """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
         found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
-        self._events.extend(self.queue.opened(found.events))
+        self._events.extend(self.queue.backend.opened(found.events))
         self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:

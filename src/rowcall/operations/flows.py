@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -151,7 +151,7 @@ class Flow:
         return [msgspec.structs.replace(related[0], job=job), *related[1:]]
 
     def _traced(self) -> list[RelatedJob]:
-        tracing = self._queue.tracing
+        tracing = self._queue.declared.tracing
         context = tracing.carried() if tracing is not None else None
         if context is None:
             return self._related
@@ -195,8 +195,23 @@ def flow_key(key: str | None, key_window: float | timedelta | None, on_duplicate
     return FlowKey(options.key, unique)
 
 
-def start_chain(queue: Queue, steps: Sequence[Bound], key: FlowKey | None, connection: object) -> Operation[Chain]:
-    flow = Flow(queue, connection, key)
+def start_chain(
+    queue: Queue,
+    steps: Sequence[Bound],
+    *,
+    key: str | None = None,
+    key_window: float | timedelta | None = None,
+    on_duplicate: Literal["return", "raise"] | None = None,
+    connection: object = None,
+) -> Operation[Chain]:
+    """Enqueue steps, each of which starts when the one before has succeeded, and can read its result.
+
+    >>> jobs.start_chain([fetch.bind("a.csv"), load.bind(), report.bind()])  # doctest: +SKIP
+
+    With a `key`, which belongs to the first task, a second call returns the chain that exists, with `duplicate`
+    set, or raises `DuplicateJob`; for `key_window` seconds, or for as long as the chain is kept.
+    """
+    flow = Flow(queue, connection, flow_key(key, key_window, on_duplicate))
     flow._add_chain("steps", steps)
     jobs = yield from flow._write()
     first = jobs[0]
@@ -227,6 +242,7 @@ def _committed_chain(queue: Queue, first: Job) -> Operation[Chain]:
 
 
 def get_chain(queue: Queue, chain: Chain | Job | int) -> Operation[Chain]:
+    """Return the chain with its steps. `JobNotFound` if there is none with this id."""
     found = yield from Read(chains.get(queue.dialect, checked_chain_id(chain)), snapshot=True)
     if not any(map(refers, found.steps)):
         return found
@@ -236,10 +252,11 @@ def get_chain(queue: Queue, chain: Chain | Job | int) -> Operation[Chain]:
 
 
 def list_chains(
-    queue: Queue, task: str | None, status: str | None, limit: int, cursor: str | None
+    queue: Queue, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
 ) -> Operation[ChainPage]:
+    """Return one page of chains, newest first; `type` is that of the first step, `status` that of the chain."""
     wanted = ChainFilter(
-        type=task,
+        type=type,
         status=checked_status(status),
         before_id=id_before(cursor),
         limit=checked_limit(limit, inspect.LONGEST_PAGE),
@@ -248,13 +265,19 @@ def list_chains(
 
 
 def complete_chain(
-    queue: Queue, chain: Chain | Job | int, result: object, actor: str | None, connection: object
+    queue: Queue,
+    chain: Chain | Job | int,
+    result: object = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[Chain]:
+    """End a chain as succeeded from outside: its last step has this result, and steps before it are skipped."""
     chain_id, who = checked_chain_id(chain), checked_actor(actor)
     connection = yield from joined(queue, connection)
     text = result_to_json("complete_chain", result)
     last_type = None
-    if queue.cipher is not None:
+    if queue.backend.cipher is not None:
         last_type = (yield from read(queue, connection, chains.get, chain_id)).last_type
     given = yield from blobs.store(queue, "complete_chain", text, Kind.RESULT, last_type)
 
@@ -269,13 +292,25 @@ def complete_chain(
 
 
 def cancel_chain(
-    queue: Queue, chain: Chain | Job | int, reason: str | None, actor: str | None, connection: object
+    queue: Queue,
+    chain: Chain | Job | int,
+    reason: str | None = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[Chain]:
-    why, who = checked_reason(reason, queue.failures), checked_actor(actor)
+    """Cancel the steps that wait, and ask the running one to end. Jobs that wait for the chain are, too."""
+    why, who = checked_reason(reason, queue.declared.failures), checked_actor(actor)
     return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who, queue.now_ms()))
 
 
-def delete_chain(queue: Queue, chain: Chain | Job | int, *, cascade: bool, connection: object) -> Operation[int]:
+def delete_chain(
+    queue: Queue, chain: Chain | Job | int, *, cascade: bool = False, connection: object = None
+) -> Operation[int]:
+    """Delete a chain of which no step runs; return how many jobs were deleted.
+
+    `StillNeeded` while other jobs wait for one of its steps; with `cascade` those are deleted too.
+    """
     return (yield from write(queue, connection, chains.delete, checked_chain_id(chain), cascade=cascade))
 
 

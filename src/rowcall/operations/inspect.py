@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from typing import Literal, Unpack
 
+from rowcall.actions import JobFilter
 from rowcall.domain import checks
 from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_chain_id, checked_filter, checked_id, checked_limit, refuse_payload
+from rowcall.operations.arguments import (
+    checked_chain_id,
+    checked_filter,
+    checked_id,
+    checked_limit,
+    refuse_payload,
+)
 from rowcall.operations.effects import Read, joined, read
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import HIGHEST, Order
@@ -20,7 +28,7 @@ ALL = 2**62
 _TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)
 
 
-def get(queue: Queue, job: Job | int, connection: object = None) -> Operation[Job]:
+def get(queue: Queue, job: Job | int, *, connection: object = None) -> Operation[Job]:
     found = yield from get_row(queue, job, connection)
     return (yield from blobs.resolve(queue, found))
 
@@ -54,6 +62,27 @@ def trace_id(queue: Queue, job: Job | int) -> Operation[str | None]:
 
 def list_jobs(
     queue: Queue,
+    /,
+    *,
+    order: Literal["newest", "oldest"] = "newest",
+    limit: int = 50,
+    cursor: str | None = None,
+    connection: object = None,
+    **chosen: Unpack[JobFilter],
+) -> Operation[Page]:
+    """Return one page of the jobs that fit. Pass its `next_cursor` as `cursor` to get the next page.
+
+    Jobs are in the order in which they were enqueued; with `finished_after` or `finished_before`, in the order of
+    their ends. A large payload or result is a reference in it; `get` returns the value.
+
+    >>> page = jobs.list(status=["failed", "cancelled"], queue="mail", limit=100)  # doctest: +SKIP
+    >>> page = jobs.list(type="charge", payload={"customer": 7}, order="oldest")  # doctest: +SKIP
+    """
+    return search(queue, order, limit, cursor, connection, chosen)
+
+
+def search(
+    queue: Queue,
     order: str,
     limit: int,
     cursor: str | None,
@@ -74,21 +103,35 @@ def list_jobs(
     return (yield from read(queue, connection, inspect.list_jobs, *plan))
 
 
-def attempts(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[Attempt]]:
-    """Return the last attempts, in their order."""
+def attempts(queue: Queue, job: Job | int) -> Operation[list[Attempt]]:
+    """Return every attempt at the job, first to last."""
+    return last_attempts(queue, job, ALL)
+
+
+def last_attempts(queue: Queue, job: Job | int, limit: int) -> Operation[list[Attempt]]:
     return (yield from Read(inspect.attempts(queue.dialect, checked_id(job), limit)))
 
 
-def timeline(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[Event]]:
-    """Return the last events, in their order."""
+def timeline(queue: Queue, job: Job | int) -> Operation[list[Event]]:
+    """Return everything that happened to the job, in order."""
+    return last_events(queue, job, ALL)
+
+
+def last_events(queue: Queue, job: Job | int, limit: int) -> Operation[list[Event]]:
     return (yield from Read(inspect.timeline(queue.dialect, checked_id(job), limit)))
 
 
 def blockers(queue: Queue, job: Job | int) -> Operation[list[BlockedBy]]:
+    """Return the jobs and chains that the job waits for, or waited for, in the order of `after`."""
     return (yield from Read(inspect.blockers(queue.dialect, checked_id(job)), snapshot=True))
 
 
-def dependents(queue: Queue, job: Job | Chain | int, limit: int) -> Operation[list[Dependent]]:
+def dependents(queue: Queue, job: Job | Chain | int, *, limit: int = 100) -> Operation[list[Dependent]]:
+    """Return the jobs that wait, or waited, for a job or for its chain, by id; given a `Chain`, only for that.
+
+    >>> [one.id for one in jobs.dependents(job) if one.open]  # doctest: +SKIP
+    [8, 9]
+    """
     of_chain = isinstance(job, Chain)
     job_id = checked_chain_id(job) if of_chain else checked_id(job)
     most = checked_limit(limit, inspect.LONGEST_PAGE)
@@ -96,4 +139,5 @@ def dependents(queue: Queue, job: Job | Chain | int, limit: int) -> Operation[li
 
 
 def workers(queue: Queue) -> Operation[list[WorkerInfo]]:
+    """Return the worker processes that are registered now."""
     return (yield from Read(queue.dialect.ask(WORKERS)))

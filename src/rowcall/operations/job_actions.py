@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from functools import partial
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
 
 import msgspec
 
+from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action, BulkFilter, JobFilter
 from rowcall.declare.limits import derived
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
@@ -21,12 +22,10 @@ from rowcall.declare.option_table import (
 from rowcall.domain.backoff import Backoff, backoff_to_text
 from rowcall.domain.encryption import TOKEN, Kind, is_hidden, object_of, outcome_in, with_parts
 from rowcall.domain.errors import BlobUnreadable, InvalidOption, refuse_unknown
-from rowcall.domain.job import FINISHED, WAITING, Job, Status
-from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.job import FINISHED, Job, R, Status
 from rowcall.domain.payload import payload_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
-    JobFilter,
     checked_actor,
     checked_filter,
     checked_id,
@@ -41,109 +40,106 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.control import actions
 from rowcall.store.control.bulk_actions import AT_ONCE, MatchedJobs
 from rowcall.store.dialect import Dialect, Filter, Order
-from rowcall.store.jobs import inspect
 from rowcall.store.jobs.pages import find
 from rowcall.store.new_job import RelatedJob
 from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.workers import WORKERS
 from rowcall.store.statement import Plan
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 HIGHEST_RATE = 1000.0
 LOWEST_RATE = 1 / 3600
 WORKERS_SECONDS = 1.0
-UNFINISHED = (*WAITING, Status.RUNNING)
 _EDITED_AS_GIVEN = (
     *("queue", "priority", "max_attempts", "timeout_seconds"),
     *("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms"),
 )
 
-_POSSIBLE: dict[str, Sequence[Status]] = {
-    "retry": FINISHED,
-    "cancel": UNFINISHED,
-    "reschedule": sources(Move.RESCHEDULE),
-    "set_priority": UNFINISHED,
-    "delete": sources(Move.DELETE),
-}
 _NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
-class BulkFilter(JobFilter, total=False):
-    """The jobs to change: at most `limit` of them; `all=True` if every job may match."""
+def retry(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    who, rate, began_ms = checked_actor(options.get("actor")), _checked_rate(options.get("rate")), 0
+    if job is None and rate is not None:
+        connection = options.get("connection")
+        (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
 
-    limit: int | None
-    all: bool | None
+    def due_at_ms(number: int) -> int | None:
+        return None if rate is None else began_ms + int(number * 1000 / rate)
 
-
-class RetryFilter(BulkFilter, total=False):
-    """The jobs to retry, and how many of them become due per second (`rate`)."""
-
-    rate: float | None
-
-
-def retry(
-    queue: Queue, job: Job | int | None, actor: str | None, connection: object, chosen: RetryFilter
-) -> Operation[Job | int]:
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, _retry_one, queue, checked_id(job), who))
-    rate = _checked_rate(chosen.get("rate"))
-    bulk = yield from checked_bulk(queue, connection, "retry", chosen)
-    (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
-
-    def retry_some(batch: MatchedJobs, changed: int) -> Plan[int]:
-        return batch.retry(
-            lambda task: _attempts_of(queue, task),
-            lambda number: None if rate is None else began_ms + int((changed + number) * 1000 / rate),
-            who,
-            queue.now_ms(),
-        )
-
-    return (yield from _act_on_all(queue, connection, bulk, retry_some))
+    retry_some = partial(MatchedJobs.retry, due_at_ms=due_at_ms)
+    change = partial(_attempts_of, queue), who, queue.now_ms()
+    return (yield from _act(queue, RETRY, job, options, actions.retry, retry_some, *change))
 
 
-def cancel(
-    queue: Queue, job: Job | int | None, reason: str | None, actor: str | None, connection: object, chosen: BulkFilter
-) -> Operation[Job | int]:
-    why, who = checked_reason(reason, queue.failures), checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.cancel, checked_id(job), why, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "cancel", chosen)
-    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.cancel(why, who, queue.now_ms())))
+def cancel(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    change = checked_reason(options.get("reason"), queue.declared.failures), checked_actor(options.get("actor"))
+    return _act(queue, CANCEL, job, options, actions.cancel, MatchedJobs.cancel, *change, queue.now_ms())
 
 
-def reschedule(
-    queue: Queue,
-    job: Job | int | None,
-    run_at: datetime | None,
-    delay: float | timedelta | None,
-    actor: str | None,
-    connection: object,
-    chosen: BulkFilter,
-) -> Operation[Job | int]:
-    if run_at is None and delay is None:
+def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    times = checked({name: options.get(name) for name in ("run_at", "delay")}, ENQUEUE_OPTIONS)
+    if times.run_at_ms is None and times.delay_ms is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
-    options = checked({"run_at": run_at, "delay": delay}, ENQUEUE_OPTIONS)
-    times = options.run_at_ms, options.delay_ms or 0
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.reschedule, checked_id(job), *times, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "reschedule", chosen)
-    return (
-        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.reschedule(*times, who, queue.now_ms()))
+    change = times.run_at_ms, times.delay_ms or 0, checked_actor(options.get("actor"))
+    return _act(queue, RESCHEDULE, job, options, actions.reschedule, MatchedJobs.reschedule, *change, queue.now_ms())
+
+
+def set_priority(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+    priority = checked({"priority": options.get("priority")}, ENQUEUE_OPTIONS).priority
+    if priority is None:
+        raise InvalidOption("priority", "must be a whole number, got None")
+    change = priority, checked_actor(options.get("actor"))
+    return _act(
+        queue, SET_PRIORITY, job, options, actions.set_priority, MatchedJobs.set_priority, *change, queue.now_ms()
     )
+
+
+def delete(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[int | None]:
+    return _act(queue, DELETE, job, options, actions.delete, MatchedJobs.delete)
+
+
+def _act(
+    queue: Queue,
+    action: Action,
+    job: Job | int | None,
+    options: Mapping[str, object],
+    one: Callable[Concatenate[Dialect, int, P], Plan[T]],
+    many: Callable[Concatenate[MatchedJobs, P], Plan[int]],
+    *change: P.args,
+    **named: P.kwargs,
+) -> Operation[T | int]:
+    """Change a job, or all jobs that fit the filter in the options, some in each transaction."""
+    connection = options.get("connection")
+    chosen = {name: value for name, value in options.items() if name not in action.parameters}
+    if job is None:
+        bulk = yield from checked_bulk(queue, connection, action, chosen)
+        return (yield from _act_on_all(queue, connection, bulk, lambda batch: many(batch, *change, **named)))
+    for option, value in chosen.items():
+        if value is not None:
+            raise InvalidOption(option, "is a filter, and cannot be combined with a job")
+    return (yield from write(queue, connection, one, checked_id(job), *change, **named))
 
 
 def edit(
     queue: Queue,
-    job: Job | int,
-    arguments: Mapping[str, object] | None,
-    actor: str | None,
-    connection: object,
-    options: EditOptions,
-) -> Operation[Job]:
+    /,
+    job: Job[R] | int,
+    arguments: Mapping[str, object] | None = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
+    **options: Unpack[EditOptions],
+) -> Operation[Job[R]]:
+    """Change a waiting job: all its arguments, which are checked as in an enqueue, its tags, or its options.
+
+    Options: `queue`, `priority`, `run_at` or `delay`, `max_attempts`, `retry`, `timeout`, `expires_at` or
+    `expires_in`, `tags`. `WrongState` if the job runs or has finished.
+
+        jobs.edit(job, {"to": "ann@example.com"}, tags=["vip"], actor="bob")
+    """
     changes, who = checked_edit(options), checked_actor(actor)
     names = [name for name, value in options.items() if value is not None]
     if arguments is None and not names:
@@ -204,39 +200,14 @@ def _refuse_other_key(job: Job, call: Bound) -> None:
         raise InvalidOption("key", f"cannot be changed: {why}; cancel the job, and enqueue another")
 
 
-def set_priority(
-    queue: Queue, job: Job | int | None, priority: int | None, actor: str | None, connection: object, chosen: BulkFilter
-) -> Operation[Job | int]:
-    given = checked({"priority": priority}, ENQUEUE_OPTIONS).priority
-    if given is None:
-        raise InvalidOption("priority", "must be a whole number, got None")
-    who = checked_actor(actor)
-    if job is not None:
-        _refuse_filter(chosen)
-        return (yield from write(queue, connection, actions.set_priority, checked_id(job), given, who, queue.now_ms()))
-    bulk = yield from checked_bulk(queue, connection, "set_priority", chosen)
-    return (
-        yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.set_priority(given, who, queue.now_ms()))
-    )
-
-
-def delete(queue: Queue, job: Job | int | None, connection: object, chosen: BulkFilter) -> Operation[int | None]:
-    if job is not None:
-        _refuse_filter(chosen)
-        yield from write(queue, connection, actions.delete, checked_id(job))
-        return None
-    bulk = yield from checked_bulk(queue, connection, "delete", chosen)
-    return (yield from _act_on_all(queue, connection, bulk, lambda batch, _: batch.delete()))
-
-
 def _act_on_all(
-    queue: Queue, connection: object, bulk: JobsToChange, act: Callable[[MatchedJobs, int], Plan[int]]
+    queue: Queue, connection: object, bulk: JobsToChange, act: Callable[[MatchedJobs], Plan[int]]
 ) -> Operation[int]:
     """Change all jobs that fit a filter, some in each transaction, or all in the caller's; return how many."""
 
     def act_on_some(dialect: Dialect, jobs: Sequence[Job], changed: int) -> Plan[int]:
         most = None if bulk.limit is None else bulk.limit - changed
-        return act(MatchedJobs(dialect, bulk.job_filter, jobs, most), changed)
+        return act(MatchedJobs(dialect, bulk.job_filter, jobs, most, changed))
 
     connection = yield from joined(queue, connection)
     changed, place = 0, None
@@ -264,11 +235,12 @@ class JobsToChange(NamedTuple):
     limit: int | None
 
 
-def checked_bulk(queue: Queue, connection: object, verb: str, options: Mapping[str, object]) -> Operation[JobsToChange]:
+def checked_bulk(
+    queue: Queue, connection: object, action: Action, options: Mapping[str, object]
+) -> Operation[JobsToChange]:
     """Return the jobs that are meant; raise `InvalidOption` if every job may match, and `all` is not given."""
-    possible = _POSSIBLE[verb]
-    own = {*RetryFilter.__annotations__} if verb == "retry" else {*BulkFilter.__annotations__}
-    refuse_unknown(options, own | {*JobFilter.__annotations__}, "filter")
+    possible = action.statuses
+    refuse_unknown(options, {*BulkFilter.__annotations__, *(("rate",) if action is RETRY else ())}, "filter")
     job_filter = checked_filter({name: value for name, value in options.items() if name in JobFilter.__annotations__})
     refuse_payload(queue, job_filter)
     impossible = [status for status in job_filter.statuses or () if status not in possible]
@@ -283,14 +255,12 @@ def checked_bulk(queue: Queue, connection: object, verb: str, options: Mapping[s
     if covers and not everything and msgspec.structs.replace(job_filter, statuses=None, **_NO_TIMES) == Filter():
         times = {name: value for name in _NO_TIMES if (value := getattr(job_filter, name)) is not None}
         if not times or (yield from read(queue, connection, _exclude_nothing, times, possible, queue.now_ms())):
-            raise InvalidOption(verb, "this matches every job; add a filter such as queue=…, or pass all=True")
+            raise InvalidOption(action.name, "this matches every job; add a filter such as queue=…, or pass all=True")
     by_end = job_filter.finished_after_ms is not None or job_filter.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
     is_listed = job_filter.tag or job_filter.key or job_filter.chain_id
-    first_ended = verb == "retry" and job_filter.error_code is not None and not is_listed
-    chosen = msgspec.structs.replace(
-        job_filter, statuses=job_filter.statuses or ((Status.FAILED,) if verb == "retry" else tuple(possible))
-    )
+    first_ended = action is RETRY and job_filter.error_code is not None and not is_listed
+    chosen = msgspec.structs.replace(job_filter, statuses=job_filter.statuses or tuple(action.meant or possible))
     return JobsToChange(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 
@@ -307,22 +277,12 @@ def _exclude_nothing(
     return all(name.endswith("before_ms") and at > now for name, at in times.items())
 
 
-def _retry_one(dialect: Dialect, queue: Queue, job_id: int, actor: str) -> Plan[Job]:
-    job = yield from inspect.get(dialect, job_id)
-    more = _attempts_of(queue, job.type)
-    return (yield from actions.retry(dialect, job.id, more, actor, queue.now_ms()))
-
-
 def _attempts_of(queue: Queue, task: str) -> int:
-    declared = queue.tasks.get(task)
+    declared = queue.declared.tasks.get(task)
     given = declared.options if declared is not None else Options()
-    return given.max_attempts or attempts_of(queue.options.defaults, given.queue or queue.options.default_queue)
-
-
-def _refuse_filter(given: Mapping[str, object]) -> None:
-    for option, value in given.items():
-        if value is not None:
-            raise InvalidOption(option, "is a filter, and cannot be combined with a job")
+    return given.max_attempts or attempts_of(
+        queue.declared.options.defaults, given.queue or queue.declared.options.default_queue
+    )
 
 
 def _checked_rate(rate: object) -> float | None:

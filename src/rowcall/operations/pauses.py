@@ -13,23 +13,41 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.queries.control import PAUSE, PAUSED, RESUME
 
 
-def pause(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[Paused]:
-    kind, name = _checked_pause(queue_name, task)
-    (paused,) = yield from Write(queue.dialect.ask, PAUSE, queue.now_ms(), kind, name, checked_actor(actor))
+def pause(
+    this: Queue, /, queue: str | None = None, *, task: str | None = None, actor: str | None = None
+) -> Operation[Paused]:
+    """Start no more jobs of a queue, or of a task, until it is resumed, neither by workers nor by hand.
+
+    Running jobs continue, and waiting ones still expire. Pausing twice has no further effect. The queue `*` means
+    every queue, also queues that do not exist yet.
+
+        jobs.pause("mail")
+        jobs.pause(task="send_email")
+        jobs.pause("*")
+    """
+    kind, name = _checked_pause(queue, task)
+    (paused,) = yield from Write(this.dialect.ask, PAUSE, this.now_ms(), kind, name, checked_actor(actor))
     logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
     return paused
 
 
-def resume(queue: Queue, queue_name: str | None, task: str | None, actor: str | None) -> Operation[bool]:
-    kind, name = _checked_pause(queue_name, task)
+def resume(
+    this: Queue, /, queue: str | None = None, *, task: str | None = None, actor: str | None = None
+) -> Operation[bool]:
+    """Resume a queue or a task; return whether it was paused.
+
+    `resume("*")` ends `pause("*")`. A queue that was paused by its name stays paused.
+    """
+    kind, name = _checked_pause(queue, task)
     who = checked_actor(actor)
-    was_paused = bool((yield from Write(queue.dialect.ask, RESUME, kind, name)))
+    was_paused = bool((yield from Write(this.dialect.ask, RESUME, kind, name)))
     if was_paused:
         logger.info("resumed %s, by %s", one_line(what_is_paused(kind, name)), one_line(who))
     return was_paused
 
 
 def paused(queue: Queue) -> Operation[list[Paused]]:
+    """Return the queues and tasks that are paused now, since when, and by whom."""
     return (yield from Read(queue.dialect.ask(PAUSED)))
 
 

@@ -20,9 +20,16 @@ def leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> Operatio
     return (yield from Write(settle.leave_open, queue.dialect, fence, host, lease_ms, queue.now_ms()))
 
 
-def pushed_job(queue: Queue, token: object) -> Operation[Job]:
-    """Return the job that a token is for, while its attempt lasts."""
-    push = queue.options.push
+def pushed_job(queue: Queue, token: str) -> Operation[Job]:
+    """Return the job that a target has accepted, by the token that it was given.
+
+        job = jobs.pushed_job(token)
+        jobs.complete(job, result={"sent": 3})
+
+    `fail` and `heartbeat` take it, too. Raise `PushRefused` if the token was not made with one of the secrets, and
+    `LeaseLost` if the attempt is over.
+    """
+    push = queue.declared.options.push
     if push is None:
         raise PushRefused("this app has no secret to check tokens with: Rowcall(push=PushOptions(secrets=[…]))")
     job_id, lease, holder = attempt_of_token(push.secrets, token)

@@ -47,12 +47,15 @@ class EncryptedTable(NamedTuple, Generic[Row]):
 
 @with_patience(UNLIMITED)
 def rekey(queue: Queue) -> Operation[Rekeyed]:
-    """Encrypt all rows with the first key, in batches."""
+    """Encrypt with the first key what other keys encrypted, and what was written before there was a key.
+
+    It works in small batches while workers run, and can be stopped and repeated at any time.
+    """
     yield from EnsureSchema()
     queue.blobs  # noqa: B018  # opens the queue, and with it the cipher
-    if queue.cipher is None:
+    if queue.backend.cipher is None:
         raise InvalidOption("rekey", "needs keys: pass encrypt=Encryption(keys=[…]) to Rowcall")
-    again = _Again(queue, queue.cipher)
+    again = _Again(queue, queue.backend.cipher)
     counts: Counter[str] = Counter()
     yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_JOBS, again.job, plans.rewrite_jobs), counts)
     yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_ATTEMPTS, again.attempt, plans.rewrite_attempts), counts)

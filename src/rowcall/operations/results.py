@@ -60,7 +60,7 @@ def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | No
     value = _result_of(found)
     if token_in(value) is not None or refused_in(value):
         queue.blobs.decrypted(msgspec.json.encode(value).decode(), found.type, Kind.RESULT)  # raises
-    declared = None if isinstance(job, Chain) else queue.tasks.get(found.type)
+    declared = None if isinstance(job, Chain) else queue.declared.tasks.get(found.type)
     return value if declared is None else result_as(declared.returns, value)
 
 
@@ -152,9 +152,9 @@ def _result_of(job: Job) -> object:
 def end_waiter(queue: Queue) -> EndWaiter:
     """Return what all who wait in this process share; made at the first use."""
     with queue.database.setup_lock:
-        waiter = queue.end_waiter
+        waiter = queue.backend.end_waiter
         if not isinstance(waiter, EndWaiter) or waiter.pid != os.getpid():  # its thread is the parent's
-            waiter = queue.end_waiter = EndWaiter(queue)
+            waiter = queue.backend.end_waiter = EndWaiter(queue)
         return waiter
 
 

@@ -55,18 +55,22 @@ def rules_of(queue: Queue) -> Plan[Rules]:
     return Rules(
         own,
         elsewhere=queue.config.retention or published.pop(_COMMON, own),
-        declared=frozenset(queue.tasks),
+        declared=frozenset(queue.declared.tasks),
         tasks={**_of_others(queue, published), **declared_rules(queue)},
     )
 
 
 def _of_others(queue: Queue, published: dict[str, Retention]) -> dict[str, Retention]:
     rules = {name.removeprefix(_OF_TASK): rule for name, rule in published.items() if name != _COMMON}
-    return {task: rule for task, rule in rules.items() if task not in queue.tasks}
+    return {task: rule for task, rule in rules.items() if task not in queue.declared.tasks}
 
 
 def declared_rules(queue: Queue) -> dict[str, Retention]:
-    return {name: task.options.retention for name, task in queue.tasks.items() if task.options.retention is not None}
+    return {
+        name: task.options.retention
+        for name, task in queue.declared.tasks.items()
+        if task.options.retention is not None
+    }
 
 
 def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
@@ -75,7 +79,7 @@ def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
     A rule that is no longer declared is withdrawn by the process that declares its task.
     `known` are all that are published.
     """
-    if not queue.tasks and queue.config.retention is None:
+    if not queue.declared.tasks and queue.config.retention is None:
         return
     rules = {f"{_OF_TASK}{name}": retention_to_text(rule) for name, rule in declared_rules(queue).items()}
     if queue.config.retention is not None:
@@ -84,7 +88,7 @@ def publish_rules(queue: Queue, known: Mapping[str, str] | None = None) -> None:
     for name, value in sorted(rules.items()):
         if known.get(name) != value:
             queue.run(Write(queue.dialect.ask, PUT_SETTING, name, value))
-    for name in sorted({f"{_OF_TASK}{task}" for task in queue.tasks} & known.keys() - rules.keys()):
+    for name in sorted({f"{_OF_TASK}{task}" for task in queue.declared.tasks} & known.keys() - rules.keys()):
         queue.run(Write(queue.dialect.ask, DROP_SETTING, name))
 
 
@@ -173,8 +177,8 @@ def _repeat(connection: Connection, steps: Sequence[MakePlan[object]], stopped: 
 
 def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None) -> Pruned:
     """Delete all jobs whose retention has passed; `noted` is called after each batch."""
-    queue.check_outside_block()
-    queue.ensure_schema()
+    queue.backend.check_outside_block()
+    queue.backend.ensure_schema()
     publish_rules(queue)
     connection = queue.database.connect()
     try:
@@ -187,10 +191,11 @@ def prune_now(queue: Queue, noted: Callable[[int], None] = lambda deleted: None)
 
 
 @with_patience(UNLIMITED)
-def prune(queue: Queue, *, dry_run: bool) -> Operation[Pruned]:
+def prune(queue: Queue, *, dry_run: bool = False) -> Operation[Pruned]:
+    """Delete finished jobs whose retention has passed, with their history. Workers do it regularly, too."""
     if dry_run:
         return (yield from Read(_would_prune(queue), snapshot=True))
-    queue.check_outside_block()
+    queue.backend.check_outside_block()
     return (yield from Blocking(prune_now, queue))
 
 
@@ -208,12 +213,28 @@ def _would_prune(queue: Queue) -> Plan[Pruned]:
 
 @with_patience(UNLIMITED)
 def recount(queue: Queue) -> Operation[None]:
+    """Count all finished jobs again, after plain SQL has changed the state of jobs, which is not counted.
+
+    Other writers wait until it ends: some seconds if there are millions of jobs.
+    """
     yield from Write(folding.recount, queue.dialect)
     yield from Write(folding.repair_ready, queue.dialect)
 
 
+def clear(queue: Queue) -> Operation[None]:
+    """Delete all jobs in every state, with their history, counts, pauses and schedules: for tests and scripts.
+
+        @pytest.fixture(autouse=True)
+        def no_jobs():
+            jobs.clear()
+
+    The next ids follow the last ones. A worker writes its declared schedules again when it starts.
+    """
+    return delete_all(queue, restart_ids=False)
+
+
 @with_patience(UNLIMITED)
-def clear(queue: Queue, *, restart_ids: bool = False) -> Operation[None]:
+def delete_all(queue: Queue, *, restart_ids: bool) -> Operation[None]:
     """Delete all jobs, and what is known of them. `restart_ids` only where no worker knows an id of them."""
     yield from Write(_clear, queue, restart_ids)
     yield from Blocking(collect_blobs, queue)
@@ -226,8 +247,14 @@ def _clear(queue: Queue, restart_ids: bool) -> Plan[None]:
         yield from queue.dialect.ask(RESTART_IDS)
 
 
+def migrate(queue: Queue) -> Operation[tuple[int, int]]:
+    """Make or update the tables; return the version found and the version now. Safe from many processes at once."""
+    return (yield from Blocking(queue.backend.migrate))
+
+
 def vacuum(queue: Queue) -> Operation[int]:
-    queue.check_outside_block()
+    """Free the space of deleted rows, as far as that blocks no one; return how many bytes were freed."""
+    queue.backend.check_outside_block()
     yield from EnsureSchema()
     return (yield from Blocking(queue.database.vacuum))
 

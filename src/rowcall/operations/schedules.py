@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -43,11 +43,21 @@ class ScheduleOptions(TypedDict, total=False):
     priority: int | None
 
 
+@runtime_checkable
+class Schedulable(Protocol):
+    """A declared task."""
+
+    @property
+    def name(self) -> str: ...
+
+    def is_of(self, queue: Queue) -> bool: ...
+
+
 def publish_schedules(queue: Queue) -> None:
     """Write the schedules that are declared here, as far as they are not written yet."""
-    if queue.declared_schedules:
-        entries = list(queue.declared_schedules.values())
-        queue.ensure_schema()
+    if queue.declared.schedules:
+        entries = list(queue.declared.schedules.values())
+        queue.backend.ensure_schema()
         changes = partial(_encrypted, queue), partial(_decrypted, queue)
         queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
@@ -55,23 +65,40 @@ def publish_schedules(queue: Queue) -> None:
 
 
 def add_schedule(
-    queue: Queue, name: str, task: str, arguments: Mapping[str, object] | None, options: ScheduleOptions
+    queue: Queue,
+    /,
+    name: str,
+    task: str | Schedulable,
+    arguments: Mapping[str, object] | None = None,
+    **options: Unpack[ScheduleOptions],
 ) -> Operation[Schedule]:
+    """Write a schedule at once, or change the one with that name. The options are those of `jobs.schedule`.
+
+    >>> jobs.add_schedule("nightly", "clean_up", {"days": 30}, cron="0 3 * * *")  # doctest: +SKIP
+    """
     refuse_unknown(options, ScheduleOptions.__annotations__)
     catch_up = options.get("catch_up", DEFAULT_CATCH_UP)
     timing = timing_of(options.get("cron"), options.get("every"), options.get("tz"), catch_up)
     job_options = options.get("queue"), options.get("priority")
-    entry = new_schedule(queue, name, task, arguments, *job_options, timing, is_call=True)
+    entry = new_schedule(queue, name, name_of(queue, task), arguments, *job_options, timing, is_call=True)
     yield from EnsureSchema()
     return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
 
 
+def name_of(queue: Queue, task: str | Schedulable) -> str:
+    if not isinstance(task, Schedulable):
+        return task
+    if not task.is_of(queue):
+        raise InvalidOption("task", f"{task.name!r} is declared on another queue")
+    return task.name
+
+
 def _encrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     """Return the schedule as it is written: its jobs get its payload as it is."""
-    if queue.cipher is None:
+    if queue.backend.cipher is None:
         return entry
     return msgspec.structs.replace(
-        entry, payload=queue.cipher.encrypted_json(entry.payload, entry.task, Kind.ARGUMENTS)
+        entry, payload=queue.backend.cipher.encrypted_json(entry.payload, entry.task, Kind.ARGUMENTS)
     )
 
 
@@ -83,7 +110,12 @@ def _decrypted(queue: Queue, entry: DeclaredSchedule) -> DeclaredSchedule:
     return entry
 
 
-def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]]:
+def list_schedules(queue: Queue, *, unwritten: bool = False) -> Operation[list[Schedule]]:
+    """Return all schedules, by name; if `unwritten`, also those of this process that no worker has written yet.
+
+    >>> [schedule.name for schedule in jobs.schedules() if schedule.declaration == "gone"]  # doctest: +SKIP
+    ['nightly']
+    """
     found = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
     if unwritten:
         found = {schedule.name: schedule for schedule in unwritten_schedules(queue)} | found
@@ -92,24 +124,28 @@ def list_schedules(queue: Queue, *, unwritten: bool) -> Operation[list[Schedule]
 
 def unwritten_schedules(queue: Queue) -> list[Schedule]:
     """Return the declared schedules, as they are before a worker writes them."""
-    queue.finish_declarations()
-    return [_described(entry, declaration="new") for _, entry in sorted(queue.declared_schedules.items())]
+    queue.declared.finish()
+    return [_described(entry, declaration="new") for _, entry in sorted(queue.declared.schedules.items())]
 
 
 def remove_schedule(queue: Queue, name: str) -> Operation[None]:
+    """Delete a schedule; its jobs stay. `ScheduleNotFound` if there is none with this name."""
     yield from Write(plans.remove, queue.dialect, checks.name("name", name))
 
 
-def run_schedule_now(queue: Queue, name: str, actor: str | None) -> Operation[Job]:
+def run_schedule_now(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Job]:
+    """Enqueue one more job of a schedule, paused or not; its times do not change."""
     return (yield from Write(_run_now, queue, checks.name("name", name), checked_actor(actor)))
 
 
-def pause_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
+def pause_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
+    """Let a schedule enqueue no jobs until it is resumed."""
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule(queue, (yield from Write(plans.pause, queue.dialect, *arguments)))
 
 
-def resume_schedule(queue: Queue, name: str, actor: str | None) -> Operation[Schedule]:
+def resume_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
+    """Resume a schedule, with its next time from now: times that fell into the pause are not caught up on."""
     arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
     return _schedule(queue, (yield from Write(plans.resume, queue.dialect, *arguments)))
 
@@ -139,12 +175,12 @@ def new_schedule(
     given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
         call = plain_call(queue, task, arguments, given, final=queue.is_open)
-        if is_call and queue.enqueue_middleware:
+        if is_call and queue.declared.enqueue_middleware:
             call = through_middleware(queue, task, call.payload, given)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error
-    longest = inline_length(queue.options.blob_threshold, queue.options.payload_limit)
+    longest = inline_length(queue.declared.options.blob_threshold, queue.declared.options.payload_limit)
     if len(call.payload) > longest:
         problem = f"{len(call.payload):,} characters are more than a schedule can hold ({longest:,})"
         raise InvalidArguments(task, f"{problem}; store the data elsewhere and pass a reference")
@@ -152,7 +188,7 @@ def new_schedule(
     entry = DeclaredSchedule(
         name=checks.name("name", name), task=task, payload=call.payload, options=options, timing=timing
     )
-    declared = queue.declared_schedules.get(entry.name)
+    declared = queue.declared.schedules.get(entry.name)
     if declared is not None and not plans.are_equal(declared, entry):
         raise InvalidOption("name", f"a different schedule named {name!r} is already declared; use another name")
     return entry
@@ -168,7 +204,9 @@ def _options(job: NewJob) -> str:
 def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
     declaration = None
     if row.declared:
-        declaration = "current" if row.name in queue.declared_schedules else "gone" if queue.tasks else "unknown"
+        declaration = (
+            "current" if row.name in queue.declared.schedules else "gone" if queue.declared.tasks else "unknown"
+        )
     described = _described(
         row,
         paused=row.paused,
@@ -179,9 +217,11 @@ def _schedule(queue: Queue, row: ScheduleRow) -> Schedule:
         problem=row.problem,
         declaration=declaration,
     )
-    if queue.cipher is None:
+    if queue.backend.cipher is None:
         return described
-    return msgspec.structs.replace(described, arguments=queue.cipher.opened_payload(described.arguments, row.task))
+    return msgspec.structs.replace(
+        described, arguments=queue.backend.cipher.opened_payload(described.arguments, row.task)
+    )
 
 
 def _described(entry: DeclaredSchedule, **known: Any) -> Schedule:

@@ -19,13 +19,26 @@ from rowcall.store.steps import recorded
 
 
 def signal(
-    queue: Queue, job: Job | int, name: str, value: object, actor: str | None, connection: object
+    queue: Queue,
+    job: Job | int,
+    name: str,
+    value: object = None,
+    *,
+    actor: str | None = None,
+    connection: object = None,
 ) -> Operation[None]:
+    """Send a signal to a job whose handler waits for it with `ctx.wait_for(name)`, now or later.
+
+        jobs.signal(job, "confirmed", {"by": "ann"})
+
+    It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
+    it is part of the caller's transaction.
+    """
     job_id, who = checked_id(job), checked_actor(actor)
     checks.name("name", name)
     connection = yield from joined(queue, connection)
     text = result_to_json(f"signal {name!r}", value, "the value is")
-    task = (yield from type_of(queue, job, connection)) if queue.cipher is not None else None
+    task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
     text = yield from blobs.store(queue, f"signal {name!r}", text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
     yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
@@ -37,6 +50,7 @@ def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[
 
 
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
+    """Return the durable steps that the handler of the job has recorded, in the order of their calls."""
     job_id = checked_id(job)
     found = yield from step_rows(queue, job_id)
     if not any(reference_in(step.result) is not None for step in found):

@@ -35,8 +35,18 @@ LONGEST_WINDOW_SECONDS = 30 * 86_400.0
 MOST_SHOWN = 1000
 
 
+def stats(queue: Queue, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -> Operation[Stats]:
+    """Return how many jobs are in each state, how long the oldest waits, and how fast jobs come and go.
+
+    Rates and percentiles are about the last `window` seconds, up to 30 days. The period is extended to begin with a
+    whole minute; with a whole hour if it is longer than an hour, with a quarter of a day if it is longer than a
+    day, and with a whole day (UTC) if it is longer than 7 days.
+    """
+    return stats_of(queue, window, None)
+
+
 @with_patience(OVERVIEW)
-def stats(queue: Queue, window: float | timedelta, counts: Counts | None = None) -> Operation[Stats]:
+def stats_of(queue: Queue, window: float | timedelta, counts: Counts | None) -> Operation[Stats]:
     """Return counts and rates. `counts` are from an earlier time, or None to count now."""
     plan = questions.stats(queue.dialect, _checked_window(window), queue.now_ms(), counts)
     return (yield from Read(plan, snapshot=True))
@@ -102,7 +112,13 @@ def failed_jobs(queue: Queue) -> Operation[int]:
 
 
 @with_patience(OVERVIEW)
-def activity(queue: Queue, window: float | timedelta) -> Operation[Activity]:
+def activity(queue: Queue, *, window: float | timedelta = DEFAULT_ACTIVITY_SECONDS) -> Operation[Activity]:
+    """Return what happened over the last `window` seconds, in at most 60 periods: arrivals, ends and errors.
+
+    A period is a minute; an hour, a quarter of a day or a day if the window is longer than an hour, a day, 7 days.
+
+    >>> [period.failed for period in jobs.activity(window=3600).periods]  # doctest: +SKIP
+    """
     plan = questions.activity(queue.dialect, _checked_window(window), queue.now_ms())
     return (yield from Read(plan, snapshot=True))
 
@@ -115,27 +131,46 @@ def _checked_window(window: float | timedelta) -> int:
 
 
 @with_patience(OVERVIEW)
-def stuck(queue: Queue, limit: int) -> Operation[list[InProgress]]:
+def stuck(queue: Queue, *, limit: int = 20) -> Operation[list[InProgress]]:
+    """Return running jobs, longest without a heartbeat first."""
     plan = questions.stuck(queue.dialect, checked_limit(limit, MOST_SHOWN), queue.now_ms())
     return (yield from Read(plan, snapshot=True))
 
 
 @with_patience(OVERVIEW)
 def retries(queue: Queue) -> Operation[Retries]:
+    """Return the number of jobs by attempts used, for all tasks and for each task."""
     return (yield from Read(questions.retries(queue.dialect, queue.now_ms()), snapshot=True))
 
 
 @with_patience(OVERVIEW)
-def top_errors(queue: Queue, limit: int, task: str | None, error_code: str | None) -> Operation[list[ErrorGroup]]:
-    fits = _fitting(task, error_code)
+def top_errors(
+    queue: Queue, *, limit: int = 20, type: str | None = None, error_code: str | None = None
+) -> Operation[list[ErrorGroup]]:
+    """Return failed jobs grouped by error code, most frequent first; of one task, or with codes like `TIMEOUT:*`.
+
+    `failing` is about attempts that are retried, too.
+    """
+    fits = _fitting(type, error_code)
     return (yield from Read(questions.top_errors(queue.dialect, checked_limit(limit, MOST_SHOWN), fits), snapshot=True))
 
 
 @with_patience(OVERVIEW)
 def failing(
-    queue: Queue, window: float | timedelta, task: str | None, error_code: str | None, limit: int
+    queue: Queue,
+    *,
+    window: float | timedelta = DEFAULT_WINDOW_SECONDS,
+    type: str | None = None,
+    error_code: str | None = None,
+    limit: int = 20,
 ) -> Operation[list[Failing]]:
-    window_ms, most, fits = _checked_window(window), checked_limit(limit, MOST_SHOWN), _fitting(task, error_code)
+    """Return what fails now, by error code: attempts of the last `window` seconds, and jobs that wait for a retry.
+
+    An `error_code` that ends with `*` matches all codes that begin so. The window is rounded up to full minutes.
+
+    >>> jobs.failing(window=3600, type="send_email", error_code="TIMEOUT:*")  # doctest: +SKIP
+    """
+    window_ms, most, fits = _checked_window(window), checked_limit(limit, MOST_SHOWN), _fitting(type, error_code)
     plan = questions.failing(queue.dialect, window_ms, queue.now_ms(), most, fits)
     return (yield from Read(plan, snapshot=True))
 
@@ -150,6 +185,7 @@ def _fitting(task: str | None, error_code: str | None) -> Callable[[str, str], b
 
 @with_patience(OVERVIEW)
 def retention(queue: Queue) -> Operation[RetentionReport]:
+    """Return which jobs are kept, for how long, and what the next prune deletes."""
     return (yield from Read(_retention(queue), snapshot=True))
 
 

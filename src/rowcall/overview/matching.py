@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
 from rowcall.domain.job import FINISHED, Counts
-from rowcall.operations.inspect import list_jobs
+from rowcall.operations.inspect import search
 from rowcall.operations.stats import count_jobs, finished_jobs
 from rowcall.queue import Operation, Queue
 
@@ -62,7 +62,7 @@ class Selection:
         count, cursor, until = 0, None, queue.clock.timer() + seconds
         chosen = {**self._chosen, "status": self._statuses}
         while (rest := until - queue.clock.timer()) > 0:
-            page = yield from list_jobs(queue, "newest", _PAGE, cursor, None, chosen, rest)
+            page = yield from search(queue, "newest", _PAGE, cursor, None, chosen, rest)
             count, cursor = count + len(page.jobs), page.next_cursor
             if cursor is None:
                 return self._limited(count)

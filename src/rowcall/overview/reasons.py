@@ -51,7 +51,11 @@ _parts = msgspec.json.Decoder(list[object])
 
 
 def why(queue: Queue, job: Job | int) -> Operation[Why]:
-    """Return why a job waits, or that it does not."""
+    """Return why a job waits, as a sentence and as values; of a job that does not wait, whether it runs or ended.
+
+    >>> jobs.why(job).sentence  # doctest: +SKIP
+    'queue mail was paused by ann@web-1 5 min ago'
+    """
     return (yield from Read(_why(queue, checked_id(job)), snapshot=True))
 
 

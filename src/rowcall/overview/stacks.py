@@ -26,7 +26,15 @@ STALE_MS = 3_600_000
 _MOVE = "read the stack of"
 
 
-def stack(queue: Queue, job: Job | int, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Operation[Stack]:
+def stack(queue: Queue, job: Job | int, *, timeout: float | timedelta = DEFAULT_TIMEOUT_SECONDS) -> Operation[Stack]:
+    """Return where the handler of a running job is, in any process on any host.
+
+    Raises `WrongState` if no handler of it runs, and `NoAnswer` if its worker does not answer within `timeout`.
+
+    >>> print(jobs.stack(job))  # doctest: +SKIP
+      File "/srv/shop/mail.py", line 21, in send_email
+        connection.sendmail(sender, to, body)
+    """
     seconds = seconds_of("timeout", timeout)
     running = yield from get_row(queue, job)
     worker = yield from _worker_of(queue, running)

@@ -45,12 +45,12 @@ class TaskOverview(msgspec.Struct, frozen=True, kw_only=True):
 def tasks_of(queue: Queue, by_type: Mapping[str, Mapping[str, int]]) -> list[TaskOverview]:
     """Return the declared tasks by name, then the others. Jobs of an alias count for its task."""
     none = dict.fromkeys(map(str, Status), 0)
-    counts = {name: Counter(none) for name in queue.tasks if name not in queue.aliases}
+    counts = {name: Counter(none) for name in queue.declared.tasks if name not in queue.declared.aliases}
     unknown: dict[str, Counter[str]] = {}
     for name, jobs in by_type.items():
-        named = queue.aliases.get(name, name)
+        named = queue.declared.aliases.get(name, name)
         (counts if named in counts else unknown).setdefault(named, Counter(none)).update(jobs)
-    declared = [_declared(queue, queue.tasks[name], jobs) for name, jobs in sorted(counts.items())]
+    declared = [_declared(queue, queue.declared.tasks[name], jobs) for name, jobs in sorted(counts.items())]
     return [
         *declared,
         *(TaskOverview(name=name, declared=False, jobs=dict(jobs)) for name, jobs in sorted(unknown.items())),
@@ -75,7 +75,7 @@ def fails_at_once(retry: object) -> bool:
 
 
 def _declared(queue: Queue, task: Declaration, jobs: Mapping[str, int]) -> TaskOverview:
-    options, defaults = task.options, queue.options.defaults
+    options, defaults = task.options, queue.declared.options.defaults
     name = options.queue or queue.config.default_queue
     timeout = options.timeout_seconds
     if timeout is None and defaults is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
-from rowcall.operations.inspect import get, list_jobs
+from rowcall.operations.inspect import get, search
 from rowcall.queue import Queue
 from rowcall.store.jobs.inspect import LONGEST_PAGE
 from rowcall.testing.called_task import AnyTask, CalledTask, called_task
@@ -66,7 +66,7 @@ def _instead(queues: Iterable[Queue]) -> str:
 def _jobs(queue: Queue, **chosen: str) -> Iterator[Job]:
     cursor: str | None = None
     while True:
-        page = queue.run(list_jobs(queue, "oldest", LONGEST_PAGE, cursor, None, chosen))
+        page = queue.run(search(queue, "oldest", LONGEST_PAGE, cursor, None, chosen))
         yield from page.jobs
         cursor = page.next_cursor
         if cursor is None:

@@ -80,9 +80,10 @@ def _declared(name: str, queues: list[Queue], declared: Declaration) -> CalledTa
 def _named(name: str) -> CalledTask:
     """Another program may declare it: then the payload is all that is known."""
     queues = clean_now or [queue_of(jobs) for jobs in queues_in_modules()]
-    declaring = [queue for queue in queues if name in queue.tasks]
+    declaring = [queue for queue in queues if name in queue.declared.tasks]
     if len(declaring) == 1:
-        return _declared(declaring[0].tasks[name].name, declaring, declaring[0].tasks[name])
+        task = declaring[0].declared.tasks[name]
+        return _declared(task.name, declaring, task)
     return CalledTask(name, declaring or queues, None, lambda job: iter([job.payload]))
 
 

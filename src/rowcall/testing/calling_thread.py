@@ -71,14 +71,14 @@ class CallingThreadWorker:
 
     @contextlib.contextmanager
     def _lifespan(self) -> Iterator[None]:
-        held = self._queue.handlers.held_by_worker(isolated=True)
-        if self._queue.lifespan is None and not held:
+        held = self._queue.declared.handlers.held_by_worker(isolated=True)
+        if self._queue.declared.lifespan is None and not held:
             yield
             return
         lifespans, lane = Lifespans(), AsyncLane(None, lambda attempt: None, lambda attempt: None)
         problem: LifespanFailed | None = None
         try:
-            lifespans.enter(self._queue.lifespan, held, lane.event_loop)
+            lifespans.enter(self._queue.declared.lifespan, held, lane.event_loop)
             self._completion.resources, self._completion.worker_values = lifespans.resources, lifespans.values
             yield
         finally:
@@ -94,12 +94,16 @@ class CallingThreadWorker:
             worker=NAME,
             holder=new_holder(),
             slots=1,
-            types=fingerprints(queue.tasks),
-            first_queue=next(queue.turns),
+            types=fingerprints(queue.declared.tasks),
+            first_queue=next(queue.backend.turns),
             lease_ms=round(DEFAULT_LEASE_SECONDS * 1000),
-            batches={name: task.options.batch for name, task in queue.tasks.items() if task.options.batch is not None},
-            limits=queue.limits.declared,
-            aliases=queue.aliases,
+            batches={
+                name: task.options.batch
+                for name, task in queue.declared.tasks.items()
+                if task.options.batch is not None
+            },
+            limits=queue.declared.limits.declared,
+            aliases=queue.declared.aliases,
         )
         return claim_by_hand(queue.dialect, demand, queue.now_ms())
 
@@ -110,11 +114,11 @@ class CallingThreadWorker:
             claim.work.now_ms,
             self._queue.clock,
             self._completion,
-            self._queue.tracing,
+            self._queue.declared.tracing,
         )
 
         def attempt_of(ready: Ready) -> Attempt:
-            return Attempt(ready, self._queue.tasks[ready.type], facts)
+            return Attempt(ready, self._queue.declared.tasks[ready.type], facts)
 
         first, *others = map(attempt_of, (*claim.started, *claim.joining))
         called = first

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from rowcall.app import Rowcall, config_at, queue_of
 from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
-from rowcall.operations.retention import clear
-from rowcall.queue import Queue
+from rowcall.operations.retention import delete_all
+from rowcall.queue import Backend, Queue
 from rowcall.testing.time_travel import TravelClock
 
 IN_MEMORY = "sqlite:///:memory:"
 
 clean_now: list[Queue] = []
 """The queues that are clean at the moment."""
-_spare: weakref.WeakKeyDictionary[Rowcall, dict[str, Queue]] = weakref.WeakKeyDictionary()
+_spare: weakref.WeakKeyDictionary[Rowcall, dict[str, Backend]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
@@ -33,38 +33,38 @@ def clean_queue(*apps: Rowcall, url: str = IN_MEMORY, clock: TravelClock | None 
     own databases again. With `url`, **all jobs in that database are deleted first**.
     """
     clock = clock or TravelClock()
-    with _exchanged(apps, url, clock):
+    with _swapped(apps, url, clock):
         for jobs in apps:
-            queue_of(jobs).run(clear(queue_of(jobs), restart_ids=True))
+            queue_of(jobs).run(delete_all(queue_of(jobs), restart_ids=True))
         with clock.of(*apps):
             yield clock
 
 
 @contextmanager
-def _exchanged(apps: tuple[Rowcall, ...], url: str, clock: TravelClock) -> Iterator[None]:
-    done: list[tuple[Queue, Queue]] = []
+def _swapped(apps: tuple[Rowcall, ...], url: str, clock: TravelClock) -> Iterator[None]:
+    swapped: list[Queue] = []
     try:
         for jobs in apps:
             queue = queue_of(jobs)
-            if queue.is_exchanged:
+            if queue.is_swapped:
                 raise InvalidOption("apps", f"{jobs!r} has a clean database already: use clean_queue once at a time")
             spare = _spare_of(jobs, url)
             spare.clock = clock
-            queue.exchange(spare)
-            done.append((queue, spare))
+            queue.backend = spare
+            swapped.append(queue)
             clean_now.append(queue)
         yield
     finally:
-        for queue, spare in reversed(done):
+        for queue in reversed(swapped):
             clean_now.remove(queue)
             try:
                 queue.close()
             finally:
-                queue.exchange(spare)
+                queue.backend = queue.own_backend
 
 
-def _spare_of(jobs: Rowcall, url: str) -> Queue:
-    """Return a queue without tasks at that URL. It is used again: emptying tables is quicker than making them."""
+def _spare_of(jobs: Rowcall, url: str) -> Backend:
+    """Return a backend at that URL. It is used again: emptying tables is quicker than making them."""
     kept = _spare.setdefault(jobs, {})
     if url not in kept:
         app = weakref.ref(jobs)
@@ -74,7 +74,7 @@ def _spare_of(jobs: Rowcall, url: str) -> Queue:
             assert found is not None
             return config_at(found, url)
 
-        kept[url] = Queue(configure_again)
+        kept[url] = Backend(configure_again)
     return kept[url]
 
 

@@ -31,7 +31,7 @@ def inline(*apps: Rowcall) -> Iterator[None]:
     A job with a delay runs when the clock is moved there. The jobs of a `jobs.transaction()` run at its end.
     """
     for jobs in apps:
-        if not queue_of(jobs).is_exchanged:
+        if not queue_of(jobs).is_swapped:
             raise InvalidOption("apps", f"{jobs!r} uses its own database: use inline inside clean_queue")
     with ExitStack() as stack:
         for jobs in apps:
@@ -95,7 +95,7 @@ class Inline:
 
     def _any_ready(self) -> Operation[bool]:
         (work,) = yield from Read(self._queue.dialect.ask(FIND_WORK, self._queue.now_ms(), ""))
-        runnable = {task for _, task in work.ready} & self._queue.tasks.keys()
+        runnable = {task for _, task in work.ready} & self._queue.declared.tasks.keys()
         return bool(runnable) or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms)
 
     def _read_again(self, result: T) -> Operation[T]:

@@ -477,7 +477,7 @@ class Attempt:
         task, queue = self.task, self.task.queue
         if (transition.move is Move.SUCCEED and not task.follows_success) or not isinstance(queue, Queue):
             return transition
-        return queue.follow_ups.followed(transition, self.ready.type, self.ready.queue)
+        return queue.declared.follow_ups.followed(transition, self.ready.type, self.ready.queue)
 
 
 def clear_started(attempts: list[Attempt]) -> None:

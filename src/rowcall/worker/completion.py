@@ -65,8 +65,8 @@ class Completion:
         """Return the next step of a chain, as it will be written."""
         bound = bind(self.queue, task, arguments, options)
         job = with_derived(step_job(bound), bound.payload)
-        if self.queue.tracing is not None:
-            job = msgspec.structs.replace(job, trace_context=self.queue.tracing.carried())
+        if self.queue.declared.tracing is not None:
+            job = msgspec.structs.replace(job, trace_context=self.queue.declared.tracing.carried())
         then = Then(job, self.blobs.stored(job.type, bound.payload, Kind.ARGUMENTS))
         return then.after(ready.id, ready.chain_id, ready.chain_index)
 
@@ -96,7 +96,7 @@ class Completion:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
         now_ms = self.queue.now_ms()
-        on_end = self.queue.follow_ups.on_end_of(ready.type, ready.queue)
+        on_end = self.queue.declared.follow_ups.on_end_of(ready.type, ready.queue)
         progress = reported and reported.at_end(succeeded=True)
         if progress is not None:
             message = self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS)

@@ -35,7 +35,7 @@ class Pushing:
         return self._made[task]
 
     def _pushed(self, task: Declaration) -> Declaration:
-        deliver = self._queue.deliver
+        deliver = self._queue.declared.deliver
         assert deliver is not None
 
         async def push(ctx: Context, arguments: dict[str, object]) -> object:

@@ -106,14 +106,14 @@ class Registrar:
 
     def known_tasks(self) -> str:
         """Return the names and fingerprints of the tasks as they are registered."""
-        tasks = fingerprints(self._queue.tasks)
+        tasks = fingerprints(self._queue.declared.tasks)
         self._registered_tasks = len(tasks)
         return msgspec.json.encode(tasks).decode()
 
     @property
     def any_new_task(self) -> bool:
         """Whether a task was declared since the last registration."""
-        return len(self._queue.tasks) != self._registered_tasks
+        return len(self._queue.declared.tasks) != self._registered_tasks
 
     def retire(self, handlers: RunningHandlers) -> bool:
         """Remove the registration of a worker that ends. Return false if `keep` must be called.
@@ -144,7 +144,7 @@ class Registrar:
             thread.stop()
             thread.wait()
 
-        self._queue.at_close.add(end)
+        self._queue.backend.at_close.add(end)
         atexit.register(end)
         thread.start()
 
@@ -159,7 +159,7 @@ class Registrar:
                         break
             thread.pause(HANDLERS_CHECK_SECONDS)
         self.close()
-        queue.at_close.discard(end)
+        queue.backend.at_close.discard(end)
         atexit.unregister(end)
 
     def close(self) -> None:

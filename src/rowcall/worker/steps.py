@@ -39,11 +39,11 @@ class StepWriter:
         return rows
 
     def write(self, task: str, write: StepWrite) -> StepWritten:
-        self.queue.check_outside_block()
+        self.queue.backend.check_outside_block()
         return self._checked(self._group.submit(self._stored(task, write)))
 
     async def awrite(self, task: str, write: StepWrite) -> StepWritten:
-        self.queue.check_outside_block()
+        self.queue.backend.check_outside_block()
         if self._is_large(write):
             write = await asyncio.get_running_loop().run_in_executor(None, self._stored, task, write)
         return self._checked(await self._group.asubmit(write))

@@ -187,7 +187,7 @@ class Worker:
 
     def check_folder(self) -> None:
         """Raise, before anything is started, what would keep every worker on this host from starting."""
-        self._queue.ensure_schema()
+        self._queue.backend.ensure_schema()
         self._registrar.check_folder()
 
     # the inside
@@ -195,8 +195,8 @@ class Worker:
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
         queue, settings = self._queue, self._settings
-        queue.finish_declarations()
-        queue.ensure_schema()
+        queue.declared.finish()
+        queue.backend.ensure_schema()
         _publish_limits(queue)
         if self._endpoint is not None:
             self._endpoint.start()
@@ -207,12 +207,14 @@ class Worker:
             self.clock,
             loop,
             limited_queues=settings.queues is not None,
-            tasks=queue.tasks,
-            child_setup=ChildSetup(queue.app_module, queue.lifespan, self._lifespan_failed),
+            tasks=queue.declared.tasks,
+            child_setup=ChildSetup(queue.declared.app_module, queue.declared.lifespan, self._lifespan_failed),
         )
         try:
             # before it is registered, as this may take longer than a lease
-            self._lifespans.enter(queue.lifespan, queue.handlers.held_by_worker(), self._dispatcher.event_loop)
+            self._lifespans.enter(
+                queue.declared.lifespan, queue.declared.handlers.held_by_worker(), self._dispatcher.event_loop
+            )
             self._dispatcher.warm_up()
             publish_schedules(queue)
             self._registrar.register()
@@ -341,7 +343,7 @@ class Worker:
 
 def _publish_limits(queue: Queue) -> None:
     """Write the numbers of the limits declared here. The last process that declares a limit decides them."""
-    if declared := queue.limits.numbers:
+    if declared := queue.declared.limits.numbers:
         known = queue.run(Read(quotas(queue.dialect)))
         changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
         if changed:

@@ -275,7 +275,7 @@ def test_all_that_match_any_filter(run: Run, queue: Rowcall) -> None:
     moved = run("reschedule", "app:jobs", "--delay", "1h", "--payload", '{"customer": 7}', "--json")
     assert json.loads(moved.stdout) == {"count": 1}
     changed = run("set-priority", "app:jobs", "--priority", "3", "--status", "pending", "--status", "scheduled")
-    assert changed.stdout == "2 jobs now at 3\n"
+    assert changed.stdout == "2 jobs with a new priority\n"
     assert run("delete", "app:jobs", "--created-before", "2001-01-01T00:00Z", "--json").stdout == '{"count":0}\n'
     shown = run("jobs", "app:jobs", "--order", "oldest", "--status", "pending", "--status", "scheduled", "--json")
     assert [job["id"] for job in json.loads(shown.stdout)["jobs"]] == [first.id, second.id]

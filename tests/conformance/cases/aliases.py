@@ -77,7 +77,7 @@ class TestAliases:
             @jobs.task(name=name, aliases=aliases)
             def other() -> None: ...
 
-        assert queue_of(jobs).tasks.keys() == {"new", "old"}
+        assert queue_of(jobs).declared.tasks.keys() == {"new", "old"}
 
     @pytest.mark.parametrize("aliases", ["old", [""], [7], ["a", "a"], ["work"], 7], ids=str)
     def test_wrong_aliases_are_refused(self, jobs: Rowcall, aliases: list[str]) -> None:

@@ -199,7 +199,7 @@ class TestBatches:
             slots=0,
             buffer=10,
             batches={"take": 10},
-            limits=queue_of(jobs).limits.declared,
+            limits=queue_of(jobs).declared.limits.declared,
             lease_ms=1000,
         )
         claim = queue_of(jobs).run(

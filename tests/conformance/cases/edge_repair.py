@@ -53,7 +53,7 @@ class TestSentAgain:
         blocker = jobs.enqueue("a", delay=600)
         waiting = jobs.enqueue("b", after=[blocker], expires_in=1 if how == "expired" else 9_000)
         if how == "expired":
-            queue_of(jobs).clock.advance(2)  # type: ignore[union-attr]
+            queue_of(jobs).clock.advance(2)  # type: ignore[attr-defined]
             assert jobs.claim("hand") == []
         else:
             jobs.cancel(waiting.id)

@@ -247,7 +247,7 @@ def _declare_ways_to_fail(jobs: Rowcall) -> list[str]:
     @jobs.task
     def picky(number: int) -> None: ...
 
-    return sorted(set(queue_of(jobs).tasks) - {"picky"})
+    return sorted(set(queue_of(jobs).declared.tasks) - {"picky"})
 
 
 def _forget_payloads(store: Store) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from rowcall import Fail, InvalidOption, Job, JobCancelled, JobNotFound, Rowcall
-from rowcall.operations.arguments import JobFilter
+from rowcall.actions import JobFilter
 from rowcall.store.jobs import pages
 from rowcall.testing.clock import FakeClock
 

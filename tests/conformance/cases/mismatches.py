@@ -46,11 +46,11 @@ class Versions:
 
     @property
     def old_fingerprint(self) -> str:
-        return queue_of(self.old).tasks["greet"].arguments.fingerprint
+        return queue_of(self.old).declared.tasks["greet"].arguments.fingerprint
 
     @property
     def new_fingerprint(self) -> str:
-        return queue_of(self.new).tasks["greet"].arguments.fingerprint
+        return queue_of(self.new).declared.tasks["greet"].arguments.fingerprint
 
     def refused(self, name: str = "ann") -> int:
         """The id of a job that the old version has refused."""

@@ -26,12 +26,12 @@ class Targets:
         self.accepts = False
         self.delivered: list[tuple[str, dict[str, object]]] = []
         self.tokens: list[str] = []
-        queue_of(jobs).deliver = self._deliver
+        queue_of(jobs).declared.deliver = self._deliver
 
     async def _deliver(
         self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
     ) -> object:
-        queue, push = queue_of(self.jobs), queue_of(self.jobs).options.push
+        queue, push = queue_of(self.jobs), queue_of(self.jobs).declared.options.push
         assert push is not None
         self.delivered.append((target, arguments))
         self.tokens.append(callback_token(push.secrets, ctx.job.id, ctx.job.lease, ctx.job.holder))
@@ -92,7 +92,9 @@ class TestPushing:
         def batched(numbers: list[int]) -> None:
             called.append(numbers)
 
-        app = open_queue(clock=queue_of(jobs).clock, push=queue_of(jobs).options.push)  # it does not declare the task
+        app = open_queue(
+            clock=queue_of(jobs).clock, push=queue_of(jobs).declared.options.push
+        )  # it does not declare the task
         batched.enqueue(1)
         for _ in range(3):
             app.enqueue("batched", {"number": 2}, target=ONE)

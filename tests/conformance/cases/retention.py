@@ -10,7 +10,7 @@ import pytest
 from rowcall import LeaseLost, Retention, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.operations.retention import clear, publish_rules
+from rowcall.operations.retention import delete_all, publish_rules
 from rowcall.store.counts import questions
 from rowcall.store.queries.counts import ONCE_EVERY
 from rowcall.testing.clock import FakeClock
@@ -194,5 +194,5 @@ class TestClear:
     def test_ids_can_start_again_where_no_worker_knows_them(self, open_queue: OpenQueue) -> None:
         jobs = open_queue()
         jobs.enqueue("send")
-        queue_of(jobs).run(clear(queue_of(jobs), restart_ids=True))
+        queue_of(jobs).run(delete_all(queue_of(jobs), restart_ids=True))
         assert jobs.enqueue("send").id == 1

@@ -31,7 +31,7 @@ def repeat(step: Callable[[], None], folder: Path, times: int | None = None) -> 
 def main(role: str, seed: str, folder: str, count: str) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s", stream=sys.stdout)
     faulthandler.register(signal.SIGUSR1)  # prints where it is stuck
-    assert effect.name in queue_of(jobs).tasks
+    assert effect.name in queue_of(jobs).declared.tasks
     with jobs:
         jobs.stats()  # connects
         match role:

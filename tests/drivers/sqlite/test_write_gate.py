@@ -182,7 +182,7 @@ def test_a_stopped_holder_does_not_stop_the_world(tmp_path: Path) -> None:
     queue = Queue(lambda: Config(path=str(tmp_path / "app.db"), gate_seconds=0.2))
 
     def enqueued(name: str) -> int:
-        return queue.run(enqueue_by_name(queue, name, None, {})).id
+        return queue.run(enqueue_by_name(queue, name)).id
 
     enqueued("before")
     with ForkedProcess("-c", HOLD, queue.database.side_folder) as holder:

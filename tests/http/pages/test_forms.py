@@ -10,6 +10,8 @@ from rowcall.http.api.system import Resumed
 from rowcall.http.pages.forms import body_of, done_text
 from rowcall.http.problems import Problem
 
+NOW = datetime.now(UTC)
+
 
 def test_empty_fields_are_left_out() -> None:
     assert body_of([("csrf", "x"), ("return_to", "/"), ("reason", ""), ("rate", "3")]) == {"rate": "3"}
@@ -26,15 +28,24 @@ def test_wrong_json_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "said"),
+    ("path", "answer", "said"),
     [
-        ("retry_jobs", Changed(count=3), "retry: 3 jobs"),
-        ("retry_jobs", Changed(count=0, refused=[Refused(id=1, error="no")]), "retry: 0 jobs; 1 job refused it: no"),
-        ("delete_job", Deleted(id=3), "Job 3 was deleted"),
-        ("pause_queue", Paused(kind="queue", name="*", actor=None, at=datetime.now(UTC)), "Paused every queue"),
-        ("resume_queue", Resumed(was_paused=False), "It was not paused"),
-        ("prune", Pruned(jobs=2, by_status={}), "Deleted 2 jobs"),
+        ("/jobs/retry", Changed(count=3), "3 jobs will run again"),
+        ("/jobs/priority", Changed(count=1), "1 job with a new priority"),
+        (
+            "/jobs/retry",
+            Changed(count=0, refused=[Refused(id=1, error="no")]),
+            "0 jobs will run again; 1 job refused it: no",
+        ),
+        ("/jobs/{id:int}/delete", Deleted(id=3), "Job 3 was deleted"),
+        (
+            "/queues/{name:path}/pause",
+            Paused(kind="queue", name="*", actor=None, at=NOW),
+            "Paused every queue",
+        ),
+        ("/queues/{name:path}/resume", Resumed(was_paused=False), "It was not paused"),
+        ("/prune", Pruned(jobs=2, by_status={}), "Deleted 2 jobs"),
     ],
 )
-def test_what_is_said_afterwards(name: str, answer: Value, said: str) -> None:
-    assert done_text(name, answer) == said
+def test_what_is_said_afterwards(path: str, answer: Value, said: str) -> None:
+    assert done_text(path, answer) == said

@@ -68,7 +68,7 @@ def test_all_that_match_are_confirmed_with_their_number(client: Client, filled: 
     fields = {"filter.status": "failed", "filter.error_code": "INTERNAL:*", "all": "true"}
     answer = client.submit(f"/jobs/confirm?action=retry&{query}", "/jobs/retry", fields)
     assert answer.status_code == 303
-    assert "retry: 1 job" in client.page("/jobs")
+    assert "1 job will run again" in client.page("/jobs")
     assert filled.get(2).status == "pending"
 
 

@@ -241,7 +241,7 @@ def test_the_headers_are_checked_before_the_body_is_read(app: App, changes: dict
 
 def test_large_bodies_that_anyone_may_have_sent_share_room_and_others_do_not_wait(app: App) -> None:
     endpoint = app.jobs.push_endpoint()
-    most = queue_of(app.jobs).options.payload_limit
+    most = queue_of(app.jobs).declared.options.payload_limit
     some = b" " * (most // 2)
 
     async def run() -> None:

@@ -50,7 +50,7 @@ class Scene(NamedTuple):
         return [ready.id for ready in self.claimed]
 
     def batch(self) -> MatchedJobs:
-        return MatchedJobs(self.dialect, Filter(), [self.jobs.get(job_id) for job_id in self.ids], None)
+        return MatchedJobs(self.dialect, Filter(), [self.jobs.get(job_id) for job_id in self.ids], None, 0)
 
 
 def succeed(scene: Scene) -> Plan[object]:

@@ -47,7 +47,7 @@ def worker(jobs: Rowcall) -> StoreWorker:
 
 def claim(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> Claim | None:
     queue = queue_of(jobs)
-    demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.limits.declared)
+    demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.declared.limits.declared)
     return queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
 
 

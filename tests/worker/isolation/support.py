@@ -16,7 +16,7 @@ from tests.worker.support import Site
 
 def enqueue(jobs: Rowcall, function: Callable[..., object], **arguments: object) -> Job:
     name = function.__name__
-    if name not in queue_of(jobs).tasks:
+    if name not in queue_of(jobs).declared.tasks:
         jobs.task(isolation="process", max_attempts=1, retry=Backoff.constant(600))(function)
     return jobs.enqueue(name, arguments)
 

@@ -62,7 +62,7 @@ def test_more_memory_than_allowed_ends_the_attempt_and_not_the_worker(jobs: Rowc
 def test_a_child_that_dies_while_it_is_idle_costs_no_attempt(jobs: Rowcall) -> None:
     for _ in range(2):
         enqueue(jobs, isolated.where_async)
-    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).declared.tasks)
     pids = []
     for run in claimed(jobs, 2):
         dispatcher.accept([run], [])

@@ -121,7 +121,7 @@ def test_a_function_that_no_child_could_find_is_refused(jobs: Rowcall) -> None:
         jobs.task(isolation="process")(local)
     with pytest.raises(InvalidOption, match="top of a module"):
         jobs.task(isolation="process", name="nameless")(lambda: None)
-    assert queue_of(jobs).tasks == {}
+    assert queue_of(jobs).declared.tasks == {}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rowcall]:
     """Another queue with the tasks of the app, which child processes import."""
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     with Rowcall(tmp_path / "app.db") as jobs:
-        queue_of(jobs).tasks.update(queue_of(isolated_app.jobs).tasks)
+        queue_of(jobs).declared.tasks.update(queue_of(isolated_app.jobs).declared.tasks)
         yield jobs
 
 

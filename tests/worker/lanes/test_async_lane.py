@@ -186,7 +186,7 @@ def claimed_attempt(jobs: Rowcall) -> Attempt:
     (ready,) = claim.started
     return Attempt(
         ready,
-        queue_of(jobs).tasks[ready.type],
+        queue_of(jobs).declared.tasks[ready.type],
         ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock),
         buffered=False,
     )

@@ -20,7 +20,7 @@ from tests.worker.support import Site, claimed
 
 @pytest.fixture
 def dispatcher(jobs: Rowcall) -> Dispatcher:
-    return Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).tasks)
+    return Dispatcher(1, lambda: None, queue_of(jobs).clock, None, tasks=queue_of(jobs).declared.tasks)
 
 
 def ended_of(dispatcher: Dispatcher, count: int) -> list[Attempt]:

@@ -86,7 +86,7 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
     first, second = (
         Attempt(
             ready,
-            queue_of(jobs).tasks["held"],
+            queue_of(jobs).declared.tasks["held"],
             ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=buffered,
         )
@@ -124,7 +124,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     first, second = (
         Attempt(
             ready,
-            queue_of(jobs).tasks["held"],
+            queue_of(jobs).declared.tasks["held"],
             ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
             buffered=buffered,
         )

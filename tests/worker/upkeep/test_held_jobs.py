@@ -149,7 +149,7 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
         nonlocal statements, rows
         inner = claim_by_hand(
             queue_of(jobs).dialect,
-            Demand(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).limits.declared),
+            Demand(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).declared.limits.declared),
             queue_of(jobs).now_ms(),
         )
         answer: list[Row] | None = None

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from rowcall.app import Rowcall
+from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.base.text import one_line, printable
 from rowcall.cli.command import (
     Answer,
@@ -40,9 +40,6 @@ from rowcall.operations.inspect import get_rows
 from rowcall.operations.job_actions import checked_bulk
 from rowcall.overview.formats import counted, moment
 from rowcall.overview.matching import Selection
-
-Act = Callable[[Rowcall, int], tuple[Job | None, str]]
-"""Acts on one job; returns its new state, and what to print after its id."""
 
 _NOT_FILTERS = {"limit", "rate"}
 _yes_option = click.option("--yes", is_flag=True, help="Do not ask first.")
@@ -72,16 +69,13 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
     could not be retried.
     """
 
-    def retry(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        job = jobs.retry(job_id)
+    def describe(job: Job) -> str:
         left = counted(job.max_attempts - job.attempt, "attempt")
-        return job, f"is {job.status} again: {left} left ({job.attempt} of {job.max_attempts} used)"
+        return f"is {job.status} again: {left} left ({job.attempt} of {job.max_attempts} used)"
 
-    if given := _given_filter(words, options):
-        _confirm(target, "retry", given, yes)
-        return _counted(target, given, target.jobs.retry(**given), "will run again")
-    _confirm_again(target, words, yes)
-    return _act_on(target, words, retry)
+    if not _given_filter(words, options):
+        _confirm_again(target, words, yes)
+    return _change(target, RETRY, words, yes, options, describe)
 
 
 @queue_command("cancel", "Cancel jobs that wait or run.", words="[ID…]", parse=optional_job_ids)
@@ -96,15 +90,11 @@ def cancel_command(target: Target, words: list[int], reason: str | None, yes: bo
     could not be cancelled.
     """
 
-    def cancel(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        job = jobs.cancel(job_id, reason)
+    def describe(job: Job) -> str:
         running = job.status is Status.RUNNING
-        return job, f"is running on {job.worker}: it was asked to stop" if running else "cancelled"
+        return f"is running on {job.worker}: it was asked to stop" if running else "cancelled"
 
-    if given := _given_filter(words, options):
-        _confirm(target, "cancel", given, yes)
-        return _counted(target, given, target.jobs.cancel(reason=reason, **given), "cancelled, or asked to stop")
-    return _act_on(target, words, cancel)
+    return _change(target, CANCEL, words, yes, options, describe, reason=reason)
 
 
 @queue_command("complete", "Complete waiting jobs without running them.", words="ID…", parse=job_ids)
@@ -119,11 +109,11 @@ def complete_command(target: Target, words: list[int], result: str | None) -> An
     except msgspec.DecodeError as error:
         raise click.UsageError(f"--result must be JSON: {error}") from error
 
-    def complete(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        jobs.complete(job_id, value)
-        return jobs.get(job_id), "completed"
+    def complete(job_id: int) -> Job:
+        target.jobs.complete(job_id, value)
+        return target.jobs.get(job_id)
 
-    return _act_on(target, words, complete)
+    return _act_on(words, complete, lambda _: "completed")
 
 
 class _Edit(NamedTuple):
@@ -157,12 +147,11 @@ def edit_command(target: Target, words: _Edit, no_tags: bool, **options: object)
     if no_tags:
         given["tags"] = ()
 
-    def edit(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        job = jobs.edit(job_id, words.arguments, **given)
+    def describe(job: Job) -> str:
         changed = [*(["arguments"] if words.arguments is not None else []), *given]
-        return job, f"is {job.status}, with new {', '.join(name.replace('_', ' ') for name in changed)}"
+        return f"is {job.status}, with new {', '.join(name.replace('_', ' ') for name in changed)}"
 
-    return _act_on(target, [words.job_id], edit)
+    return _act_on([words.job_id], lambda job_id: target.jobs.edit(job_id, words.arguments, **given), describe)
 
 
 @queue_command("delete", "Delete jobs that are not running.", words="[ID…]", parse=optional_job_ids)
@@ -173,15 +162,7 @@ def delete_command(target: Target, words: list[int], yes: bool, **options: objec
     With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
     could not be deleted.
     """
-
-    def delete(jobs: Rowcall, job_id: int) -> tuple[None, str]:
-        jobs.delete(job_id)
-        return None, "deleted"
-
-    if given := _given_filter(words, options):
-        _confirm(target, "delete", given, yes)
-        return _counted(target, given, target.jobs.delete(**given), "deleted")
-    return _act_on(target, words, delete)
+    return _change(target, DELETE, words, yes, options, lambda _: "deleted")
 
 
 @queue_command("reschedule", "Change the time of waiting jobs.", words="[ID…]", parse=optional_job_ids)
@@ -200,14 +181,10 @@ def reschedule_command(
         raise click.UsageError(f"give --delay or --run-at{', not both' if run_at is not None else ''}")
     at = None if run_at is None else _time(run_at)
 
-    def reschedule(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        job = jobs.reschedule(job_id, run_at=at, delay=delay)
-        return job, f"is {job.status} for {moment(job.run_at)} UTC"
+    def describe(job: Job) -> str:
+        return f"is {job.status} for {moment(job.run_at)} UTC"
 
-    if given := _given_filter(words, options):
-        _confirm(target, "reschedule", given, yes)
-        return _counted(target, given, target.jobs.reschedule(run_at=at, delay=delay, **given), "rescheduled")
-    return _act_on(target, words, reschedule)
+    return _change(target, RESCHEDULE, words, yes, options, describe, run_at=at, delay=delay)
 
 
 @queue_command("set-priority", "Change the priority of jobs within their queue.", words="[ID…]", parse=optional_job_ids)
@@ -219,15 +196,9 @@ def set_priority_command(target: Target, words: list[int], priority: int, yes: b
     With --json: {"jobs": [{"id", "ok", "status", "error"}, …]}, or {"count"} with a filter. Exit code 1 if a given job
     could not be changed.
     """
-
-    def set_priority(jobs: Rowcall, job_id: int) -> tuple[Job, str]:
-        job = jobs.set_priority(job_id, priority)
-        return job, f"has priority {job.priority}"
-
-    if given := _given_filter(words, options):
-        _confirm(target, "set_priority", given, yes)
-        return _counted(target, given, target.jobs.set_priority(priority=priority, **given), f"now at {priority}")
-    return _act_on(target, words, set_priority)
+    return _change(
+        target, SET_PRIORITY, words, yes, options, lambda job: f"has priority {job.priority}", priority=priority
+    )
 
 
 def _time(given: str) -> datetime:
@@ -246,15 +217,35 @@ class ActionResult(msgspec.Struct, kw_only=True, frozen=True):
     error: str | None = None
 
 
-def _act_on(target: Target, ids: list[int], act: Act) -> Answer:
-    """Act on each job; one that cannot be done does not stop the others."""
+def _change(
+    target: Target,
+    action: Action,
+    ids: list[int],
+    yes: bool,
+    options: Mapping[str, object],
+    describe: Callable[[Any], str],
+    **parameters: object,
+) -> Answer:
+    """Act on the jobs with these ids, or on all that fit the filter in the options."""
+    act = getattr(target.jobs, action.name)
+    if not (filters := _given_filter(ids, options)):
+        return _act_on(ids, lambda job_id: act(job_id, **parameters), describe)
+    _confirm(target, action, filters, yes)
+    count = act(**parameters, **filters)
+    if not count:
+        warn(target.unknown_name(filters.get("queue"), filters.get("type")))
+    return Answer({"count": count}, lambda: show(f"{counted(count, 'job')} {action.done}"))
+
+
+def _act_on(ids: list[int], act: Callable[[int], Job | None], describe: Callable[[Any], str]) -> Answer:
+    """Act on each job; one that cannot be done does not stop the others. `describe` says what comes after its id."""
     results, messages = [], {}
     for job_id in ids:
         status: str | None = None
         error: str | None = None
         try:
-            job, messages[job_id] = act(target.jobs, job_id)
-            status = None if job is None else job.status
+            job = act(job_id)
+            messages[job_id], status = describe(job), None if job is None else job.status
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail in the same way
         except InvalidArguments as misfit:
@@ -288,15 +279,14 @@ def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, An
     return filters
 
 
-def _confirm(target: Target, action: str, filters: Mapping[str, Any], yes: bool) -> None:
+def _confirm(target: Target, action: Action, filters: Mapping[str, Any], yes: bool) -> None:
     """Ask at a terminal, unless the action would be refused."""
     if yes or not sys.stdin.isatty():
         return
     meant = target.queue.run(checked_bulk(target.queue, None, action, filters)).job_filter
     matching = target.queue.run(Selection(filters, meant.statuses or ()).count(target.queue))
-    verb = "set the priority of" if action == "set_priority" else action
     named = " ".join(_typed(name, one) for name, value in filters.items() for one in _each(value))
-    _ask(f"{verb} all jobs with {named} (now {matching})?")
+    _ask(f"{action.verb} all jobs with {named} (now {matching})?")
 
 
 def _confirm_again(target: Target, ids: list[int], yes: bool) -> None:
@@ -315,12 +305,6 @@ def _ask(question: str) -> None:
     if not click.confirm(question, err=True):
         click.echo("nothing was changed", err=True)
         sys.exit(1)
-
-
-def _counted(target: Target, given: Mapping[str, Any], count: int, said: str) -> Answer:
-    if not count:
-        warn(target.unknown_name(given.get("queue"), given.get("type")))
-    return Answer({"count": count}, lambda: show(f"{counted(count, 'job')} {said}"))
 
 
 def _each(value: object) -> Sequence[object]:

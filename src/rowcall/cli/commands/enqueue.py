@@ -125,7 +125,7 @@ def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **opti
         if error.row is not None:
             error.args = (f"line {list(words.rows)[error.row]} of standard input: {error.args[0]}", *error.args[1:])
         raise
-    jobs = [scrubbed(target.queue.failures, job) for job in written]
+    jobs = [scrubbed(target.queue.declared.failures, job) for job in written]
 
     def print_jobs() -> None:
         shown, rest = first_of(jobs)

@@ -62,14 +62,14 @@ def errors_command(target: Target, window: float, type: str | None, code: str | 
 
 def error_groups(target: Target, limit: int, task: str | None = None, code: str | None = None) -> list[ErrorGroup]:
     groups = target.jobs.top_errors(limit=limit, type=task, error_code=code)
-    return [scrubbed(target.queue.failures, group) for group in groups]
+    return [scrubbed(target.queue.declared.failures, group) for group in groups]
 
 
 def failing(
     target: Target, window: float, limit: int, task: str | None = None, code: str | None = None
 ) -> list[Failing]:
     groups = target.jobs.failing(window=window, type=task, error_code=code, limit=limit)
-    return [scrubbed(target.queue.failures, group) for group in groups]
+    return [scrubbed(target.queue.declared.failures, group) for group in groups]
 
 
 def failing_heading(window: float) -> str:

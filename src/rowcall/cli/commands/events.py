@@ -43,7 +43,7 @@ def _follow(target: Target, filters: dict[str, Any], limit: int | None, put: Cal
     try:
         with interruptible(), target.jobs, target.jobs.events(**filters) as events:
             for event in islice(events, limit):
-                put(scrubbed(target.queue.failures, event))
+                put(scrubbed(target.queue.declared.failures, event))
     except KeyboardInterrupt:
         pass  # the way to leave
 

@@ -41,7 +41,7 @@ def jobs_command(target: Target, **options: Any) -> Answer:
     "partial"}: whether the page ended because 100,000 jobs were looked at.
     """
     page = target.jobs.list(**given_options(options))
-    jobs = [scrubbed(target.queue.failures, job) for job in page.jobs]
+    jobs = [scrubbed(target.queue.declared.failures, job) for job in page.jobs]
     now = database_time(target.queue)
     running = any(job.status == Status.RUNNING for job in jobs)
     states = {worker.name: described(worker, now) for worker in target.jobs.workers()} if running else {}
@@ -52,7 +52,7 @@ def jobs_command(target: Target, **options: Any) -> Answer:
         if not waiting:
             return {}
         found = target.queue.run(why_each(target.queue, waiting))
-        return {job_id: scrubbed(target.queue.failures, why) for job_id, why in found.items()}
+        return {job_id: scrubbed(target.queue.declared.failures, why) for job_id, why in found.items()}
 
     data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor, "partial": page.partial}
 

@@ -45,14 +45,14 @@ def schedules_command(target: Target, **options: str | None) -> Answer:
     for option, name in given.items():
         return _change(target if is_written else existing(target.app, None), option, name)
     found = target.jobs.schedules(unwritten=True) if is_written else unwritten_schedules(target.queue)
-    schedules = [scrubbed(target.queue.failures, schedule) for schedule in found]
+    schedules = [scrubbed(target.queue.declared.failures, schedule) for schedule in found]
     data = {"schedules": [_as_json(schedule) for schedule in schedules]}
     now = database_time(target.queue) if is_written else time_of(int(target.queue.clock.wall() * 1000))
     return Answer(data, lambda: _show(target, schedules, now) if schedules else show("no schedules"))
 
 
 def _change(target: Target, option: str, name: str) -> Answer:
-    jobs, failures, said = target.jobs, target.queue.failures, f"schedule {one_line(name)}"
+    jobs, failures, said = target.jobs, target.queue.declared.failures, f"schedule {one_line(name)}"
     if option == "remove":
         jobs.remove_schedule(name)
         return Answer({"removed": name}, lambda: show(f"{said} removed"))

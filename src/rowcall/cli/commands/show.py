@@ -40,7 +40,7 @@ def show_command(target: Target, words: list[int]) -> Answer:
     job_id, *more = words
     if more:
         raise click.UsageError("give one job id")
-    failures = target.queue.failures
+    failures = target.queue.declared.failures
     job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
     why = scrubbed(failures, target.jobs.why(job_id))
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]

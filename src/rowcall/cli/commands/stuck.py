@@ -37,7 +37,7 @@ def stuck_command(target: Target, limit: int) -> Answer:
 
 
 def in_progress(target: Target, limit: int) -> list[InProgress]:
-    return [scrubbed(target.queue.failures, job) for job in target.jobs.stuck(limit=limit)]
+    return [scrubbed(target.queue.declared.failures, job) for job in target.jobs.stuck(limit=limit)]
 
 
 def worker_states(target: Target, workers: Sequence[WorkerInfo] | None = None) -> dict[str, Liveness]:

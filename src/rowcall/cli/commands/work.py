@@ -133,7 +133,7 @@ def work_command(
         return
     jobs = load(app, imports)
     queue = queue_of(jobs)
-    queue.app_module = app.partition(":")[0]
+    queue.declared.app_module = app.partition(":")[0]
     # after the import, so that an app can set up logging itself
     log.set_up(log_level, log_format)
     worker = jobs.worker(**settings)
@@ -176,9 +176,9 @@ def _supervise(
 
 def _log_start(app: str, queue: Queue, settings: Mapping[str, Any]) -> None:
     served = "all queues" if settings["queues"] is None else f"queues {settings['queues']}"
-    tasks = counted(len(queue.tasks) - len(queue.aliases), "task")
+    tasks = counted(len(queue.declared.tasks) - len(queue.declared.aliases), "task")
     logger.info("working on %s: %s, %s, %s at a time", queue.database.name, tasks, served, settings["concurrency"])
-    if not queue.tasks:
+    if not queue.declared.tasks:
         logger.warning("%s declares no task: this worker has nothing to run", app)
 
 

@@ -143,7 +143,7 @@ def _limits(rows: Rows) -> Iterator[Finding]:
 def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
     unknown: Counter[str] = Counter()
     for key, count, waited_ms in rows(BY_TYPE):
-        if task_of(key) not in target.queue.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
+        if task_of(key) not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
             unknown[task_of(key)] += count
     if target.app is not None and unknown:
         what = f"{target.app} declares no task for {_listed([*unknown.items()])}"
@@ -151,8 +151,8 @@ def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
 
 
 def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
-    gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared_schedules]
-    for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.tasks else ():
+    gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared.schedules]
+    for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.declared.tasks else ():
         what = f"{target.app} no longer declares schedule {name}, which still enqueues {task}"
         remove = target.command("schedules", "--remove", name)
         yield warn("schedules", what, f"Remove it, unless another app declares it: {remove}")

@@ -17,6 +17,7 @@ from psycopg.types.numeric import Int8Dumper
 from rowcall.base.clock import SYSTEM_CLOCK, jittered
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
+from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.patience import current_patience, patience
 from rowcall.drivers.plan_runner import run
 from rowcall.drivers.postgres.errors import (
@@ -53,10 +54,6 @@ _pooled: weakref.WeakKeyDictionary[psycopg.Connection[Row], bool] = weakref.Weak
 _UNSURE = "It is unknown whether the last write was committed: it may have been written"
 BEGIN = "begin isolation level read committed"
 BEGIN_SNAPSHOT = "begin isolation level repeatable read, read only"
-
-
-class NothingWritten(StoreUnavailable):
-    """The connection was lost before anything of the transaction could have been committed."""
 
 
 class OwnConnection(psycopg.Connection[Row]):

@@ -19,12 +19,12 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
-from rowcall.domain.errors import Conflict, DataRefused, StoreUnavailable
+from rowcall.domain.errors import Conflict, StoreUnavailable
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase
-from rowcall.drivers.database import Database, Enqueue, MakePlan
+from rowcall.drivers.database import Database, MakePlan
+from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.postgres.connection import (
-    NothingWritten,
     OwnConnection,
     PostgresConnection,
     Session,
@@ -82,12 +82,11 @@ class PostgresDatabase(Database):
         self.name = shown(config.server.url)
         # more than there are connections, so that a caller that waits too long gets an error, sync or async
         self.threads = config.server.pool_size + 32
-        self._config = config
         self._notification = notification
         home = PostgresQueueDatabase(
             self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
-        super().__init__(plan_of_one, plan_of_many, home)
+        super().__init__(config, plan_of_one, plan_of_many, home)
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -286,38 +285,11 @@ class PostgresDatabase(Database):
             raise
         return raw
 
-    def _commit(self, submissions: list[Enqueue]) -> None:
-        if len(submissions) == 1:
-            self._commit_one(submissions[0])
-            return
-        try:
-            written = self._writer.write(self._plan_of_all(submissions))
-        except (DataRefused, Conflict, NothingWritten):
-            # nothing was written, and one bad submission must not fail the others
-            deadline = SYSTEM_CLOCK.timer() + self._config.busy_timeout_seconds
-            for submission in submissions:
-                self._commit_one(submission)
-                if isinstance(submission.error, StoreUnavailable) and SYSTEM_CLOCK.timer() > deadline:
-                    raise StoreUnavailable(submission.error.problem, "Nothing was written") from submission.error
-            return
-        for submission, result in written:
-            submission.result, submission.done = result, True
+    def _write_member(self, member: Member) -> Inserted:
+        return self._again(lambda: self._writer.write(self._plan_of_one(member), one_statement=True))
 
-    def _commit_one(self, submission: Enqueue) -> None:
-        try:
-            submission.result = self._again(
-                lambda: self._writer.write(self._plan_of_one(submission.member), one_statement=True)
-            )
-        except StoreUnavailable as error:
-            submission.error = error
-        submission.done = True
-
-    def _plan_of_all(self, submissions: list[Enqueue]) -> Plan[list[tuple[Enqueue, Inserted]]]:
-        written: list[tuple[Enqueue, Inserted]] = []
-        for group in self._groups(submissions):
-            results = yield from self._plan_of_many([submission.member for submission in group])
-            written += zip(group, results, strict=True)
-        return written
+    def _write_members(self, members: list[Member]) -> list[Inserted]:
+        return self._writer.write(self._plan_of_all(members))
 
     def _after_fork(self) -> None:
         """In the child: the sockets belong to the parent. psycopg does not touch them there; start with new ones."""

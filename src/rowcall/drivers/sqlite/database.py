@@ -6,7 +6,6 @@ import atexit
 import logging
 import os
 import shutil
-import sqlite3
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,10 +14,9 @@ from typing import TypeVar
 from rowcall.domain.config import Config
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import SqliteQueueDatabase
-from rowcall.drivers.database import Database, Enqueue, MakePlan
-from rowcall.drivers.plan_runner import run
+from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.drivers.sqlite.errors import DiskFull, explained, wal_deleted
+from rowcall.drivers.sqlite.errors import DiskFull, wal_deleted
 from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
@@ -45,9 +43,8 @@ class SqliteDatabase(Database):
         plan_of_one: Callable[[Member], Plan[Inserted]],
         plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
     ) -> None:
-        self._config = config
         self.path = self.name = os.path.realpath(config.path) if not config.in_memory else memory_file()
-        super().__init__(plan_of_one, plan_of_many, SqliteQueueDatabase(self.path))
+        super().__init__(config, plan_of_one, plan_of_many, SqliteQueueDatabase(self.path))
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -109,12 +106,7 @@ class SqliteDatabase(Database):
 
     def write(self, make_plan: MakePlan[T], *, once: bool = False) -> T:
         with self._lock:
-            try:
-                return self._writing().write(make_plan())
-            except DiskFull as error:
-                if not error.made_room:
-                    raise
-            return self._writing().write(make_plan())
+            return self._write(make_plan)
 
     def checkpoint(self) -> None:
         """Copy the WAL back if anything was committed since: otherwise some commit must do it, and takes longer."""
@@ -154,43 +146,24 @@ class SqliteDatabase(Database):
             self._writer = self._connect()
         return self._writer
 
-    def _commit(self, submissions: list[Enqueue]) -> None:
-        connection = self._writer or self._writing()
+    def _write_member(self, member: Member) -> Inserted:
         try:
-            self._commit_on(connection, submissions)
+            return (self._writer or self._writing()).write(self._plan_of_one(member), one_statement=True)
         except DiskFull as error:
             if not error.made_room:
                 raise
-            self._commit_on(connection, submissions)
+        return self._writing().write(self._plan_of_one(member))
 
-    def _commit_on(self, connection: SqliteConnection, submissions: list[Enqueue]) -> None:
-        if len(submissions) == 1:
-            submission = submissions[0]
-            submission.result = connection.write(self._plan_of_one(submission.member), one_statement=True)
-            submission.done = True
-            return
-        with connection.transaction():
-            for group in self._groups(submissions):
-                self._write_group(connection, group)
-        for submission in submissions:
-            submission.done = True
+    def _write_members(self, members: list[Member]) -> list[Inserted]:
+        return self._write(lambda: self._plan_of_all(members))
 
-    def _write_group(self, connection: SqliteConnection, group: list[Enqueue]) -> None:
+    def _write(self, make_plan: MakePlan[T]) -> T:
         try:
-            if len(group) == 1:
-                results = [run(self._plan_of_one(group[0].member), connection.execute)]
-            else:
-                results = run(self._plan_of_many([submission.member for submission in group]), connection.execute)
-        except (sqlite3.IntegrityError, sqlite3.DataError) as error:
-            # SQLite has undone this statement alone
-            if len(group) > 1:
-                for submission in group:
-                    self._write_group(connection, [submission])
-            else:
-                group[0].error = explained(error, self.path)
-            return
-        for submission, result in zip(group, results, strict=True):
-            submission.result = result
+            return self._writing().write(make_plan())
+        except DiskFull as error:
+            if not error.made_room:
+                raise
+        return self._writing().write(make_plan())
 
 
 def _popped(connections: list[SqliteConnection]) -> SqliteConnection | None:

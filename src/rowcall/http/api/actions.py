@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.base.times import time_of
 from rowcall.domain.errors import InvalidOption, RowcallError, StoreUnavailable
-from rowcall.domain.job import WAITING, Job, Status
-from rowcall.domain.lifecycle import Move, sources
+from rowcall.domain.job import Job
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import BodyFilter
+from rowcall.http.api.jobs import JobOptions
 from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import by_hand, inspect, job_actions
-from rowcall.operations.job_actions import UNFINISHED, BulkFilter, RetryFilter
 from rowcall.overview.matching import Selection
-from rowcall.queue import Operation
+from rowcall.queue import Operation, Queue
 
 MOST_IDS = 1000
+
+Act = Callable[[Queue, int | None, Mapping[str, Any]], Operation[Any]]
 
 
 class JobAnswer(Value, frozen=True, kw_only=True):
@@ -55,59 +57,53 @@ class Completing(EndpointInput, frozen=True, kw_only=True):
     result: object = None
 
 
-class Editing(EndpointInput, frozen=True, kw_only=True):
+class Editing(JobOptions, frozen=True, kw_only=True):
     """What to change; fields that are left out stay."""
 
     arguments: dict[str, object] | None = None
-    queue: str | None = None
-    priority: int | None = None
-    run_at: datetime | None = None
-    delay: float | None = None
-    max_attempts: int | None = None
-    timeout: float | None = None
-    expires_at: datetime | None = None
-    expires_in: float | None = None
-    tags: list[str] | None = None
 
 
 async def retry_job(call: Call, id: int) -> JobAnswer:
     """Run a finished job again."""
-    return await _changed(call, job_actions.retry(call.queue, id, call.actor, None, {}))
+    return await _changed(call, job_actions.retry(call.queue, id, {"actor": call.actor}))
 
 
 async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:
     """Cancel a waiting job, or ask a running one to end."""
-    return await _changed(call, job_actions.cancel(call.queue, id, body.reason, call.actor, None, {}))
+    return await _changed(call, job_actions.cancel(call.queue, id, _options(call, body)))
 
 
 async def delete_job(call: Call, id: int) -> Deleted:
     """Delete a job that is not running, with its history."""
-    await call.change(job_actions.delete(call.queue, id, None, {}))
+    await call.change(job_actions.delete(call.queue, id, {}))
     return Deleted(id=id)
 
 
 async def reschedule_job(call: Call, id: int, body: Rescheduling) -> JobAnswer:
     """Change when a waiting job runs."""
-    operation = job_actions.reschedule(call.queue, id, body.run_at, body.delay, call.actor, None, {})
-    return await _changed(call, operation)
+    return await _changed(call, job_actions.reschedule(call.queue, id, _options(call, body)))
 
 
 async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer:
     """Change the priority of a job within its queue."""
-    return await _changed(call, job_actions.set_priority(call.queue, id, body.priority, call.actor, None, {}))
+    return await _changed(call, job_actions.set_priority(call.queue, id, _options(call, body)))
 
 
 async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
     """Complete a waiting job without running it."""
-    await call.change(by_hand.complete(call.queue, id, body.result, None, call.actor, None))
+    await call.change(by_hand.complete(call.queue, id, body.result, actor=call.actor))
     return JobAnswer(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))))
 
 
 async def edit_job(call: Call, id: int, body: Editing) -> JobAnswer:
     """Change the arguments, tags or options of a waiting job."""
-    options = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
-    arguments = options.pop("arguments", None)
-    return await _changed(call, job_actions.edit(call.queue, id, arguments, call.actor, None, options))  # type: ignore[arg-type]
+    return await _changed(call, job_actions.edit(call.queue, id, **_options(call, body)))
+
+
+def _options(call: Call, body: EndpointInput) -> dict[str, Any]:
+    """Return what is given in a body, as the options of an operation."""
+    given = {name: value for name in body.__struct_fields__ if (value := getattr(body, name)) is not None}
+    return {"actor": call.actor, **given}
 
 
 async def _changed(call: Call, operation: Operation[Job | int] | Operation[Job]) -> JobAnswer:
@@ -173,87 +169,61 @@ class BulkPriority(Bulk, frozen=True, kw_only=True):
 
 async def retry_jobs(call: Call, body: BulkRetry) -> Changed:
     """Run all jobs again that match; failed ones, unless the filter names states."""
-
-    def retry(job: int | None, chosen: RetryFilter) -> Operation[Job | int]:
-        return job_actions.retry(call.queue, job, call.actor, None, chosen)
-
-    rate: RetryFilter = {} if body.rate is None else {"rate": body.rate}
-    return await _bulk(call, body, (Status.FAILED,), retry, rate)
+    return await _bulk(call, body, RETRY, job_actions.retry)
 
 
 async def cancel_jobs(call: Call, body: BulkCancel) -> Changed:
     """Cancel all waiting jobs that match, and ask the running ones to end."""
-
-    def cancel(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return job_actions.cancel(call.queue, job, body.reason, call.actor, None, chosen)
-
-    return await _bulk(call, body, UNFINISHED, cancel)
+    return await _bulk(call, body, CANCEL, job_actions.cancel)
 
 
 async def delete_jobs(call: Call, body: Bulk) -> Changed:
     """Delete all jobs that match, are not running, and that no other job waits for."""
-
-    def delete(job: int | None, chosen: BulkFilter) -> Operation[int | None]:
-        return job_actions.delete(call.queue, job, None, chosen)
-
-    return await _bulk(call, body, sources(Move.DELETE), delete)
+    return await _bulk(call, body, DELETE, job_actions.delete)
 
 
 async def reschedule_jobs(call: Call, body: BulkReschedule) -> Changed:
     """Change when all waiting jobs run that match."""
-
-    def reschedule(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return job_actions.reschedule(call.queue, job, body.run_at, body.delay, call.actor, None, chosen)
-
-    return await _bulk(call, body, WAITING, reschedule)
+    return await _bulk(call, body, RESCHEDULE, job_actions.reschedule)
 
 
 async def set_jobs_priority(call: Call, body: BulkPriority) -> Changed:
     """Change the priority of all jobs that match and have not finished."""
-
-    def set_priority(job: int | None, chosen: BulkFilter) -> Operation[Job | int]:
-        return job_actions.set_priority(call.queue, job, body.priority, call.actor, None, chosen)
-
-    return await _bulk(call, body, UNFINISHED, set_priority)
+    return await _bulk(call, body, SET_PRIORITY, job_actions.set_priority)
 
 
-async def _bulk(
-    call: Call,
-    body: Bulk,
-    statuses: Sequence[Status],
-    act: Callable[[int | None, Any], Operation[Any]],
-    more: RetryFilter | None = None,
-) -> Changed:
-    """Act on each of the ids, or on all that match. `statuses` are meant unless the filter names some."""
-    chosen = {**body.filter.given(), "limit": body.limit, "all": body.all, **(more or {})}
+async def _bulk(call: Call, body: Bulk, action: Action, act: Act) -> Changed:
+    """Act on each of the ids, or on all that match."""
     if body.ids is not None and len(body.ids) > MOST_IDS:
         raise Problem(422, "Invalid value", f"ids must have at most {MOST_IDS:,} entries, got {len(body.ids):,}")
     if body.dry_run:
-        return await count(call, body, statuses)
+        return await count(call, body, action)
+    given = _options(call, body)
+    options = {name: given[name] for name in action.parameters if name in given}
     if body.ids is not None:
-        return await _each(call, body, act)
-    return Changed(count=await call.change(act(None, chosen)))
+        return await _each(call, body.ids, act, options)
+    options |= {name: given[name] for name in ("limit", "all", "rate") if name in given}
+    return Changed(count=await call.change(act(call.queue, None, {**body.filter.given(), **options})))
 
 
-async def count(call: Call, body: Bulk, statuses: Sequence[Status]) -> Changed:
+async def count(call: Call, body: Bulk, action: Action) -> Changed:
     """Count the jobs that an action would change."""
     if body.ids is not None:
         return Changed(count=len(set(body.ids)), dry_run=True)
-    selection = Selection({**body.filter.given(), "limit": body.limit}, statuses)
+    selection = Selection({**body.filter.given(), "limit": body.limit}, action.meant or action.statuses)
     counts = await call.counts.jobs.read(call.patience_seconds) if selection.needs_counts else None
     matching = await call.read(selection.count(call.queue, counts, SEARCH_SECONDS))
     counted_at = None if counts is None else time_of(counts.at_ms)
     return Changed(count=matching.jobs, exact=matching.exact, dry_run=True, counted_at=counted_at)
 
 
-async def _each(call: Call, body: Bulk, act: Callable[[int | None, Any], Operation[Any]]) -> Changed:
-    ids = list(dict.fromkeys(body.ids or ()))
-    refused = []
-    for job_id in ids:
+async def _each(call: Call, ids: Sequence[int], act: Act, options: Mapping[str, object]) -> Changed:
+    found, refused = list(dict.fromkeys(ids)), []
+    for job_id in found:
         try:
-            await call.change(act(job_id, {}))
+            await call.change(act(call.queue, job_id, options))
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail in the same way
         except RowcallError as error:
             refused.append(Refused(id=job_id, error=str(error)))
-    return Changed(count=len(ids) - len(refused), refused=refused)
+    return Changed(count=len(found) - len(refused), refused=refused)

@@ -40,7 +40,7 @@ class PushExtend(EndpointInput, frozen=True, kw_only=True):
 async def complete_pushed(call: Call, body: PushComplete) -> CallbackAnswer:
     """Settle an open job as succeeded, with a result."""
     job = await call.write(push.pushed_job(call.queue, body.token))
-    await call.write(by_hand.complete(call.queue, job, body.result, None, None, None))
+    await call.write(by_hand.complete(call.queue, job, body.result))
     return await _answer(call, job.id)
 
 
@@ -57,7 +57,7 @@ async def fail_pushed(call: Call, body: PushFail) -> CallbackAnswer:
 async def extend_pushed(call: Call, body: PushExtend) -> CallbackAnswer:
     """Keep a job open for longer."""
     job = await call.write(push.pushed_job(call.queue, body.token))
-    await call.write(by_hand.heartbeat(call.queue, job, body.seconds))
+    await call.write(by_hand.heartbeat(call.queue, job, lease=body.seconds))
     return await _answer(call, job.id)
 
 

@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from rowcall.actions import JobFilter
 from rowcall.http.endpoint import EndpointInput
 from rowcall.http.problems import Problem
-from rowcall.operations.arguments import JobFilter
 
 _PAIR = re.compile(r'([^\s={"]+)=("(?:[^"\\]|\\.)*"|[^\s"]+)')
 _PAIRS = re.compile(rf"\s*(?:{_PAIR.pattern}(?:\s+|$))+")

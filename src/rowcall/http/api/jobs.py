@@ -34,9 +34,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
     """List jobs that match, a page at a time."""
     if not 1 <= query.limit <= LONGEST_PAGE:
         raise Problem(422, "Invalid value", f"limit must be from 1 to {LONGEST_PAGE}, got {query.limit}")
-    operation = inspect.list_jobs(
-        call.queue, query.order, query.limit, query.cursor, None, query.given(), SEARCH_SECONDS
-    )
+    operation = inspect.search(call.queue, query.order, query.limit, query.cursor, None, query.given(), SEARCH_SECONDS)
     page = await call.read(operation)
     return msgspec.structs.replace(page, jobs=call.all_scrubbed(page.jobs))
 
@@ -61,15 +59,15 @@ class JobDetail(Value, frozen=True, kw_only=True):
 async def get_job(call: Call, id: int) -> JobDetail:
     """Return everything about one job. A large payload or result, also of a step, is a reference."""
     queue = call.queue
-    attempts = await call.read(inspect.attempts(queue, id, MOST_ROWS + 1))
+    attempts = await call.read(inspect.last_attempts(queue, id, MOST_ROWS + 1))
     steps = await call.read(step_rows(queue, id, MOST_ROWS + 1))
-    timeline = await call.read(inspect.timeline(queue, id, MOST_ROWS + 1))
+    timeline = await call.read(inspect.last_events(queue, id, MOST_ROWS + 1))
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
         why=call.scrubbed(await call.read(reasons.why(queue, id))),
         attempts=call.all_scrubbed(attempts[-MOST_ROWS:]),
         blockers=await call.read(inspect.blockers(queue, id)),
-        dependents=await call.read(inspect.dependents(queue, id, MOST_DEPENDENTS)),
+        dependents=await call.read(inspect.dependents(queue, id, limit=MOST_DEPENDENTS)),
         steps=call.all_scrubbed(steps[-MOST_ROWS:]),
         timeline=call.all_scrubbed(timeline[-MOST_ROWS:]),
         shortened=max(len(attempts), len(steps), len(timeline)) > MOST_ROWS,
@@ -77,21 +75,24 @@ async def get_job(call: Call, id: int) -> JobDetail:
     )
 
 
-class NewJob(EndpointInput, frozen=True, kw_only=True):
-    """A call of a task by its name, and its options."""
-
-    task: str
-    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+class JobOptions(EndpointInput, frozen=True, kw_only=True):
     queue: str | None = None
     priority: int | None = None
     delay: float | None = None
     run_at: datetime | None = None
     max_attempts: int | None = None
     timeout: float | None = None
-    target: str | None = None
     expires_in: float | None = None
     expires_at: datetime | None = None
     tags: list[str] | None = None
+
+
+class NewJob(JobOptions, frozen=True, kw_only=True):
+    """A call of a task by its name, and its options."""
+
+    task: str
+    arguments: dict[str, object] = msgspec.field(default_factory=dict)
+    target: str | None = None
     key: str | None = None
     key_scope: Literal["active", "any"] | None = None
     key_window: float | None = None

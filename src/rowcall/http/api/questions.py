@@ -49,14 +49,15 @@ async def get_stats(call: Call, query: WindowQuery) -> Stats:
 
 async def get_errors(call: Call, query: ErrorsQuery) -> Errors:
     """Group failed jobs by error code, and attempts that failed within the window."""
-    groups = await call.read(stats.top_errors(call.queue, query.limit, query.type, query.error_code))
-    failing = await call.read(stats.failing(call.queue, query.window, query.type, query.error_code, query.limit))
+    queue, task, code, limit = call.queue, query.type, query.error_code, query.limit
+    groups = await call.read(stats.top_errors(queue, type=task, error_code=code, limit=limit))
+    failing = await call.read(stats.failing(queue, window=query.window, type=task, error_code=code, limit=limit))
     return Errors(errors=call.all_scrubbed(groups), failing=call.all_scrubbed(failing))
 
 
 async def get_stuck(call: Call, query: LimitQuery) -> Stuck:
     """List running jobs, longest without a heartbeat first."""
-    return Stuck(jobs=call.all_scrubbed(await call.read(stats.stuck(call.queue, query.limit))))
+    return Stuck(jobs=call.all_scrubbed(await call.read(stats.stuck(call.queue, limit=query.limit))))
 
 
 async def get_retries(call: Call) -> Retries:

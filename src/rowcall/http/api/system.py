@@ -60,22 +60,22 @@ class Resumed(Value, frozen=True, kw_only=True):
 
 async def pause_queue(call: Call, name: str) -> Paused:
     """Start no more jobs of a queue; `*` is every queue."""
-    return await call.change(pauses.pause(call.queue, name, None, call.actor))
+    return await call.change(pauses.pause(call.queue, name, actor=call.actor))
 
 
 async def resume_queue(call: Call, name: str) -> Resumed:
     """Resume a queue; `*` ends the pause of every queue."""
-    return Resumed(was_paused=await call.change(pauses.resume(call.queue, name, None, call.actor)))
+    return Resumed(was_paused=await call.change(pauses.resume(call.queue, name, actor=call.actor)))
 
 
 async def pause_task(call: Call, name: str) -> Paused:
     """Start no more jobs of a task."""
-    return await call.change(pauses.pause(call.queue, None, name, call.actor))
+    return await call.change(pauses.pause(call.queue, task=name, actor=call.actor))
 
 
 async def resume_task(call: Call, name: str) -> Resumed:
     """Resume a task."""
-    return Resumed(was_paused=await call.change(pauses.resume(call.queue, None, name, call.actor)))
+    return Resumed(was_paused=await call.change(pauses.resume(call.queue, task=name, actor=call.actor)))
 
 
 class Schedules(Value, frozen=True, kw_only=True):
@@ -103,18 +103,19 @@ async def list_schedules(call: Call) -> Schedules:
 
 async def run_schedule(call: Call, name: str) -> ScheduledJob:
     """Enqueue one more job of a schedule."""
-    return ScheduledJob(job=call.scrubbed(await call.change(schedules.run_schedule_now(call.queue, name, call.actor))))
+    job = await call.change(schedules.run_schedule_now(call.queue, name, actor=call.actor))
+    return ScheduledJob(job=call.scrubbed(job))
 
 
 async def pause_schedule(call: Call, name: str) -> ScheduleAnswer:
     """Let a schedule enqueue no jobs until it is resumed."""
-    schedule = await call.change(schedules.pause_schedule(call.queue, name, call.actor))
+    schedule = await call.change(schedules.pause_schedule(call.queue, name, actor=call.actor))
     return ScheduleAnswer(schedule=call.scrubbed(schedule))
 
 
 async def resume_schedule(call: Call, name: str) -> ScheduleAnswer:
     """Resume a schedule, with its next time from now."""
-    schedule = await call.change(schedules.resume_schedule(call.queue, name, call.actor))
+    schedule = await call.change(schedules.resume_schedule(call.queue, name, actor=call.actor))
     return ScheduleAnswer(schedule=call.scrubbed(schedule))
 
 

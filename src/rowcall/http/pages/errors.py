@@ -16,7 +16,7 @@ WINDOW_SECONDS = 86_400.0
 async def error_list(call: Call, request: Request) -> dict[str, object]:
     query = converted([("window", str(WINDOW_SECONDS)), *request.query_params.multi_items()], ErrorsQuery)
     found = await get_errors(call, query)
-    past = await call.read(activity(call.queue, query.window))
+    past = await call.read(activity(call.queue, window=query.window))
     return {
         "page": "errors",
         "failed": await call.read(failed_jobs(call.queue)),

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
+from rowcall.actions import ON_ALL
 from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
 from rowcall.http.api.actions import Changed, Deleted, JobAnswer
@@ -92,15 +93,15 @@ def _json(name: str, text: str) -> object:
     return decoded
 
 
-def done_text(endpoint: str, answer: Value) -> str:
-    """Return what to say after an action."""
-    verb = endpoint.partition("_")[0]
+def done_text(path: str, answer: Value) -> str:
+    """Return what to say after the form of a path."""
+    action = path.rpartition("/")[2]
     match answer:
         case Changed():
             left = [f"; {counted(len(answer.refused), 'job')} refused it: {one.error}" for one in answer.refused[:1]]
-            return f"{verb}: {counted(answer.count, 'job')}{''.join(left)}"
+            return f"{counted(answer.count, 'job')} {ON_ALL[action].done}{''.join(left)}"
         case JobAnswer(job=job):
-            return f"Job {job.id} is {job.status}" if endpoint != "edit_job" else f"Job {job.id} was changed"
+            return f"Job {job.id} is {job.status}" if action != "edit" else f"Job {job.id} was changed"
         case Deleted():
             return f"Job {answer.id} was deleted"
         case Paused():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
+from rowcall.actions import ON_ONE
 from rowcall.domain.blobs import MARK
 from rowcall.domain.job import Event, Job
 from rowcall.domain.payload import RAW_KEY
@@ -32,6 +33,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "page": "jobs",
         "failed": await call.read(failed_jobs(call.queue)),
         "job": job,
+        "can": {path for path, action in ON_ONE.items() if job.status in action.statuses},
         "why": detail.why,
         "attempts": detail.attempts,
         "steps": detail.steps,

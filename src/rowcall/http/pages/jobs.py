@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from rowcall.actions import ON_ALL
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import WAITING, Status
 from rowcall.http.api import actions
@@ -24,14 +25,6 @@ from rowcall.overview.liveness import described, time_now
 from rowcall.overview.reasons import why_each
 
 _FILTERS = tuple(name for name in JobsQuery.__struct_fields__ if name not in ("order", "limit", "cursor"))
-ACTIONS = {
-    "retry": (Status.SUCCEEDED, Status.FAILED, Status.CANCELLED),
-    "cancel": (*WAITING, Status.RUNNING),
-    "delete": tuple(status for status in Status if status is not Status.RUNNING),
-    "reschedule": WAITING,
-    "priority": (*WAITING, Status.RUNNING),
-}
-"""The actions on several jobs, and the states of jobs that they are about."""
 
 
 async def job_list(call: Call, request: Request) -> dict[str, object]:
@@ -62,7 +55,7 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
         "given": query,
         "filters": filters,
         "filter_query": urlencode(filters),
-        "actions": ACTIONS,
+        "actions": ON_ALL,
         "now": now,
     }
 
@@ -82,8 +75,7 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
     chosen = query.given()
     body = BodyFilter(**chosen)  # type: ignore[arg-type]
     counting = actions.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)
-    statuses = ACTIONS[query.action] if query.action != "retry" else (Status.FAILED,)
-    counted = await actions.count(call, counting, statuses)
+    counted = await actions.count(call, counting, ON_ALL[query.action])
     succeeded = await succeeded_of(call, query.ids or ()) if query.action == "retry" else []
     filters = [(name, value) for name, value in request.query_params.multi_items() if name in _FILTERS and value]
     return {

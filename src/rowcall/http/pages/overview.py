@@ -24,11 +24,11 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     seconds = WINDOWS[window]
     queue = call.queue
     totals = await call.stats(seconds)
-    activity = await call.read(stats.activity(queue, seconds))
+    activity = await call.read(stats.activity(queue, window=seconds))
     now = await call.read(time_now(queue))
     workers = await call.read(inspect.workers(queue))
     alive = [worker for worker in workers if liveness_of(worker, now) == Liveness.ALIVE]
-    failing = call.all_scrubbed(await call.read(stats.failing(queue, seconds, None, None, MOST_ERRORS)))
+    failing = call.all_scrubbed(await call.read(stats.failing(queue, window=seconds, limit=MOST_ERRORS)))
     return {
         "page": "overview",
         "stats": totals,

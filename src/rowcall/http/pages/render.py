@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from rowcall.base.text import duration, one_line
 from rowcall.domain.config import VERSION
-from rowcall.domain.job import FINISHED, WAITING, Status
+from rowcall.domain.job import FINISHED, Status
 from rowcall.http.guard import ACCESS, CSRF_COOKIE, SESSION_COOKIE, base_path, csrf_token, set_cookie
 from rowcall.http.sessions import SESSION_SECONDS
 from rowcall.overview import formats
@@ -109,7 +109,7 @@ _templates.filters.update(
     shortened=shortened,
     segment=lambda text: quote(text, safe=""),
 )
-_templates.tests.update(finished=lambda status: status in FINISHED, waiting=lambda status: status in WAITING)
+_templates.tests["finished"] = lambda status: status in FINISHED
 _templates.globals.update(
     version=VERSION,
     statuses=[status.value for status in Status],

@@ -88,7 +88,7 @@ def form_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer
         except Exception as error:
             return error_page(request, error)
         response = RedirectResponse(local_path(request, fields.get("return_to", "")), 303)
-        set_cookie(request, response, FLASH_COOKIE, quote(one_line(done_text(endpoint.name, found))), FLASH_SECONDS)
+        set_cookie(request, response, FLASH_COOKIE, quote(one_line(done_text(endpoint.path, found))), FLASH_SECONDS)
         return response
 
     return answer

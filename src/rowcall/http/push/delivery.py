@@ -28,7 +28,7 @@ async def deliver(
     queue: Queue, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
 ) -> object:
     """Deliver a job and return its result, or raise `PushFailed`."""
-    push = queue.options.push
+    push = queue.declared.options.push
     if push is None:
         raise PushFailed(NO_OPTIONS_CODE, "this worker has no secret: Rowcall(push=PushOptions(secrets=[…]))")
     if (problem := push.problem_of(target)) is not None:

@@ -52,7 +52,7 @@ class Receiver:
     async def _answer(self, request: Request) -> Response:
         if request.method != "POST":
             raise Problem(405, "Method not allowed", "POST a job")
-        push, clock = self._queue.options.push, self._queue.clock
+        push, clock = self._queue.declared.options.push, self._queue.clock
         if push is None:
             raise Problem(503, "Service unavailable", "this app has no secret: Rowcall(push=PushOptions(secrets=[…]))")
         tolerance = float(push.tolerance)  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ class Receiver:
 
     async def _signed(self, request: Request, push: PushOptions, tolerance: float) -> tuple[PushedJob, str]:
         """Read the body, and return the job in it and the id of the message. Until then its sender is anyone."""
-        most = self._queue.options.payload_limit + MORE_THAN_PAYLOAD
+        most = self._queue.declared.options.payload_limit + MORE_THAN_PAYLOAD
         size = _length_of(request, most)
         async with self._room.of_one(most) as grow:
             body = bytearray()
@@ -81,7 +81,7 @@ class Receiver:
     async def _run(self, pushed: PushedJob, push: PushOptions) -> Response:
         if self._look_up and (answer := await self._known(pushed, push)) is not None:
             return answer
-        task = self._queue.tasks.get(pushed.task)
+        task = self._queue.declared.tasks.get(pushed.task)
         if task is None:  # another instance may have a newer version of the app
             return refusal(503, UNKNOWN_TASK_CODE, f"this app does not declare the task {pushed.task!r}")
         if task.options.batch is not None:

@@ -260,7 +260,7 @@ class Celery:
 
     def _finish_later(self) -> None:
         """Tasks and settings may still follow; the last of them are there when a worker starts."""
-        later = queue_of(self.jobs).last_declarations
+        later = queue_of(self.jobs).declared.last
         if self.finalize not in later:
             later.append(self.finalize)
 

@@ -282,7 +282,7 @@ class Task:
 
     def apply_async_on_commit(self, *args: Any, **kwargs: Any) -> None:
         """Enqueue a call in the surrounding transaction of Django: for an app with `jobs` of `rowcall.django`."""
-        if queue_of(self.jobs).surrounding is None:
+        if queue_of(self.jobs).backend.surrounding is None:
             advice = "Celery(jobs=rowcall.django.jobs), whose jobs join the surrounding transaction"
             raise InvalidOption("on_commit", f"needs {advice}; see docs/from-celery.md")
         self.apply_async(*args, **kwargs)

@@ -13,10 +13,11 @@ from django.core.paginator import Paginator
 from django.db.models import BigIntegerField, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
+from rowcall.actions import CANCEL, RETRY, Action
 from rowcall.app import queue_of
 from rowcall.base.text import whole_number
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import FINISHED, Attempt, Event, Status
+from rowcall.domain.job import Attempt, Event, Status
 from rowcall.integrations.django.models import Job
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, local
@@ -99,7 +100,7 @@ class JobAdmin(admin.ModelAdmin):
         Django's tasks are such, where they are imported: they have more attempts only after the death of a worker.
         """
         names = self.get_readonly_fields(request, obj)
-        task = queue_of(jobs).tasks.get(obj.type) if obj is not None else None
+        task = queue_of(jobs).declared.tasks.get(obj.type) if obj is not None else None
         is_last = obj is not None and obj.status == Status.FAILED
         if is_last or (task is not None and fails_at_once(task.options.retry)):
             names.remove("max_attempts")
@@ -116,19 +117,19 @@ class JobAdmin(admin.ModelAdmin):
         elif succeeded:
             problem = f"{counted(len(succeeded), 'job')} have succeeded; open each to run it again"
             self.message_user(request, problem, messages.WARNING)
-        self._act(request, "retry", selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
+        self._act(request, RETRY, selected.exclude(status=Status.SUCCEEDED).values_list("id", flat=True))
 
     @admin.action(permissions=["change"], description="Cancel selected jobs")
     def cancel(self, request: HttpRequest, selected: QuerySet) -> None:
-        self._act(request, "cancel", selected.values_list("id", flat=True))
+        self._act(request, CANCEL, selected.values_list("id", flat=True))
 
     def response_change(self, request: HttpRequest, obj: Job) -> HttpResponse:
         if "_retry" in request.POST and obj.status == Status.SUCCEEDED and "_again" not in request.POST:
             self.message_user(request, f"job {obj.id} has succeeded; tick the box to run it again", messages.ERROR)
             return HttpResponseRedirect(request.path)
-        for name in ("retry", "cancel"):
-            if f"_{name}" in request.POST:
-                self._act(request, name, [obj.id])
+        for action in (RETRY, CANCEL):
+            if f"_{action.name}" in request.POST:
+                self._act(request, action, [obj.id])
         return HttpResponseRedirect(request.path)
 
     def change_view(
@@ -138,9 +139,9 @@ class JobAdmin(admin.ModelAdmin):
         shown = _shown(job_id) if request.method == "GET" and job_id is not None else {}
         return super().change_view(request, object_id, form_url, {**shown, **(extra_context or {})})
 
-    def _act(self, request: HttpRequest, action: str, ids: Iterable[int]) -> None:
+    def _act(self, request: HttpRequest, action: Action, ids: Iterable[int]) -> None:
         """Retry or cancel each, and say which could not be."""
-        act, actor, done = getattr(jobs, action), f"admin:{request.user.get_username()}", 0
+        act, actor, done = getattr(jobs, action.name), f"admin:{request.user.get_username()}", 0
         problems = []
         for job_id in ids:
             try:
@@ -153,8 +154,7 @@ class JobAdmin(admin.ModelAdmin):
         if more := problems[MOST_PROBLEMS:]:
             self.message_user(request, f"{counted(len(more), 'more job')} could not be changed", messages.ERROR)
         if done:
-            said = {"retry": "Retried", "cancel": "Cancelled"}[action]
-            self.message_user(request, f"{said} {counted(done, 'job')}.", messages.SUCCESS)
+            self.message_user(request, f"{counted(done, 'job')} {action.done}.", messages.SUCCESS)
 
 
 def _found_by(word: str) -> list[int]:
@@ -184,17 +184,17 @@ def _shown(job_id: int) -> dict[str, object]:
         job = jobs.get(job_id)
     except RowcallError:
         return {}
-    failures = queue_of(jobs).failures
+    failures = queue_of(jobs).declared.failures
     seen = scrubbed(failures, job)
     return {
         "payload": _json(seen.payload),
         "result": _json(seen.result) if job.status is Status.SUCCEEDED else "",
         "attempts": [_fields(scrubbed(failures, attempt)) for attempt in jobs.attempts(job_id)],
         "timeline": [_fields(scrubbed(failures, event)) for event in jobs.timeline(job_id)],
-        "may_retry": job.status in FINISHED,
+        "may_retry": job.status in RETRY.statuses,
         "has_failed": job.status is Status.FAILED,
         "has_succeeded": job.status is Status.SUCCEEDED,
-        "may_cancel": job.status not in FINISHED,
+        "may_cancel": job.status in CANCEL.statuses,
     }
 
 

@@ -49,7 +49,7 @@ class RowcallBackend(BaseTaskBackend):
 
     def validate_task(self, task: Task) -> None:
         super().validate_task(task)
-        if task.module_path not in queue_of(jobs).tasks:
+        if task.module_path not in queue_of(jobs).declared.tasks:
             jobs.task(name=task.module_path, **self._attempts())(handler_of(task))
             _declared[task.module_path] = self.options
 

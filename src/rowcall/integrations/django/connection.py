@@ -13,7 +13,7 @@ from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
 from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase, SqliteQueueDatabase
-from rowcall.drivers.database import Database, Enqueue, MakePlan
+from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.sqlite.database import memory_file
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.integrations.django.site import alias, is_testing
@@ -32,7 +32,7 @@ def open_for_django(config: Config) -> tuple[Dialect, Database]:
     if not is_testing():
         return open_database(config)
     dialect = SqliteDialect(config.table_prefix, for_caller=True) if config.server is None else open_database(config)[0]
-    return dialect, DjangoDatabase(alias(), dialect)
+    return dialect, DjangoDatabase(alias(), config, dialect)
 
 
 class DjangoDatabase(Database):
@@ -41,12 +41,12 @@ class DjangoDatabase(Database):
     survey_seconds = 0.5
     one_writer = False  # calls inside a block join it
 
-    def __init__(self, name: str, dialect: Dialect) -> None:
+    def __init__(self, name: str, config: Config, dialect: Dialect) -> None:
         self._alias = name
         self.name = f"Django's connection {name!r}"
-        super().__init__(partial(enqueue, dialect), partial(enqueue_alike, dialect), _Home(name))
+        super().__init__(config, partial(enqueue, dialect), partial(enqueue_alike, dialect), _Home(name))
         self.caller_connections = _Connections(name)
-        self.shared = _Unshared(self)  # type: ignore[assignment]
+        self.shared = _Unshared(self._write_member)  # type: ignore[assignment]
         self.path = memory_file()
 
     @property
@@ -63,8 +63,11 @@ class DjangoDatabase(Database):
         with transaction.atomic(using=self._alias):
             return self._run(make_plan())
 
-    def write_member(self, member: Member) -> Inserted:
+    def _write_member(self, member: Member) -> Inserted:
         return self.write(partial(self._plan_of_one, member))
+
+    def _write_members(self, members: list[Member]) -> list[Inserted]:
+        return [self._write_member(member) for member in members]
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         return await in_thread(partial(self.read, plan))
@@ -84,10 +87,6 @@ class DjangoDatabase(Database):
     def _run(self, plan: Plan[T]) -> T:
         return self.caller_connections.wrap(connections[self._alias], None).run(plan)
 
-    def _commit(self, submissions: list[Enqueue]) -> None:
-        for submission in submissions:
-            submission.result, submission.done = self.write_member(submission.member), True
-
 
 async def in_thread(function: Callable[[], T]) -> T:
     """Call a function in Django's thread for sync code."""
@@ -98,8 +97,8 @@ async def in_thread(function: Callable[[], T]) -> T:
 class _Unshared:
     """Writes each job in its own transaction: another thread has another connection."""
 
-    def __init__(self, database: DjangoDatabase) -> None:
-        self.submit = database.write_member
+    def __init__(self, write: Callable[[Member], Inserted]) -> None:
+        self.submit = write
 
     async def asubmit(self, member: Member) -> Inserted:
         return await in_thread(partial(self.submit, member))

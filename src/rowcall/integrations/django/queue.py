@@ -35,6 +35,6 @@ jobs = Rowcall(queue_url)
     send_email.enqueue("a@example.com")      # part of the surrounding atomic() block, if there is one
 """
 
-queue_of(jobs).surrounding = AtomicBlocks()
-queue_of(jobs).open_database = open_for_django
+queue_of(jobs).backend.surrounding = AtomicBlocks()
+queue_of(jobs).backend.open_database = open_for_django
 jobs.middleware(close_django_connections())

@@ -60,7 +60,7 @@ class RowcallFlask:
             raise InvalidOption("app", f"{app.name!r} has another RowcallFlask already")
         options = app.config.get_namespace(_PREFIX)
         refuse_unknown(options, {"url", *QueueOptions.__annotations__})
-        if options and (options != self._options or queue_of(self.jobs).is_exchanged):
+        if options and (options != self._options or queue_of(self.jobs).is_swapped):
             self.jobs.configure(**options)
         self._options = options
         self._app = app

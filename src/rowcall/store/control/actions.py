@@ -7,10 +7,10 @@ from datetime import datetime
 
 import msgspec
 
+from rowcall.actions import CANCEL, COMPLETE, DELETE, EDIT, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
-from rowcall.domain.lifecycle import Move, sources
 from rowcall.domain.limits import job_limits_from_text
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import revived
@@ -25,23 +25,22 @@ from rowcall.store.queries import control as queries
 from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.counts import TALLY
 from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
-from rowcall.store.queries.jobs import DELETE
+from rowcall.store.queries.jobs import DELETE as DELETE_JOBS
 from rowcall.store.queries.steps import END_SLEEPS
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over
 
-_UNFINISHED = (*WAITING, Status.RUNNING)
-
-
 # again
 
 
-def retry(dialect: Dialect, job_id: int, more_attempts: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    job = yield from _allowed(dialect, job_id, Move.RERUN, "retry")
+def retry(
+    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, now_ms: int | None
+) -> Plan[Job]:
+    job = yield from _allowed(dialect, job_id, RETRY)
     for obstacle in (yield from obstacles_of(dialect, [job])).values():
         raise obstacle
-    yield from rerun(dialect, [job], [Rerun(job.id, more_attempts)], actor, now_ms)
+    yield from rerun(dialect, [job], [Rerun(job.id, attempts_of(job.type))], actor, now_ms)
     return (yield from get(dialect, job_id))
 
 
@@ -116,7 +115,7 @@ def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:
 
 def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
     """Cancel a waiting job, or request the cancellation of a running one."""
-    job = yield from _allowed(dialect, job_id, Move.CANCEL, "cancel")
+    job = yield from _allowed(dialect, job_id, CANCEL)
     yield from cancel_locked(dialect, [job], reason, actor, now_ms)
     return (yield from get(dialect, job_id))
 
@@ -153,9 +152,7 @@ def complete(
 
     `check` raises if the result does not fit the job's task.
     """
-    job = yield from lock(dialect, job_id)
-    if job.status not in WAITING:
-        raise WrongState(job_id, job.status, "complete", [str(status) for status in WAITING])
+    job = yield from _allowed(dialect, job_id, COMPLETE)
     check(job.type)
     if then is not None:
         then = then.after(job.id, job.chain_id, job.chain_index)
@@ -185,7 +182,7 @@ def complete_locked(
 def reschedule(
     dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
 ) -> Plan[Job]:
-    before = yield from _allowed(dialect, job_id, Move.RESCHEDULE, "reschedule")
+    before = yield from _allowed(dialect, job_id, RESCHEDULE)
     yield from reschedule_locked(dialect, [before], run_at_ms, delay_ms, actor, now_ms)
     return (yield from get(dialect, job_id))
 
@@ -233,9 +230,7 @@ class Edited(msgspec.Struct, frozen=True, kw_only=True):
 
 def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int | None) -> Plan[Job]:
     """Change a waiting job. What holds it is checked again when it is claimed."""
-    before = yield from lock(dialect, job_id)
-    if before.status not in WAITING:
-        raise WrongState(job_id, before.status, "edit", [str(status) for status in WAITING])
+    before = yield from _allowed(dialect, job_id, EDIT)
     if edited.max_attempts is not None and edited.max_attempts <= before.attempt:
         raise InvalidOption("max_attempts", f"must be above {before.attempt}, the attempts that job {job_id} has used")
     limits = edited.limits
@@ -285,9 +280,7 @@ def _limit_names(limits: str) -> list[str]:
 
 
 def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
-    before = yield from lock(dialect, job_id)
-    if before.status not in _UNFINISHED:
-        raise WrongState(job_id, before.status, "set the priority of", [str(status) for status in _UNFINISHED])
+    before = yield from _allowed(dialect, job_id, SET_PRIORITY)
     yield from prioritize_locked(dialect, [before], priority, actor, now_ms)
     return (yield from get(dialect, job_id))
 
@@ -302,7 +295,7 @@ def prioritize_locked(
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:
-    job = yield from _allowed(dialect, job_id, Move.DELETE, "delete")
+    job = yield from _allowed(dialect, job_id, DELETE)
     for waiting in (yield from delete_locked(dialect, [job])).values():
         raise StillNeeded(job_id, waiting)
 
@@ -313,14 +306,14 @@ def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[
     orders = yield from orders_of(dialect, [job.id for job in jobs])
     awaited = {job.id for job in jobs} | {job.chain_id for job in jobs if job.chain_id is not None}
     if not (yield from dialect.ask(DEPENDANTS, sorted(awaited))):
-        yield from dialect.ask(DELETE, [job.id for job in jobs])
+        yield from dialect.ask(DELETE_JOBS, [job.id for job in jobs])
     else:
         for job in jobs:
             waiting = yield from _waiting_for(dialect, job)
             if waiting:
                 needed[job.id] = waiting
             else:
-                yield from dialect.ask(DELETE, [job.id])
+                yield from dialect.ask(DELETE_JOBS, [job.id])
     yield from ready_heads(dialect, orders)
     yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
     return needed
@@ -334,10 +327,9 @@ def _waiting_for(dialect: Dialect, job: Job) -> Plan[list[int]]:
     return sorted(waiting)
 
 
-def _allowed(dialect: Dialect, job_id: int, move: Move, verb: str) -> Plan[Job]:
+def _allowed(dialect: Dialect, job_id: int, action: Action) -> Plan[Job]:
     job = yield from lock(dialect, job_id)
-    if job.status not in sources(move):
-        raise WrongState(job_id, job.status, verb, [str(status) for status in sources(move)])
+    action.check(job)
     return job
 
 

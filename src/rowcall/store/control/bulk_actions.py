@@ -25,13 +25,14 @@ AT_ONCE = 200
 
 
 class MatchedJobs:
-    """Jobs that fitted a filter when they were found, and how many of them may be changed."""
+    """Jobs that fitted a filter when they were found, and how many of them may be changed. `changed` were before."""
 
-    def __init__(self, dialect: Dialect, wanted: Filter, found: Sequence[Job], most: int | None) -> None:
+    def __init__(self, dialect: Dialect, wanted: Filter, found: Sequence[Job], most: int | None, changed: int) -> None:
         self._dialect = dialect
         self._wanted = wanted
         self._ids = [job.id for job in found]
         self._most = most
+        self._changed = changed
 
     def cancel(self, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[int]:
         return (yield from self._change(lambda jobs: cancel_locked(self._dialect, jobs, reason, actor, now_ms)))
@@ -56,16 +57,17 @@ class MatchedJobs:
     def retry(
         self,
         attempts_of: Callable[[str], int],
-        due_at_ms: Callable[[int], int | None],
         actor: str | None,
         now_ms: int | None,
+        due_at_ms: Callable[[int], int | None],
     ) -> Plan[int]:
         """Run them again, each at its time. Jobs that cannot run again are left alone."""
         jobs = yield from self._locked()
         obstacles = yield from obstacles_of(self._dialect, jobs)
         jobs = _one_of_each_key([job for job in jobs if job.id not in obstacles])[: self._most]
         if jobs:
-            reruns = [Rerun(job.id, attempts_of(job.type), due_at_ms(number)) for number, job in enumerate(jobs)]
+            numbered = enumerate(jobs, self._changed)
+            reruns = [Rerun(job.id, attempts_of(job.type), due_at_ms(number)) for number, job in numbered]
             yield from rerun(self._dialect, jobs, reruns, actor, now_ms)
         return len(jobs)
 

@@ -128,7 +128,12 @@ class ChildAttempt:
         self._completed = True
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        if isinstance(task, str) and not arguments and self._queue is not None and self._queue.enqueue_middleware:
+        if (
+            isinstance(task, str)
+            and not arguments
+            and self._queue is not None
+            and self._queue.declared.enqueue_middleware
+        ):
             task, options = bind(self._queue, task, (), options), {}
         if isinstance(task, str) and not arguments:
             asked = Asked("continue_with", task=task, payload=untyped_to_json(task, options))

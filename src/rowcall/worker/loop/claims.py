@@ -81,14 +81,14 @@ class Claims:
             buffer=buffer,
             lost_ahead=self.capacity.lost_ahead,
             last_ahead=self.capacity.last_ahead,
-            types=fingerprints(self.queue.tasks),
+            types=fingerprints(self.queue.declared.tasks),
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
             batches=self.dispatcher.batches,
             batch_room={} if self.capacity.stopping else self.dispatcher.batch_room(),
-            limits=self.queue.limits.declared,
-            aliases=self.queue.aliases,
+            limits=self.queue.declared.limits.declared,
+            aliases=self.queue.declared.aliases,
             resume=self.resuming.places(),
         )
 
@@ -104,19 +104,19 @@ class Claims:
         )
 
     def _with_tasks(self, jobs: Sequence[Ready]) -> Iterator[tuple[Ready, Declaration]]:
-        tasks = self.queue.tasks
+        tasks = self.queue.declared.tasks
         if any(task.options.target is not None for task in tasks.values()) or not all_plain(jobs):
             return zip(jobs, map(self._task_of, jobs), strict=True)
         return zip(jobs, [tasks[job.type] for job in jobs], strict=True)  # a call for each job is slow
 
     def _task_of(self, ready: Ready) -> Declaration:
-        task = self.queue.tasks[ready.type]
+        task = self.queue.declared.tasks[ready.type]
         return task if ready.target is None and task.options.target is None else self._pushing.of(task)
 
     def unreadable(self, unreadable: Sequence[Unreadable], now_ms: int) -> list[Attempt]:
         """Return attempts for jobs that failed when they were claimed, because their rows cannot be read."""
         facts = self._facts(now_ms)
-        attempts = [Attempt(one.job, self.queue.tasks[one.job.type], facts) for one in unreadable]
+        attempts = [Attempt(one.job, self.queue.declared.tasks[one.job.type], facts) for one in unreadable]
         for attempt, one in zip(attempts, unreadable, strict=True):
             attempt.transition = one.transition
         return attempts
@@ -125,5 +125,5 @@ class Claims:
         queue, registrar = self.queue, self.registrar
         log_start = log_started if self.logs_starts() else None
         return ClaimFacts(
-            registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease, log_start
+            registrar.current, now_ms, queue.clock, self.completion, queue.declared.tracing, registrar.lease, log_start
         )

@@ -53,7 +53,7 @@ class Loop:
         self._capacity = capacity = Capacity(dispatcher, queue.clock, one_writer=queue.dialect.one_writer)
         self._known = known = KnownWork(queue.clock)
         self._pace = pace = LogPace(settings.log_jobs, queue.clock.timer)
-        report = AttemptLog(pace, meter, queue.follow_ups, errors)
+        report = AttemptLog(pace, meter, queue.declared.follow_ups, errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report)
         self.unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(

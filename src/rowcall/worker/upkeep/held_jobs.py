@@ -40,7 +40,7 @@ class HeldJobs:
 
     def _free_some(self) -> int:
         queue = self._queue
-        found = queue.run(Read(find_room(queue.dialect, queue.limits.declared, self._after, queue.now_ms())))
+        found = queue.run(Read(find_room(queue.dialect, queue.declared.limits.declared, self._after, queue.now_ms())))
         self._again = {held: count for held, count in self._again.items() if found.after or held in found.counts}
         self._after = found.after or ""
         if not found.counts:

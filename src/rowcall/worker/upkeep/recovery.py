@@ -88,7 +88,7 @@ class Recovery:
         # a dead worker's file that no row names is another queue's, or its worker was never registered
         self._stray_files = (self._stray_files | self._dead_files) - {self._file_of(peer) for peer in peers}
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
-        names, on_end = {peer.name for peer in peers}, queue.follow_ups.on_end_of
+        names, on_end = {peer.name for peer in peers}, queue.declared.follow_ups.on_end_of
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
             recovered += self._counted(queue.run(Write(recover_expired, queue.dialect, queue.now_ms(), on_end)))
@@ -103,9 +103,9 @@ class Recovery:
     def _counted(self, attempts: list[RecoveredAttempt]) -> int:
         if self._meter is not None:
             self._meter.add_recovered(attempts)
-        if self._queue.follow_ups.observers:
+        if self._queue.declared.follow_ups.observers:
             for job, transition in attempts:
-                self._queue.follow_ups.call_observers(outcome_of(job, transition))
+                self._queue.declared.follow_ups.call_observers(outcome_of(job, transition))
         return len(attempts)
 
     def _is_gone(self, peer: Peer, now: float) -> bool:
@@ -141,7 +141,7 @@ class Recovery:
                     ages_ms,
                     queue.now_ms(),
                     heartbeats=heartbeat,
-                    on_end=queue.follow_ups.on_end_of,
+                    on_end=queue.declared.follow_ups.on_end_of,
                 )
             )
             recovered = self._counted(attempts)

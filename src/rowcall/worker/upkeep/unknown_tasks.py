@@ -50,7 +50,7 @@ class UnknownTasks:
                 )
 
     def _unknown_in(self, work: Work) -> set[tuple[str, str]]:
-        tasks = fingerprints(self._queue.tasks)
+        tasks = fingerprints(self._queue.declared.tasks)
         return {
             (name, key)
             for name, key in work.ready
@@ -89,7 +89,8 @@ class UnknownTasks:
         for _ in range(BATCHES_AT_ONCE):
             if stopping():
                 break
-            due_ms, now_ms, on_end = round(seconds * 1000), queue.now_ms(), queue.follow_ups.on_end_of(task, name)
+            due_ms, now_ms = round(seconds * 1000), queue.now_ms()
+            on_end = queue.declared.follow_ups.on_end_of(task, name)
             failed = queue.run(Write(fail_unknown, queue.dialect, name, key, due_ms, detail, now_ms, on_end))
             total += failed
             if failed < FAILED_AT_ONCE:
