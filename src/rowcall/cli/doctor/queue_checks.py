@@ -201,10 +201,12 @@ BY_TYPE = """
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
-_MISMATCHED = f"""where status = <pending> and error_code = '{MISMATCH_CODE}' and unfit is not null
-  and not exists (select 1 from <claim> where job_id = job.id)"""
-MISMATCHED_COUNT = f"select count(*) from <job> as job {_MISMATCHED}"
-MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> as job {_MISMATCHED} order by id limit 1"
+_MISMATCHED = f"""
+from <job> as job left join <claim> as claim on claim.job_id = job.id
+where claim.job_id is null and job.status = <pending> and job.error_code = '{MISMATCH_CODE}' and job.unfit is not null
+"""
+MISMATCHED_COUNT = f"select count(*) {_MISMATCHED}"
+MISMATCHED = f"select job.id, <text_of:job.type>, job.worker, job.error_detail {_MISMATCHED} order by job.id limit 1"
 PAUSED = """
 select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
 """
