@@ -1,6 +1,6 @@
 """The round of a worker, and the claim by hand: settle, expire, stage, claim, in one transaction.
 
-A claim is find → admit → write: find the first ready jobs of a few queues in turn, admit the jobs that have room here
+A claim is find → admit → write: find the first ready jobs of a few queues in turn, admit the ones that have room here
 and under their limits, write a row for each into the table of claims.
 """
 
