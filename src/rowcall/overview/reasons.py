@@ -123,11 +123,12 @@ class Explainer:
             return (yield from self._ordered(job, held.by))
         if held is not None and held.by is not None:
             return self._held(job, held, held.by)
-        key = key_of(job.type, None if held is None else held.unfit)
+        unfit = None if held is None else held.unfit
+        key = key_of(job.type, unfit)
+        if unfit is not None and not self._fitting(job.queue, key):
+            return (yield from self._mismatch(job))
         if missing := self._missing_worker(job):
             return missing
-        if not self._fitting(job.queue, key):
-            return (yield from self._mismatch(job))
         keys = yield from self._keys_to_start(job.queue)
         turn = job.id if held is None else held.turn
         place = (~job.priority, turn, job.id)

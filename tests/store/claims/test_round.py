@@ -17,11 +17,11 @@ def look(ready: list[tuple[str, str]] | None = None) -> Work:
 def test_all_types_of_all_queues_are_wanted_unless_narrowed() -> None:
     everything = wanted_types(Demand(worker="w", slots=1), look())
     assert everything == {"default": ["a", "b"], "mail": ["a"], "media": ["c"]}
-    known = wanted_types(Demand(worker="w", slots=1, types={"a"}), look())
+    known = wanted_types(Demand(worker="w", slots=1, types={"a": "0123abcd"}), look())
     assert known == {"default": ["a"], "mail": ["a"]}
     served = wanted_types(Demand(worker="w", slots=1, queues={"media": None}), look())
     assert served == {"media": ["c"]}
-    assert wanted_types(Demand(worker="w", slots=1, types=set()), look()) == {}
+    assert wanted_types(Demand(worker="w", slots=1, types={}), look()) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from rowcall.store.queries.claims import (
     CLAIM_FIRST,
     CLAIMED,
     DROP_STALE,
-    EXTEND_MISMATCHED,
     FIND_OTHER_WORK_AND_LOCK,
     FIND_WORK,
     FIND_WORK_AND_LOCK,
@@ -24,8 +23,6 @@ from rowcall.store.queries.claims import (
     LOCK_CLAIMS,
     LOCK_READY_OF,
     MAKE_READY,
-    MISMATCHED,
-    OFFER,
     PEEK,
     RENEW,
     START,
@@ -120,7 +117,7 @@ CASES = {
     "renew": Case(lambda size: statements_of(DIALECT.ask(RENEW, None, LAST_ID, 1, 1, 15_000, None)), [BY_CLAIM]),
     "interrupted": Case(
         lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 1, 1) for job in running_ids(size)])),
-        [BY_CLAIM],
+        [BY_CLAIM, BY_ID],
         writes=False,
     ),
     "request cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, running_ids(size))), [BY_CLAIM]),
@@ -134,16 +131,6 @@ CASES = {
     "make ready": Case(lambda size: statements_of(DIALECT.ask(MAKE_READY, running_ids(size))), [BY_ID, BY_CLAIM]),
     "free unclaimed": Case(
         lambda size: statements_of(DIALECT.change(FREE_UNCLAIMED, size)), ["rowcall_job_unclaimed()", BY_CLAIM, BY_ID]
-    ),
-    "mismatched": Case(
-        lambda size: statements_of(DIALECT.ask(MISMATCHED, None, 7, size)), ["rowcall_job_mismatched(id)"], writes=False
-    ),
-    "extend mismatched": Case(
-        lambda size: statements_of(DIALECT.ask(EXTEND_MISMATCHED, None, running_ids(size), 1000)),
-        ["rowcall_job_mismatched(id)", BY_ID],
-    ),
-    "offer": Case(
-        lambda size: statements_of(DIALECT.change(OFFER, running_ids(size))), ["rowcall_job_mismatched(id)", BY_ID]
     ),
     # recovery reads all claims: a worker's are a part of them, and workers are few
     "owned by": Case(lambda size: statements_of(DIALECT.ask(OWNED_BY, "worker1", size)), [ALL_CLAIMS, BY_ID]),

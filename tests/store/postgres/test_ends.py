@@ -19,7 +19,6 @@ from rowcall.store.queries.ends import (
     END_WAITING,
     FIND_EXPIRED,
     FIND_EXPIRED_READY,
-    FIND_OVERDUE,
     FIND_UNKNOWN,
     LEASES,
     Owner,
@@ -88,9 +87,6 @@ CASES = {
     "find expired ready": Case(
         lambda size: statements_of(DIALECT.ask(FIND_EXPIRED_READY, None, size)),
         ["rowcall_ready_expiry(expires_at)", BY_ID],
-    ),
-    "find overdue": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_OVERDUE, None, running_ids(size))), ["rowcall_job_mismatched(id)"]
     ),
     "find unknown": Case(
         lambda size: statements_of(DIALECT.ask(FIND_UNKNOWN, None, "default", "type1", 1000, size)),

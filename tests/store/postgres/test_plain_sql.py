@@ -92,7 +92,7 @@ COLUMNS = {
     "ordered": "text",
     "weight": "integer",
     "order_blocks": "integer",
-    "held_until": "timestamptz",
+    "unfit": "text",
 }
 ONE_OF = 1 if "ROWCALL_TEST_ODD_ROWS" in os.environ else 3
 EXTREMES = {

@@ -43,7 +43,6 @@ EXPECTED = {
     "request_cancel": [OF_CLAIM],
     "make_ready": [OF_JOB, OF_CLAIM],
     "free_unclaimed": [OF_JOB, UNCLAIMED, OF_CLAIM],
-    "mismatched": ["SEARCH job USING INDEX rowcall_job_mismatched (id>?)"],
     "lease_expired": [LEASED, f"{OF_JOB} LEFT-JOIN"],
     # recovery reads all claims: a worker's are a part of them, and workers are few
     "owned_by": ["SCAN claim", f"{OF_JOB} LEFT-JOIN"],
@@ -63,14 +62,6 @@ def test_the_intended_index_is_taken_and_gives_the_order(database: sqlite3.Conne
 def test_claiming_merges_the_types_in_their_order_and_sorts_nothing(database: sqlite3.Connection, types: int) -> None:
     steps = steps_of(database, render(claims.ready_jobs(types), PREFIX))
     assert steps == [*["SEARCH ready USING PRIMARY KEY (queue=? AND type=?)"] * types, OF_JOB]
-
-
-@pytest.mark.parametrize("name", ["extend_mismatched", "offer", "find_overdue"])
-def test_jobs_that_were_refused_are_read_by_their_ids(database: sqlite3.Connection, name: str) -> None:
-    steps = steps_of(database, TEXTS[name])
-    assert steps
-    # newer versions of SQLite may read the held jobs alone
-    assert [step for step in steps if not step.endswith((BY_ID, "rowcall_job_held_by"))] == []
 
 
 @pytest.mark.parametrize("name", ["find_work", "orphans", "survey", "remove_idle_worker"])

@@ -29,7 +29,7 @@ EXPECTED = {
     "add_on_end": [OF_JOB, OF_JOB],
     "find_expired": ["SEARCH job USING INDEX rowcall_job_expiry (expires_at>? AND expires_at<?)"],
     "find_expired_ready": ["SEARCH ready USING INDEX rowcall_ready_expiry (expires_at>? AND expires_at<?)", OF_JOB],
-    "find_unknown": ["SEARCH ready USING PRIMARY KEY (queue=? AND type=?)"],
+    "find_unknown": ["SEARCH ready USING PRIMARY KEY (queue=? AND type=?)", OF_JOB],
     "end_waiting": [OF_JOB, *[OF_CLAIM] * 4],  # four columns come from the claim
 }
 FROM_WHAT_ENDED = ("take", "take_runs", "still_held", "settle_successes", "live", "record_attempts", "settle")

@@ -159,8 +159,7 @@ def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
 
 
 def _versions(rows: Rows) -> Iterator[Finding]:
-    [(mismatched,)] = rows(MISMATCHED_COUNT)
-    for job_id, name, worker, detail in rows(MISMATCHED):
+    for mismatched, job_id, name, worker, detail in rows(MISMATCHED):
         wait = "1 job waits" if mismatched == 1 else f"{mismatched:,} jobs wait"
         yield warn(
             "versions",
@@ -201,12 +200,12 @@ BY_TYPE = """
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
-_MISMATCHED = f"""
-from <job> as job left join <claim> as claim on claim.job_id = job.id
-where claim.job_id is null and job.status = <pending> and job.error_code = '{MISMATCH_CODE}' and job.unfit is not null
+MISMATCHED = f"""
+select count(*) over (), id, <text_of:type>, worker, error_detail from <job> as job
+where status = <pending> and error_code = '{MISMATCH_CODE}' and unfit is not null
+  and not exists (select 1 from <claim> where job_id = job.id)
+order by id limit 1
 """
-MISMATCHED_COUNT = f"select count(*) {_MISMATCHED}"
-MISMATCHED = f"select job.id, <text_of:job.type>, job.worker, job.error_detail {_MISMATCHED} order by job.id limit 1"
 PAUSED = """
 select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
 """
