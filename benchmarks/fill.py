@@ -174,8 +174,8 @@ def filling(url: str, *, indexes_last: bool = True) -> Iterator[Filler]:
 def refill(url: str, kind: str, count: int, *, priority: int) -> None:
     """Put back what was taken, so that `count` jobs of this task and priority wait again."""
     with closing(connect(url)) as database:
-        query = "select count(*) from rowcall_job where status = 'pending' and type = ? and priority = ?"
-        waiting: int = database.rows(query, kind, priority)[0][0]
+        query = "select count(*) from rowcall_ready where type = ? and rank = ?"
+        waiting: int = database.rows(query, kind, ~priority)[0][0]
     if waiting < count:
         with filling(url, indexes_last=False) as fill:
             fill.waiting(count - waiting, kind, priority=priority)

@@ -11,9 +11,7 @@ from benchmarks.workers import WorkerProcess
 LONGEST_WAIT_SECONDS = 180.0
 LOOK_EVERY_SECONDS = 0.005
 
-UNFINISHED = (
-    "select 1 from rowcall_job where id between ? and ? and status in ('blocked', 'scheduled', 'pending', 'running')"
-)
+UNFINISHED = "select 1 from rowcall_job where id between ? and ? and status in ('blocked', 'scheduled', 'pending')"
 
 
 class Observer:
@@ -61,7 +59,7 @@ class Observer:
 
     def waiting(self) -> int:
         """How many jobs may run now."""
-        return self._one("select count(*) from rowcall_job where status = 'pending'")
+        return self._one("select count(*) from rowcall_ready")
 
     def wait_for_workers(self, count: int, worker: WorkerProcess) -> None:
         """Wait until so many workers are registered."""

@@ -161,14 +161,6 @@ def flowing(prefix: str) -> tuple[Target, ...]:
                 "ordered": "drain of jobs in order, for each of 10,000 values",
             }.items()
         ),
-        ratio(
-            "plain drain of jobs that are claimed together",
-            "of before",
-            1.35,
-            "of",
-            f"{prefix}cost.after",
-            f"{prefix}cost.before",
-        ),
     )
 
 

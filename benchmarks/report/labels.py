@@ -45,8 +45,6 @@ _OBSERVING = {
     "bulk.drain": "drain while these are changed by a filter, jobs/s",
     "bulk.longest_enqueue_ms": "longest single `enqueue` beside both, ms",
     "bulk.still_acting": "whether the actions outlasted the drain",
-    "cost.before": "plain drain before jobs were claimed together, jobs/s",
-    "cost.after": "plain drain of jobs that are claimed together, jobs/s",
     "flows.plain": "plain drain, jobs/s",
     "flows.surrounded": "one resource, one middleware and one dependency, jobs/s",
     "flows.chains": "chains of 3, fixed, jobs/s",

@@ -26,8 +26,6 @@ and the maximum. Rowcall runs with its defaults: `durability="full"`, ten jobs a
 - **Flows**: all jobs are written before the worker starts, and timed as in a drain; every job counts. Chains of 3 are
   written whole, or each step continues with the next. Fan-in: 1,000 jobs, and one that waits for all of them. Keys:
   1,000 new keys per call.
-- **Before and after**: a plain drain by this code, and one by the commit before jobs were claimed together; both
-  without log lines.
 - **Idle**: CPU time of all threads of the worker process.
 
 ### On SQLite

@@ -157,10 +157,11 @@ def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall) -> 
     @queue.task
     def hello(name: str) -> None: ...
 
-    queue.drain()
     said = r"1 job waits for a worker that accepts .*; .* refused job 1 \(hello\): unexpected argument 'loud'"
-    assert re.fullmatch(said, examine().what["versions"])
-    assert "no worker accepts it: unexpected argument 'loud'" in run("jobs", "app:jobs").stdout
+    with queue.worker():
+        eventually(lambda: queue.get(1).error_code)
+        assert re.fullmatch(said, examine().what["versions"])
+        assert "no worker accepts it: unexpected argument 'loud'" in run("jobs", "app:jobs").stdout
     shown = run("show", "app:jobs", "1").stdout
     assert "unexpected argument 'loud'" in shown
     assert "HELD" in shown

@@ -12,6 +12,7 @@ from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.queries.claims import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
+from rowcall.worker.loop import capacity as capacity_module
 from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capacity, Throughput
 from tests.worker.support import claimed
 from tests.worker.timers import StoppedClock
@@ -75,6 +76,38 @@ def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
     capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_needed=True))
     assert capacity.free() == (0, 0)
     assert capacity.enough_to_do
+
+
+def test_a_full_buffer_of_last_attempts_takes_no_more_jobs(
+    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no file says what has begun, each of them may be charged for nothing."""
+    monkeypatch.setattr(capacity_module, "MOST_LAST_AHEAD", 1)
+    capacity = Capacity(dispatcher, clock, one_writer=False)
+    assert Capacity(dispatcher, clock, one_writer=True).last_ahead is None
+    run_quick_jobs(capacity, clock, attempts[0])
+    assert capacity.last_ahead == 1
+    assert capacity.free()[1] > 0
+    dispatcher.accept(attempts[:2], attempts[2:])  # attempts that are marked as started
+    assert capacity.last_ahead == 0
+    assert capacity.free() == (0, 0)
+    assert dispatcher.pop_buffered() == attempts[2:]
+    attempts[2].settled = True
+    assert capacity.last_ahead == 1
+
+
+def test_there_are_no_more_lost_jobs_in_the_buffer_than_slots(
+    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
+) -> None:
+    capacity = Capacity(dispatcher, clock, one_writer=True)
+    run_quick_jobs(capacity, clock, attempts[0])
+    for attempt in attempts:
+        attempt.ready.lost = 1
+    assert capacity.lost_ahead == 2
+    assert capacity.free()[1] > 2
+    dispatcher.accept(attempts[:1], attempts[1:])
+    assert capacity.lost_ahead == 0
+    assert capacity.free()[1] == 0
 
 
 def test_a_buffer_behind_slow_jobs_becomes_stale(
