@@ -59,8 +59,9 @@ def test_another_body_or_secret_is_refused_and_names_of_headers_have_any_case() 
 
 def test_a_token_names_one_attempt() -> None:
     token = callback_token([SECRET, OTHER], 7, 3, 5)
-    assert attempt_of_token([OTHER, SECRET], token) == (7, 3)
-    for wrong in (token.replace("7.3", "7.4"), token.replace("7.", "8.", 1), token[:-1], "", "7.3", "7.3.ä", None, 7):
+    assert attempt_of_token([OTHER, SECRET], token) == (7, 3, 5)
+    others = (token.replace("7.3", "7.4"), token.replace("7.", "8.", 1), token.replace("3.5.", "3.6."))
+    for wrong in (*others, token[:-1], "", "7.3", "7.3.5", "7.3.5.ä", None, 7):
         with pytest.raises(PushRefused):
             attempt_of_token([SECRET], wrong)
     with pytest.raises(PushRefused):

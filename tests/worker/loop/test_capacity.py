@@ -42,6 +42,13 @@ def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
     finish.set()
 
 
+def run_quick_jobs(capacity: Capacity, clock: StoppedClock, attempt: Attempt) -> None:
+    for _ in range(20):
+        capacity.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempt.ready]))
+        clock.at += 0.01
+        capacity.note_finished(10)
+
+
 def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, clock: StoppedClock) -> None:
     capacity = Capacity(dispatcher, clock, one_writer=True)
     assert capacity.free() == (2, 0)
@@ -53,10 +60,7 @@ def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, cloc
 
 def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
     capacity = Capacity(dispatcher, clock, one_writer=True)
-    for _ in range(20):
-        capacity.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempts[0].ready]))
-        clock.at += 0.01
-        capacity.note_finished(10)
+    run_quick_jobs(capacity, clock, attempts[0])
     slots, buffer = capacity.free()
     assert slots == 2
     assert 25 <= buffer <= 50  # what a thousand jobs a second are in 50 ms
@@ -77,6 +81,7 @@ def test_a_buffer_behind_slow_jobs_becomes_stale(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
     capacity = Capacity(dispatcher, clock, one_writer=True)
+    run_quick_jobs(capacity, clock, attempts[0])
     assert not capacity.is_stale(any_ended=False)
     dispatcher.accept(attempts[:2], attempts[2:])
     dispatcher.start_accepted()
@@ -84,6 +89,7 @@ def test_a_buffer_behind_slow_jobs_becomes_stale(
     assert not capacity.is_stale(any_ended=False)
     clock.at += STALE_SECONDS
     assert capacity.is_stale(any_ended=False)
+    assert capacity.free() == (0, 0)  # or the next round would claim again what is released
     assert not capacity.is_stale(any_ended=True)
 
 

@@ -63,7 +63,7 @@ def test_one_transaction_settles_and_stages_and_claims(tmp_path: Path, monkeypat
 
     def does_all(statements: list[str]) -> bool:
         texts = catalogue("rowcall_").texts()
-        return {texts[name] for name in ("settle_successes", "stage", "insert_claims")} <= set(statements)
+        return {texts[name] for name in ("settle_successes", "stage", "claim_rows")} <= set(statements)
 
     assert len([one for one in transactions.rounds if does_all(one)]) == 1
 
@@ -83,7 +83,7 @@ def test_handlers_that_never_wait_run_while_the_last_ones_are_settled(
 ) -> None:
     calls: list[str] = []
     start, execute = Dispatcher.start_accepted, SqliteConnection.execute
-    settles = {catalogue("rowcall_").texts()[name] for name in ("settle_packed", "settle_successes")}
+    settle = catalogue("rowcall_").texts()["settle_successes"]
 
     def noted_start(dispatcher: Dispatcher, portion: int = MOST_BUFFERED) -> None:
         if dispatcher.waits_to_start:
@@ -91,7 +91,7 @@ def test_handlers_that_never_wait_run_while_the_last_ones_are_settled(
         start(dispatcher, portion)
 
     def noted_execute(connection: SqliteConnection, statement: Statement[object]) -> list[Row]:
-        if statement.sql in settles:
+        if statement.sql == settle:
             calls.append("settle")
         return execute(connection, statement)
 

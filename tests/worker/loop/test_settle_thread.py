@@ -120,3 +120,25 @@ def test_a_result_that_the_database_refuses_fails_its_job_alone(
     assert (summary.succeeded, summary.failed) == (MANY - 1, 1)
     assert runs == Counter(range(MANY))
     assert "refused a round" not in caplog.text
+
+
+def test_a_job_that_an_open_transaction_refers_to_is_settled(jobs: Rowcall, postgres_url: str) -> None:
+    """A foreign key locks the row of the job, but only against its deletion."""
+
+    @jobs.task(max_attempts=1)
+    def fail() -> None:
+        raise ValueError
+
+    job = fail.enqueue()
+    with psycopg.connect(postgres_url) as user:
+        user.execute("create table receipt (job_id bigint references rowcall_job (id))")
+        user.commit()
+        user.execute("insert into receipt values (%s)", (job.id,))
+        with ThreadPoolExecutor() as pool:
+            drained = pool.submit(jobs.drain)
+            try:
+                eventually(drained.done)
+            finally:
+                user.rollback()
+        assert drained.result().failed == 1
+        user.execute("drop table receipt")

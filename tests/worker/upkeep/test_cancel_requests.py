@@ -18,6 +18,7 @@ from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation
 from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.control import INTERRUPTED
 from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
@@ -35,9 +36,9 @@ def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ids: list[int] = []
     ask = queue_of(jobs).dialect.ask
 
-    def noted(query: Query[object], *values: Sequence[tuple[int, int]]) -> Plan[list[object]]:
+    def noted(query: Query[object], *values: Sequence[Fence]) -> Plan[list[object]]:
         if query is INTERRUPTED:
-            ids.extend(job_id for job_id, _ in values[0])
+            ids.extend(fence.job_id for fence in values[0])
         return ask(query, *values)
 
     monkeypatch.setattr(queue_of(jobs).dialect, "ask", noted)

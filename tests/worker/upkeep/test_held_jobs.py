@@ -77,7 +77,8 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
         jobs.enqueue("charge", {"customer": 0})
     assert len(jobs.claim("w", limit=3)) == 1
     # ended by a process that knows no limits
-    execute("update rowcall_job set status = 'succeeded', lease = lease + 1 where status = 'running'")
+    execute("update rowcall_job set status = 'succeeded', lease = 2 where id in (select job_id from rowcall_claim)")
+    execute("delete from rowcall_claim")
     assert jobs.claim("w") == []
     held_jobs = HeldJobs(queue_of(jobs))
     assert held_jobs.check() == 1
@@ -170,7 +171,8 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
 def test_full_keys_cost_a_claim_nothing(jobs: Rowcall, execute: Execute, keys: int) -> None:
     charge = alone(jobs, Limit("each", concurrency=1, by="customer"))
     charge.enqueue_many([{"customer": number} for number in range(keys)])
-    execute("update rowcall_job set status = 'running', lease = 1, worker = 'other', attempt = 1")
+    execute("""insert into rowcall_claim (job_id, lease, holder, attempt, worker, claimed_at)
+               select id, 1, 7, 1, 'other', created_at from rowcall_job""")
     execute("delete from rowcall_ready")
     execute("""insert into rowcall_slot (limit_key, job_id, lease)
                select '["each",' || (id - 1) || ']', id, 1 from rowcall_job""")
@@ -182,7 +184,7 @@ def test_full_keys_cost_a_claim_nothing(jobs: Rowcall, execute: Execute, keys: i
     statements, rows = counted(jobs, 4)
     assert statements <= 25
     assert rows <= 25
-    assert execute("select count(*) from rowcall_job where status = 'running' and worker = 'w'") == [(2,)]
+    assert execute("select count(*) from rowcall_claim where worker = 'w'") == [(2,)]
     assert execute("select count(*) from rowcall_job where held is not null") == [(keys + 2,)]
 
 

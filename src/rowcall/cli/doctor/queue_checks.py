@@ -182,23 +182,21 @@ def _future(rows: Rows) -> Finding:
 
 WORKERS = """
 select name, queues, lock_path, lease_ms, coalesce(<ms:<clock>> - <ms_or_null:heartbeat_at>, 0),
-       (select count(*) from <job> where status = <running> and lease_until is null and worker = name)
+       (select count(*) from <claim> where lease_until is null and worker = name)
 from <worker> where concurrency > 0 order by name
 """
 DUE = """
-select (select count(*) from <job> where status = <pending>)
-     + (select count(*) from <job> where status = <scheduled> and run_at <= (select <clock>)),
-       (select coalesce(<ms:<clock>> - min(<ms_or_null:since>), 0) from (
-          select min(<greatest:run_at, created_at>) as since from <job> where status = <pending> and held is null
-          union all
-          select min(<greatest:run_at, created_at>) from <job>
-          where status = <scheduled> and run_at <= (select <clock>)) as due)
+select cast(sum(jobs) as bigint), coalesce(<ms:<clock>> - min(<ms_or_null:since>), 0) from (
+  select count(*) as jobs, min(since) as since from <ready>
+  union all
+  select count(*), min(<greatest:run_at, created_at>) from <job>
+  where status = <scheduled> and run_at <= (select <clock>)
+  union all
+  select count(*), null from <job> where status = <pending> and held is not null) as due
 """
-_READY = "where status = <pending> and held is null"
-BY_QUEUE = f"select queue, count(*) from <job> {_READY} group by queue order by queue"
-BY_TYPE = f"""
-select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(<greatest:run_at, created_at>)>, 0)
-from <job> {_READY} group by type order by type
+BY_QUEUE = "select queue, count(*) from <ready> group by queue order by queue"
+BY_TYPE = """
+select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
 _MISMATCHED = "where status = <pending> and held = 'mismatch'"
@@ -209,8 +207,7 @@ select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>,
 """
 KEPT_SLOTS = """
 select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker> as worker on worker.name = slot.worker
-where not exists (
-  select 1 from <job> as job where job.id = slot.job_id and job.lease = slot.lease and job.status = <running>)
+where not exists (select 1 from <claim> as claim where claim.job_id = slot.job_id and claim.lease = slot.lease)
 order by slot.job_id, slot.limit_key
 """
 NEWEST = "select coalesce(<ms_or_null:created_at> - <ms:<clock>>, 0) from <job> order by id desc limit 1"

@@ -40,7 +40,7 @@ _JSON = JSON().with_variant(JSONB(), "postgresql")
 _TYPES: dict[str, TypeEngine[Any]] = {
     **dict.fromkeys(("text", "key", "name", "status", "spelled", "value"), Text()),
     **dict.fromkeys(("int", "whole", "count", "limit"), Integer()),
-    **dict.fromkeys(("identity", "rowid", "bigint", "number", "lease"), _NUMBER),
+    **dict.fromkeys(("identity", "rowid", "job_key", "bigint", "number", "lease"), _NUMBER),
     **dict.fromkeys(("time", "moment"), UtcDateTime()),
     **dict.fromkeys(("real", "seconds"), Float()),
     **dict.fromkeys(("json", "tags"), _JSON),
@@ -73,7 +73,7 @@ def _table(metadata: MetaData, name: str, columns: str) -> Table:
 
 
 def _column(name: str, kind: str, rest: str, *, is_key: bool) -> sqlalchemy.Column[Any]:
-    primary = is_key or "primary key" in rest or kind in ("identity", "rowid")
+    primary = is_key or "primary key" in rest or kind in ("identity", "rowid", "job_key")
     return Column(
         name, _TYPES[kind.removesuffix("?")], primary_key=primary, nullable="not null" not in rest and not primary
     )

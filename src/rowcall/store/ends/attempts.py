@@ -270,9 +270,10 @@ def settle_completed(
     claimed = set((yield from dialect.ask(CLAIMED, ids)))
     free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
     leases = dict((yield from dialect.ask(queries.LEASES, ids)))
-    undecided = claimed - free  # another transaction has locked the claim
+    unlocked = set((yield from dialect.ask(queries.LOCK_FREE_JOBS, sorted(free)))) if free else free
+    undecided = (claimed - free) | ((free & leases.keys()) - unlocked)  # another transaction has locked them
     committed = {one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)} - undecided
-    rolled_back = [one for one in ended if one.job_id in free - committed]
+    rolled_back = [one for one in ended if one.job_id in free - committed - undecided]
     # SQLite may have committed the end of a job, and not yet the end of its claim
     yield from _take(dialect, [one.fence for one in ended if one.job_id in committed])
     settled = (yield from settle(dialect, rolled_back, make_tallies, now_ms, (), locked=Locked.SKIP)).live

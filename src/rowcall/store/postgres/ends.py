@@ -39,7 +39,7 @@ live = """
     select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
       select id from <job> as job
       where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint - 1
-        and job.status not in <finished> for update) as mine"""
+        and job.status not in <finished> for no key update) as mine"""
 
 _ended, _succeeded = fields(Settlement), fields(Success)
 _HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"

@@ -151,10 +151,13 @@ SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text), ids_o
 # takes the claim and writes the job by one statement. SQLite writes first, so that no job is without a claim and an end.
 COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int), number_from_row)
 DROP_CLAIM = Query("drop_claim", (Int, Int, Int), only=_FILE)
-# what became of attempts that were completed in such transactions: the state of their jobs, and which claims are free
+# what became of attempts that were completed in such transactions: the state of their jobs, and which claims and jobs
+# no other transaction has locked
 LEASES = Query("leases", (Ids,), lease_from_row, text="select id, lease, status from <job> where id <in_ids:1>")
 _LOCK_FREE_CLAIMS = "select job_id from <claim> where job_id <in_ids:1> order by job_id <for_update> <skip_locked>"
 LOCK_FREE_CLAIMS = Query("lock_free_claims", (Ids,), number_from_row, text=_LOCK_FREE_CLAIMS)
+_LOCK_FREE_JOBS = "select id from <job> where id <in_ids:1> order by id <for_update> <skip_locked>"
+LOCK_FREE_JOBS = Query("lock_free_jobs", (Ids,), number_from_row, text=_LOCK_FREE_JOBS)
 IN_USE = Query("in_use", (), in_use_from_row)
 
 # jobs without a claim: find and lock them, with the detail of their error, then end them

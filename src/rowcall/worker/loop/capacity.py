@@ -107,7 +107,10 @@ class Capacity:
         if any_ended or not self._dispatcher.buffered:
             self._moved_at = self._timer()
             return False
-        return self._timer() - self._moved_at > STALE_SECONDS
+        stale = self._timer() - self._moved_at > STALE_SECONDS
+        if stale:  # otherwise the next round would claim again what is released now
+            self._throughput.observe(finished=0, busy_seconds=STALE_SECONDS)
+        return stale
 
     def note_finished(self, attempts: int, last_seconds: float = 0.0) -> None:
         """Some attempts have ended, and the last of them took so long."""
