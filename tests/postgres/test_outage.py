@@ -17,7 +17,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import outage
-from rowcall.worker.loop.postgres_waiter import PostgresWaiter
+from rowcall.worker.pacing.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, PostgresSite, times_said
 from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_heartbeats

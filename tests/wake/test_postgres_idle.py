@@ -10,7 +10,8 @@ from rowcall import Rowcall
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
-from rowcall.worker.loop import known_work, postgres_waiter
+from rowcall.worker import pace
+from rowcall.worker.pacing import postgres_waiter
 from rowcall.worker.settings import DEFAULT_LEASE_SECONDS
 from rowcall.worker.upkeep import mismatches, recovery
 
@@ -24,7 +25,7 @@ EDGES = 3  # of each kind of question, one more may fall into a time than its sh
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
         (recovery, ("CHECK_SECONDS", "CHECKPOINT_SECONDS")),
-        (known_work, ("LONGEST_WAIT_SECONDS",)),
+        (pace, ("LONGEST_WAIT_SECONDS",)),
         (mismatches, ("PAUSE_SECONDS",)),
         (postgres_waiter, ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):

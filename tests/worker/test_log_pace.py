@@ -76,7 +76,7 @@ def test_few_jobs_a_second_have_a_line_each(jobs: Rowcall, caplog: pytest.LogCap
         log.now += 1.0
         log.pace.turn()
     assert log.said() == ["1800 alone"]
-    assert log.pace.seconds_to_turn() == float("inf")
+    assert log.pace.log_at == float("inf")
 
 
 def test_many_jobs_a_second_share_a_line_for_each_task(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,7 +89,7 @@ def test_many_jobs_a_second_share_a_line_for_each_task(jobs: Rowcall, caplog: py
     log.end(1, transition=FAILURE)
     log.end(2, transition=RETRY)
     assert len(log.said()) == 3
-    assert 0.3 < log.pace.seconds_to_turn() < 0.5
+    assert 0.3 < log.pace.log_at - log.now < 0.5
     log.pace.turn()
     assert log.said() == []
     log.now += 0.4
@@ -147,7 +147,7 @@ def test_nothing_is_counted_above_the_level_of_the_lines(jobs: Rowcall, caplog: 
     log = Log(jobs, caplog)
     caplog.set_level(logging.WARNING, logger="rowcall")
     log.end(500)
-    assert log.pace.seconds_to_turn() == float("inf")
+    assert log.pace.log_at == float("inf")
     log.pace.end_second()
     assert log.said() == []
 

@@ -27,9 +27,9 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Batch
 from rowcall.worker.lifespan import Lifespans
-from rowcall.worker.loop.settler import ended_of
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
+from rowcall.worker.settling import ended_of
 
 NAME = "inline"
 

@@ -70,9 +70,10 @@ class LogPace:
         self._summarizes = self._summarizes and self._ended > MOST_LINES
         self._second_began, self._ended = self._timer(), 0
 
-    def seconds_to_turn(self) -> float:
-        """Return after which time something has to be logged."""
-        return max(0.0, self._second_began + EVERY_SECONDS - self._timer()) if self._tasks else math.inf
+    @property
+    def log_at(self) -> float:
+        """When something has to be logged."""
+        return self._second_began + EVERY_SECONDS if self._tasks else math.inf
 
     def _count(self, attempts: Sequence[Attempt], moves: Sequence[Move]) -> None:
         names = [attempt.ready.type for attempt in attempts]

@@ -14,7 +14,7 @@ from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.statement import Statement, as_is, execute
 from rowcall.testing import eventually
-from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.loop import Loop
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import settings
 from rowcall.worker.upkeep import mismatches

@@ -7,6 +7,7 @@ import itertools
 import threading
 
 from rowcall.worker.attempt import Attempt
+from rowcall.worker.pace import NEVER
 
 
 class Deadlines:
@@ -26,9 +27,9 @@ class Deadlines:
             heapq.heappush(self._heap, entry)
             return self._heap[0] is entry
 
-    def next_at(self) -> float | None:
+    def next_at(self) -> float:
         with self._lock:
-            return self._heap[0][0] if self._heap else None
+            return self._heap[0][0] if self._heap else NEVER
 
     def pop_overdue(self, now: float) -> Attempt | None:
         with self._lock:

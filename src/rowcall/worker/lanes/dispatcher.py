@@ -20,9 +20,9 @@ from rowcall.worker.lanes.batch import Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.handler_stack import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
+from rowcall.worker.pace import MOST_BUFFERED
 from rowcall.worker.registrar import Identity
 
-MOST_BUFFERED = 1000
 NO_TASKS: Mapping[str, Declaration] = {}
 NO_SETUP = ChildSetup()
 
@@ -57,6 +57,8 @@ class Dispatcher:
         self._gathering = Gathering(tasks)
         self.any_accepted = threading.Event()
         """Set when attempts were accepted; cleared by `CancelRequests` when nothing runs."""
+        self.generation = 0
+        """Raised after each change that the loop must not miss before it waits."""
         self.quiet_above = MOST_BUFFERED
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
 
@@ -258,6 +260,7 @@ class Dispatcher:
                 self._in_queue[attempt.ready.queue] -= 1
             next_attempt = self._pop_buffered()
             quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
+            self.generation += 1
         if not quiet:
             self._wake()
         if next_attempt is None:
@@ -283,6 +286,7 @@ class Dispatcher:
         for member in attempt.members or (attempt,):
             member.settled = True
             self._ended.append(member)
+        self.generation += 1
 
     # releasing what was not started
 
@@ -313,12 +317,14 @@ class Dispatcher:
 
     # timeouts: the loop's thread watches those of threads, the event loop its own
 
-    def seconds_to_deadline(self) -> float | None:
-        with self._lock:
-            times = self._gathering.due_times()
-        if (next_at := self._deadlines.next_at()) is not None:
-            times.append(next_at)
-        return max(0.0, min(times) - self._clock.timer()) if times else None
+    @property
+    def deadline_at(self) -> float:
+        """When `give_up_overdue` has something to do."""
+        at = self._deadlines.next_at()
+        if self._gathering:
+            with self._lock:
+                at = min([at, *self._gathering.due_times()])
+        return at
 
     def give_up_overdue(self) -> None:
         """Also start the batches that have waited for long enough."""
@@ -350,6 +356,7 @@ class Dispatcher:
     def _watch(self, attempt: Attempt) -> None:
         seconds = attempt.timeout_seconds
         if seconds is not None and self._deadlines.add(attempt, self._clock.timer() + seconds):
+            self.generation += 1
             self._wake()
 
     def overdue(self, attempt: Attempt) -> None:
@@ -361,6 +368,7 @@ class Dispatcher:
         """Called by the process lane: the process of an attempt that timed out has ended."""
         with self._lock:
             self._abandoned.end_dying(attempt)
+            self.generation += 1
         self._wake()
 
     # stopping handlers
