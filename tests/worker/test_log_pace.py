@@ -16,6 +16,7 @@ from rowcall.testing import eventually
 from rowcall.worker import log_pace
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import AttemptLog
+from rowcall.worker.completion import Completion
 from rowcall.worker.log_pace import LogPace
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settings import LogJobs
@@ -32,7 +33,7 @@ class Log:
         caplog.set_level(logging.INFO, logger="rowcall")
         self.pace = LogPace(log_jobs, lambda: self.now)
         self._report = AttemptLog(self.pace)
-        self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock())
+        self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock(), Completion(queue_of(jobs)))
         for name in ("mail", "resize"):
             jobs.task(name=name)(_nothing)
         self._tasks = queue_of(jobs).tasks

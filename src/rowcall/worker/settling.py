@@ -345,13 +345,13 @@ def _succeeded(attempt: Attempt) -> bool:
 def ended_of(attempt: Attempt, now: float) -> Ended:
     assert attempt.transition is not None
     transition, completion = attempt.transition, attempt.claim.completion
-    if completion is not None and completion.blobs.cipher is not None:
+    if completion.blobs.cipher is not None:
         transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
     reported = attempt.last_report()
     progress = reported and reported.at_end(succeeded=_succeeded(attempt))
-    if progress is not None and completion is not None:
+    if progress is not None:
         message = completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
         progress = msgspec.structs.replace(progress, message=message)
     ages = started_ms, finished_ms
