@@ -156,7 +156,7 @@ def test_the_pauses_grow_and_differ(
         pauses.append(seconds)
         pause(waiter, seconds)
 
-    monkeypatch.setattr(outage, "LAST_PAUSE_SECONDS", 0.4)
+    monkeypatch.setattr(outage, "LAST_OUTAGE_SECONDS", 0.4)
     monkeypatch.setattr(PostgresWaiter, "pause", noted_pause)
     with jobs.worker(lease=LEASE_SECONDS):
         server.stop()

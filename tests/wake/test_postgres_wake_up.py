@@ -408,7 +408,7 @@ def test_a_failed_attempt_with_another_to_come_wakes_it(waiting: Idle) -> None:
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PostgresDatabase, "survey_seconds", 0.02)
-    monkeypatch.setattr(recovery, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(recovery, "RECOVERY_CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("watchful")

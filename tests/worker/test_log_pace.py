@@ -157,7 +157,7 @@ def test_an_idle_worker_logs_the_last_second(
     jobs: Rowcall, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_pace, "MOST_LINES", 0)
-    monkeypatch.setattr(log_pace, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(log_pace, "LOG_SECONDS", 0.05)
     caplog.set_level(logging.INFO, logger="rowcall")
     task = jobs.task(_nothing)
     task.enqueue_many([{}] * 3)

@@ -55,6 +55,101 @@ LEAST_GROUP = 100
 ALONE_SECONDS = 10.0
 """After a group that a thread could not settle, rounds settle all of them for a while."""
 
+# --- errors ---------------------------------------------------------------------------------------
+
+FIRST_OUTAGE_SECONDS, LAST_OUTAGE_SECONDS, STOPPING_OUTAGE_SECONDS = 0.05, 5.0, 0.5
+"""Pauses while the database is out of reach. A worker that stops has no time for long ones."""
+CONFLICT_SECONDS, MOST_CONFLICTS = 0.02, 20
+"""Another transaction has the same rows, which is over in a moment. After so many in a row it is an outage."""
+
+# --- the settings of a worker ---------------------------------------------------------------------
+
+DEFAULT_CONCURRENCY, MOST_CONCURRENCY = 10, 1000
+DEFAULT_GRACE_SECONDS = 30.0
+"""As long as Kubernetes waits for a container that it stops."""
+DEFAULT_LEASE_SECONDS, SHORTEST_LEASE_SECONDS = 15.0, 0.1
+"""Other workers take over the jobs of one that was silent for so long. Below that, a busy host looks dead."""
+HEARTBEATS_PER_LEASE, SURVEYS_PER_LEASE = 5, 3
+"""A worker may miss some heartbeats, and others look often enough to notice its end soon after the lease."""
+MISSED_HEARTBEATS = 3
+"""A worker whose own heartbeats fail for so long learns nothing from the silence of others."""
+MOST_PORT = 65_535
+
+# --- handlers -------------------------------------------------------------------------------------
+
+CANCEL_AGAIN_SECONDS, CANCEL_PATIENCE_SECONDS = 1.0, 5.0
+"""An async handler past its timeout may catch its cancellation: repeat it, then settle without the handler."""
+ATTEMPTS_BETWEEN_YIELDS = 16
+"""Handlers that never wait must not block the event loop; a yield for each would cost a tenth of a drain."""
+PROGRESS_SECONDS = 0.5
+"""Reports of progress are written at most twice a second: nobody sees more."""
+CHILD_GRACE_SECONDS = 5.0
+"""A child process has so long to end by itself, and is then killed."""
+CHILDREN_TRIED = 3
+"""For one attempt: a child that ends before it has begun says nothing about the job."""
+NEAR_THE_LIMIT = 0.8
+"""A process that was killed with this share of its memory limit in use probably ran out of memory."""
+
+# --- processes and signals ------------------------------------------------------------------------
+
+PATIENCE_SECONDS = 2.0
+"""How long the end of a worker waits for a thread that a server out of reach may block."""
+AT_ONCE_SECONDS = 3.0
+"""After a second signal: then the process ends, as the database does not answer."""
+SAME_SIGNAL_SECONDS = 0.1
+"""Two signals within this time are one: timeout(1) sends it to the process and to its group."""
+SIGNAL_CHECK_SECONDS = 2.0
+"""Python handles a signal that comes just before a wait only after it, so the main thread waits no longer."""
+SWITCH_SECONDS = 0.001
+"""By default a busy handler keeps the interpreter for 5 ms, and the loop needs it after each statement."""
+COLLECTED_AFTER = (10_000, 20, 50)
+"""For the garbage collector: a round creates thousands of objects, few of them in cycles."""
+FIRST_RESTART_SECONDS, LAST_RESTART_SECONDS = 1.0, 30.0
+"""A child process that dies early is started again after ever longer pauses."""
+MOST_DOUBLINGS = 10
+"""Of that pause: more would overflow."""
+LIVED_A_WHILE_SECONDS = 10.0
+"""A child that lived for longer did not die early."""
+CHILDREN_AT_ONCE_SECONDS, BEYOND_GRACE_SECONDS = 5.0, 7.0
+"""How long children have to end after a second signal, or after their grace period, before they are killed."""
+SUPERVISOR_WAIT_SECONDS = 0.5
+"""As for signals. Many children may end at the same time."""
+
+# --- upkeep ---------------------------------------------------------------------------------------
+
+BLOCKED_SECONDS, LOOK_SECONDS = 1.0, 0.2
+"""A handler that keeps the event loop for so long blocks it. Looking costs nothing that a user would notice."""
+CANCEL_CHECK_SECONDS = 0.4
+"""A cancelled handler is asked to end within half a second."""
+HANDLERS_CHECK_SECONDS = 0.1
+"""After the end of a worker whose abandoned handlers still run: how soon the end of the last one is noticed."""
+RECOVERY_CHECK_SECONDS = 0.5
+"""On one host, a lock shows the death of a worker at once: looking at a few files is cheap."""
+CHECKPOINT_SECONDS = 2.0
+"""How often to look at the size of SQLite's log."""
+SURVEY_JITTER = (0.8, 0.4)
+"""Workers that were started together must not survey together: from 0.8 to 1.2 of the time."""
+HELD_PAUSE_SECONDS, HELD_GROWTH = 3.0, 8
+"""Jobs whose release was missed are found this often. If the freed ones do not run, ever more are freed at once."""
+UPKEEP_SECONDS = 30.0
+"""How often to look which duty is due."""
+FOLD_EVERY_MS, PRUNE_EVERY_MS = 20_000, 60_000
+"""Counts read all tallies that are not folded. Retention is counted in hours."""
+CLEAN_UP_EVERY_MS, COLLECT_EVERY_MS = 600_000, 3_600_000
+"""What lost workers leave behind, and large values that no row refers to: neither is in anybody's way."""
+HEALTH_SECONDS, HEALTH_SILENCE_MS = 300.0, 3_600_000
+"""A problem that lasts is logged once an hour."""
+
+# --- the log --------------------------------------------------------------------------------------
+
+MOST_LINES = 100
+"""How many ends in a second have a line each. A person cannot read more."""
+LOG_SECONDS = 1.0
+"""Above that, each task has one line in this time."""
+MOST_SAMPLED = 1000
+"""Durations that are kept for a percentile."""
+SHOWN_PERCENTILE = 0.95
+
 # --- what is known --------------------------------------------------------------------------------
 
 NEVER = math.inf

@@ -19,6 +19,7 @@ from rowcall.worker.completion import Completion
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch import Call
+from rowcall.worker.pace import ATTEMPTS_BETWEEN_YIELDS
 from rowcall.worker.registrar import Identity
 from tests.worker.support import ended
 
@@ -200,7 +201,7 @@ def test_a_handler_that_cancels_its_own_task_stops_no_other_job(jobs: Rowcall, i
 
     @jobs.task
     async def leave_a_cancel(number: int) -> None:
-        if (number + 1) % async_lane.ATTEMPTS_BETWEEN_YIELDS == 0:
+        if (number + 1) % ATTEMPTS_BETWEEN_YIELDS == 0:
             task = asyncio.current_task()
             assert task is not None
             asyncio.get_running_loop().call_soon(task.cancel) if is_soon else task.cancel()

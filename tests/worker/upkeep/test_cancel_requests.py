@@ -42,7 +42,7 @@ def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return ask(query, *values)
 
     monkeypatch.setattr(queue_of(jobs).dialect, "ask", noted)
-    monkeypatch.setattr(cancel_requests, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(cancel_requests, "CANCEL_CHECK_SECONDS", 0.02)
     return ids
 
 

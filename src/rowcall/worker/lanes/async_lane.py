@@ -12,10 +12,7 @@ from collections.abc import Callable
 from rowcall.context import running
 from rowcall.domain.outcome import TimedOut
 from rowcall.worker.lanes.batch import Call, CallFinished
-
-CANCEL_AGAIN_SECONDS = 1.0
-CANCEL_PATIENCE_SECONDS = 5.0
-ATTEMPTS_BETWEEN_YIELDS = 16
+from rowcall.worker.pace import ATTEMPTS_BETWEEN_YIELDS, CANCEL_AGAIN_SECONDS, CANCEL_PATIENCE_SECONDS
 
 
 class AsyncLane:

@@ -11,9 +11,7 @@ from rowcall.worker.attempt_log import log_blocking
 from rowcall.worker.lanes.batch import Call
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.handler_stack import on_event_loops
-
-BLOCKED_SECONDS = 1.0
-LOOK_SECONDS = 0.2
+from rowcall.worker.pace import BLOCKED_SECONDS, LOOK_SECONDS
 
 
 class BlockedLoop:
