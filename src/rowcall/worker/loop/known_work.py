@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rowcall.base.clock import Clock, jittered
+from rowcall.domain.fingerprint import task_of
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, wanted_types
@@ -118,12 +119,12 @@ class Checks:
         demand = self.claims.demand()
         wanted = wanted_types(demand, work)
         limits = demand.queues or {}
-        self.known.maybe_any = self.claims.any_offer or any(
+        self.known.maybe_any = any(
             limits.get(queue) != 0
-            and not self.known.is_fruitless(queue, task)
-            and (demand.room > 0 or demand.batch_room.get(task, 0) > 0)
+            and not self.known.is_fruitless(queue, key)
+            and (demand.room > 0 or demand.batch_room.get(task_of(key), 0) > 0)
             for queue in wanted
-            for task in wanted[queue]
+            for key in wanted[queue]
         )
         self.claims.unknown.note(work)
 

@@ -25,7 +25,7 @@ from rowcall.worker.outage import Outage, Trouble
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
-from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
+from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 from rowcall.worker.upkeep.vacuum import Vacuum
 
 PORTION = MOST_BUFFERED // 2
@@ -55,18 +55,15 @@ class Loop:
         self._pace = pace = LogPace(settings.log_jobs, queue.clock.timer)
         report = AttemptLog(pace, meter, queue.follow_ups, errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report)
-        unknown = UnknownTasks(queue, settings)
+        self.unknown = UnknownTasks(queue, settings)
         self._claims = claims = Claims(
-            queue, settings.queues, dispatcher, registrar, completion, capacity, waker, unknown, pace.logs_starts
+            queue, settings.queues, dispatcher, registrar, completion, capacity, self.unknown, pace.logs_starts
         )
         self._ownership = ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self.vacuum = None if queue.dialect.one_writer else Vacuum(queue)
         self._trouble = Trouble(outage, queue.clock, waiter.pause)
-        self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         self._checks = checks = Checks(queue, connection, registrar, waiter, claims, known, ownership)
-        self._waiting = Waiting(
-            queue.clock, dispatcher, capacity, known, settler, checks, waiter, waker, self.mismatches, pace
-        )
+        self._waiting = Waiting(queue.clock, dispatcher, capacity, known, settler, checks, waiter, waker, pace)
         dispatcher.identify(registrar.current)
 
     def run(self, finished: Callable[[], bool]) -> None:
@@ -164,7 +161,6 @@ class Loop:
             raise
         except FileReplaced as error:
             self._ownership.drop_all()
-            self._claims.drop_offers()
             self._trouble.failed(error, stopping=self._capacity.stopping)
         except RowcallError as error:
             self._ownership.in_doubt = not isinstance(error, DataRefused)
@@ -203,9 +199,8 @@ class Loop:
             self._note_ended()
 
     def _note_ended(self) -> None:
-        """Jobs were settled beside the rounds: that may have made others ready, or made room for offers."""
+        """Jobs were settled beside the rounds: that may have made others ready."""
         self._known.maybe_any = True
-        self._claims.offer_again()
 
     def _is_round_due(self) -> bool:
         if self._capacity.any:
@@ -228,8 +223,6 @@ class Loop:
         now = self._queue.clock.monotonic()
         took = attempts[-1].finished_at - attempts[-1].started_at if attempts else 0.0
         self._capacity.note_finished(len([one for one in attempts if one.started_at > 0 and one.batch is None]), took)
-        if attempts or late:
-            self._claims.offer_again()
         demand = self._claims.demand()
         if self._settler.settle_beside(demand.owner):
             attempts = []
@@ -272,10 +265,9 @@ class Loop:
     def _note(self, demand: Demand, claim: Claim) -> None:
         """Remember what the round has found."""
         self._claims.resuming.note(demand, claim)
-        self._claims.note_offers(demand)
         if self.vacuum is not None:
             self.vacuum.note_claimed(len(claim.started) + len(claim.buffered) + len(claim.joining))
-        self._known.maybe_any = claim.more or self._claims.any_offer
+        self._known.maybe_any = claim.more
         if claim.unread:
             failed = self._claims.unreadable(claim.unread, claim.work.now_ms)
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})

@@ -17,7 +17,6 @@ from rowcall.worker.loop.capacity import AHEAD_SECONDS, STALE_SECONDS, Capacity
 from rowcall.worker.loop.known_work import LONGEST_WAIT_SECONDS, Checks, KnownWork
 from rowcall.worker.loop.settler import ASK_AGAIN_SECONDS, Settler
 from rowcall.worker.registrar import Registrar
-from rowcall.worker.upkeep.mismatches import Mismatches
 
 
 @dataclass(eq=False)
@@ -30,7 +29,6 @@ class Waiting:
     checks: Checks
     waiter: Waiter
     waker: Waker
-    mismatches: Mismatches
     pace: LogPace
     is_notified: bool = False
     """Whether the last wait ended by a notification."""
@@ -72,7 +70,6 @@ class Waiting:
             case Wakeup.NOTIFIED:
                 self.known.note_fruitless(())
                 self.known.maybe_any = self.is_notified = True
-                self.mismatches.expected = True
             case Wakeup.CHANGED:
                 self.known.note_fruitless(())
                 self.checks.check_after_commit()
