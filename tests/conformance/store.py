@@ -36,8 +36,10 @@ def all_rows(store: Store) -> History:
     return {table: store.execute(f"select * from {table} order by id") for table in TABLES}
 
 
-_SHOULD_BE_READY = """
-    select queue, type, ~priority, coalesce(turn, id), id, attempt from rowcall_job
+_KEY = """case when unfit is null and type not like '%\x1f%' then type
+      else type || '\x1f' || coalesce(unfit, '') end"""
+_SHOULD_BE_READY = f"""
+    select queue, {_KEY}, ~priority, coalesce(turn, id), id, attempt from rowcall_job
     where status = 'pending' and held is null and id not in (select job_id from rowcall_claim)"""
 _ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
 

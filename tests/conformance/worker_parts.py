@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
-from rowcall.operations.effects import Write
+from rowcall.operations.effects import Read, Write
 from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.jobs.marks import mark
-from rowcall.store.queries.claims import NOTHING_KNOWN, Mark, Places, Ready, new_holder
+from rowcall.store.queries.claims import FIND_WORK, NOTHING_KNOWN, Mark, Places, Ready, new_holder
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.recovery.register import register
+from rowcall.testing.clock import FakeClock
+from rowcall.worker.settings import settings
 from rowcall.worker.upkeep.recovery import Recovery
+from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 
 LEASE_SECONDS = 15.0
 CONCURRENCY = 10
@@ -33,10 +36,11 @@ class StoreWorker:
         name: str,
         *,
         lease_seconds: float = LEASE_SECONDS,
-        tasks: list[str] | None = None,
+        tasks: Mapping[str, str] | None = None,
         queues: str = "*",
     ) -> None:
         self._jobs = jobs
+        self._tasks = tasks
         self.name = name
         self.holder = new_holder()
         registration = Registration(
@@ -58,13 +62,11 @@ class StoreWorker:
         slots: int = 1,
         buffer: int = 0,
         queues: Iterable[str] | None = None,
-        offers: Sequence[int] = (),
         resume: Places = NOTHING_KNOWN,
     ) -> Claim:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `offers` are jobs that another worker refused. `resume`: what stands before these places may be left out.
-        Without a buffer, it claims as an idle worker does.
+        `resume`: what stands before these places may be left out. Without a buffer, it claims as an idle worker does.
         """
         queue = queue_of(self._jobs)
         demand = Demand(
@@ -73,9 +75,9 @@ class StoreWorker:
             slots=slots,
             buffer=buffer,
             lost_ahead=CONCURRENCY,
+            types=self._tasks,
             queues=None if queues is None else dict.fromkeys(queues),
             limits=queue.limits.declared,
-            offers=offers,
             resume={} if queue.dialect.one_writer else resume,
         )
         claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
@@ -115,3 +117,17 @@ class StoreWorker:
 def watcher(jobs: Rowcall) -> Recovery:
     """Recovers lost workers. It must have seen the same heartbeat twice, a lease apart, before it declares one lost."""
     return Recovery(queue_of(jobs))
+
+
+def checking(jobs: Rowcall, clock: FakeClock) -> Callable[[float], None]:
+    """Return what a worker does every few seconds about jobs that it cannot claim, for some time."""
+    queue, unknown = queue_of(jobs), UnknownTasks(queue_of(jobs), settings())
+
+    def check(seconds: float) -> None:
+        for _ in range(round(seconds / 50) or 1):
+            clock.advance(50 if seconds else 0)
+            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+            unknown.note(work)
+            unknown.check()
+
+    return check

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 
@@ -75,3 +76,4 @@ def test_every_job_runs_where_it_fits(url: str, tmp_path: Path) -> None:
             *before, last = jobs.attempts(job.id)
             assert last.status == "succeeded"
             assert {attempt.status for attempt in before} <= {"released", "lost"}
+            assert len([attempt for attempt in before if attempt.error_code == MISMATCH_CODE]) <= 1

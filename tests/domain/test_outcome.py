@@ -74,7 +74,7 @@ REFUSED = Transition(
     attempt_recorded=True,
     error_code="INVALID_INPUT:SCHEMA_MISMATCH",
     error_detail="no argument `loud`",
-    hold_seconds=600.0,
+    unfit="0123abcd",
 )
 ONLY_BUFFERED = Transition(Move.RELEASE, Status.PENDING, "released", attempt_used=False)
 LOST = "attempt {} of 5 was lost with its worker"
@@ -121,7 +121,7 @@ def retried_with(delay: float, code: str, detail: str) -> Transition:
         (raised(Cancel("why")), CANCELLED, CANCELLED),
         (raised(Unheard("hm")), *[failed_with("INTERNAL:Control", "hm", "Traceback …")] * 2),
         (Released(), RELEASED, RELEASED),
-        (Mismatched("no argument `loud`", 600.0), REFUSED, REFUSED),
+        (Mismatched("no argument `loud`", "0123abcd"), REFUSED, REFUSED),
         (Released(started=False), ONLY_BUFFERED, ONLY_BUFFERED),
         (CancelRequested("enough"), *[CANCELLED_BY_HAND] * 2),
         (

@@ -387,7 +387,7 @@ class HistoryMachine(RuleBasedStateMachine):
             assert all(count == 1 for line, count in seen.items() if line not in lines), (row.id, seen)
 
     def _check_why(self, rows: list[JobRow]) -> None:
-        StoreWorker(self.jobs, "looker", tasks=[*TYPES[:2]])
+        StoreWorker(self.jobs, "looker", tasks=dict.fromkeys(TYPES[:2], ""))
         step = 1 + len(rows) // JOBS_A_CHECK
         slow.check_why(self.jobs, rows, self.now_ms, TYPES[:2], set(range(self.steps % step, len(rows), step)))
         self.database.ask("delete from rowcall_worker where name = 'looker'")

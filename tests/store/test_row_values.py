@@ -20,7 +20,9 @@ from rowcall.store.queries.workers import Peer, Survey, survey_from_row, worker_
     ],
 )
 def test_a_worker_runs_what_it_has_slots_for(claimed: int, started: int, expected: tuple[int, int]) -> None:
-    worker = worker_from_row(("w", "h", 1, "*", 3, "0", 0, 7, 1000, 15000, None, claimed, started, '["send"]'))
+    worker = worker_from_row(
+        ("w", "h", 1, "*", 3, "0", 0, 7, 1000, 15000, None, claimed, started, '{"send": "0123abcd"}')
+    )
     assert (worker.running, worker.buffered) == expected
     assert (worker.lease_seconds, worker.tasks) == (15.0, ["send"])
 

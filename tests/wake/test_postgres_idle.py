@@ -13,7 +13,7 @@ from rowcall.testing.postgres import PostgresServer
 from rowcall.worker import pace
 from rowcall.worker.pace import DEFAULT_LEASE_SECONDS
 from rowcall.worker.pacing import postgres_waiter
-from rowcall.worker.upkeep import mismatches, recovery
+from rowcall.worker.upkeep import recovery, unknown_tasks
 
 FASTER = 20.0
 LOGGED = "options=-c%20log_statement%3Dall"
@@ -26,7 +26,7 @@ def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
         (recovery, ("RECOVERY_CHECK_SECONDS", "CHECKPOINT_SECONDS")),
         (pace, ("LONGEST_WAIT_SECONDS",)),
-        (mismatches, ("PAUSE_SECONDS",)),
+        (unknown_tasks, ("UNKNOWN_PAUSE_SECONDS",)),
         (postgres_waiter, ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):
         for name in names:

@@ -9,7 +9,7 @@ from rowcall.worker.pace import FIRST_RETRY_SECONDS, FIRST_STUCK_SECONDS, LAST_R
 from tests.worker.timers import StoppedClock
 
 NOW_MS = 5_000_000
-DEMAND = Demand(worker="w", slots=1, types={"send", "receive"})
+DEMAND = Demand(worker="w", slots=1, types={"send": None, "receive": None})
 
 
 def work(
@@ -90,10 +90,10 @@ def test_a_check_tells_whether_there_is_a_job_and_room_for_it() -> None:
     ready = work(ready=(("mail", "send"),))
     for demand, expected in (
         (DEMAND, True),
-        (Demand(worker="w", slots=0, types={"send"}), False),
-        (Demand(worker="w", slots=0, types={"send"}, batch_room={"send": 1}), True),
-        (Demand(worker="w", slots=1, types={"receive"}), False),
-        (Demand(worker="w", slots=1, types={"send"}, queues={"mail": 0}), False),
+        (Demand(worker="w", slots=0, types={"send": None}), False),
+        (Demand(worker="w", slots=0, types={"send": None}, batch_room={"send": 1}), True),
+        (Demand(worker="w", slots=1, types={"receive": None}), False),
+        (Demand(worker="w", slots=1, types={"send": None}, queues={"mail": 0}), False),
     ):
         known.note_check(ready, demand)
         assert known.maybe_any == expected

@@ -125,6 +125,11 @@ class Declaration:
         return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
 
 
+def fingerprints(tasks: Mapping[str, Declaration]) -> dict[str, str]:
+    """Return the fingerprints of what fits each task. Other threads may declare tasks now."""
+    return {name: task.arguments.fingerprint for name, task in list(tasks.items())}
+
+
 def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
     """Return which of `ctx.previous` and `ctx.blockers` the code of a handler names, functions inside it included.
 

@@ -22,7 +22,6 @@ HELD_PREFIX = "limit:"
 HELD_BY_ORDER = "order:"
 HELD_BY_OTHER_NAME = "order:+"
 """Of a job in order that waits for one under another name of its task; the key of that one comes after it."""
-HELD_AS_MISMATCH = "mismatch"
 
 
 class Limit(Value, frozen=True, metaclass=OptionsMeta):

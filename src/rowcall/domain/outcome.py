@@ -54,7 +54,7 @@ class Mismatched(msgspec.Struct, frozen=True):
     """Arguments that do not match this worker's declaration of the task, but may match another worker's."""
 
     detail: str
-    grace_seconds: float
+    fingerprint: str
 
 
 class Reported(msgspec.Struct, frozen=True):
@@ -101,8 +101,8 @@ class Transition(msgspec.Struct, frozen=True):
     traceback: str | None = None
     run_at_ms: int | None = None
     """When the job runs again, instead of after a delay."""
-    hold_seconds: float | None = None
-    """How long the job waits for a worker that its arguments fit."""
+    unfit: str | None = None
+    """The fingerprint of the declaration that the arguments do not fit."""
     on_end: str | None = None
     """What follows the end of the job, if its row does not say."""
     awaits_signal: bool = False
@@ -171,7 +171,7 @@ def decide(
             return _retry_or_fail(budget, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
-        case Mismatched(detail=detail, grace_seconds=grace_seconds):
+        case Mismatched(detail=detail, fingerprint=fingerprint):
             return Transition(
                 *_end(Move.RELEASE),
                 "released",
@@ -179,7 +179,7 @@ def decide(
                 attempt_recorded=True,
                 error_code=MISMATCH_CODE,
                 error_detail=detail or None,
-                hold_seconds=grace_seconds,
+                unfit=fingerprint,
             )
         case Released(started=started):
             return Transition(*_end(Move.RELEASE), "released", attempt_used=False, attempt_recorded=started)

@@ -7,6 +7,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import PurePath
 from types import FunctionType
 
@@ -16,6 +17,7 @@ from rowcall.base.text import decoded, did_you_mean
 from rowcall.domain.blobs import MARK, RESERVED
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.fingerprint import fingerprint_of
 
 T = typing.TypeVar("T")
 Hint = Callable[[str], str]
@@ -106,6 +108,11 @@ class Arguments:
     @property
     def names(self) -> list[str]:
         return list(self._if_missing)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What changes if other arguments fit, so that a job is not tried twice by one version of a task."""
+        return fingerprint_of(self._decoder.type)
 
     def value_if_missing(self, name: str) -> object:
         """Return the JSON value of an argument's default; None if it has no default or it is not JSON."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
+from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import (
     Activity,
     Counts,
@@ -73,8 +74,9 @@ def _in_parts(queue: Queue) -> Operation[tuple[questions.Finished, list[tuple[Un
             while place is not None:
                 plan = questions.count_part(queue.dialect, waiting, group, place)
                 parts, place = yield from Read(plan, snapshot=True)
+                named, task = group[0], task_of(group[1])
                 unfinished += [
-                    (Unfinished(waiting.status, *group, part.jobs, part.oldest_ms), part.attempt) for part in parts
+                    (Unfinished(waiting.status, named, task, part.jobs, part.oldest_ms), part.attempt) for part in parts
                 ]
     return finished, unfinished
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import msgspec
 
 from rowcall.base.text import decoded, duration
 from rowcall.base.times import milliseconds_of, time_of, time_or_none
+from rowcall.domain.fingerprint import key_of, takes, task_of
 from rowcall.domain.job import (
     FINISHED,
     BlockedBy,
@@ -24,7 +25,7 @@ from rowcall.domain.job import (
     serves,
     what_is_paused,
 )
-from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_BY_ORDER, HELD_PREFIX, Numbers
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_PREFIX, Numbers
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.effects import Read
@@ -39,7 +40,7 @@ from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.jobs import AHEAD, TYPES_IN_TURN
 from rowcall.store.queries.order import HEADS
-from rowcall.store.queries.workers import WORKERS
+from rowcall.store.queries.workers import KNOWN_TASKS, WORKERS, KnownTasks
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import show as show_steps
 
@@ -68,8 +69,9 @@ def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
     dialect = queue.dialect
     (at_ms,) = yield from dialect.ask(NOW, queue.now_ms())
     workers = yield from dialect.ask(WORKERS)
+    known = yield from dialect.ask(KNOWN_TASKS)
     paused = yield from dialect.ask(PAUSED)
-    explainer = Explainer(dialect, time_of(at_ms), workers, paused, queue.config.unknown_task_seconds)
+    explainer = Explainer(dialect, time_of(at_ms), workers, known, paused, queue.config.unknown_task_seconds)
     found = {}
     for job in jobs:
         found[job.id] = yield from explainer.explain(job)
@@ -84,9 +86,11 @@ class Explainer:
         dialect: Dialect,
         now: datetime,
         workers: Sequence[WorkerInfo],
+        known: Sequence[KnownTasks],
         paused: Sequence[Paused],
         unknown_task_seconds: float,
     ) -> None:
+        self._tasks = {one.worker: one.tasks for one in known}
         self._unknown_task_seconds = unknown_task_seconds
         self._dialect = dialect
         self._now = now
@@ -119,13 +123,16 @@ class Explainer:
             return (yield from self._ordered(job, held.by))
         if held is not None and held.by is not None:
             return self._held(job, held, held.by)
+        key = key_of(job.type, None if held is None else held.unfit)
         if missing := self._missing_worker(job):
             return missing
-        types = yield from self._types_to_start(job.queue)
+        if not self._fitting(job.queue, key):
+            return (yield from self._mismatch(job))
+        keys = yield from self._keys_to_start(job.queue)
         turn = job.id if held is None else held.turn
         place = (~job.priority, turn, job.id)
-        rows = yield from self._dialect.ask(AHEAD, self._now_ms, job.queue, types, *place, MOST_AHEAD)
-        return self._in_turn(job, dict(rows))
+        rows = yield from self._dialect.ask(AHEAD, self._now_ms, job.queue, keys, *place, MOST_AHEAD)
+        return self._in_turn(job, key, dict(rows))
 
     def _finished(self, job: Job) -> Why:
         error = f": {job.error_code}" if job.error_code is not None else ""
@@ -175,10 +182,6 @@ class Explainer:
         return _made(job, Reason.PAUSED, said, paused=pause)
 
     def _held(self, job: Job, held: HeldJob, by: str) -> Why:
-        until = time_or_none(held.until_ms)
-        if by == HELD_AS_MISMATCH:
-            said = f"no worker accepts its arguments; without one, it fails {self._at(until)}"
-            return _made(job, Reason.MISMATCH, said, until=until)
         if not by.startswith(HELD_PREFIX):
             return _made(job, Reason.HELD, f"it is held as {by!r} until a worker checks it")
         opens_at = time_or_none(held.opens_at_ms)
@@ -209,38 +212,45 @@ class Explainer:
             return _made(job, Reason.NO_WORKER, f"no worker{registered} is alive")
         if not any(serves(worker.queues, job.queue) for worker in self._alive):
             return _made(job, Reason.NO_WORKER_FOR_QUEUE, f"no worker serves queue {job.queue}")
-        if not self._fitting(job.queue, job.type):
+        if not self._fitting(job.queue, key_of(job.type, None)):
             fails = f"without one, the job fails after {duration(self._unknown_task_seconds)}"
             said = f"no worker of queue {job.queue} knows task {job.type}; {fails}"
             return _made(job, Reason.NO_WORKER_FOR_TASK, said)
         return None
 
-    def _fitting(self, queue: str, task: str) -> list[WorkerInfo]:
-        """Return the workers that start jobs of this queue and task."""
+    def _mismatch(self, job: Job) -> Plan[Why]:
+        last = yield from inspect.attempts(self._dialect, job.id, 1)
+        refused_at = max([job.run_at, *(one.finished_at for one in last if one.finished_at is not None)])
+        until = refused_at + timedelta(seconds=self._unknown_task_seconds)
+        said = f"no worker accepts its arguments; without one, it fails {self._at(until)}"
+        return _made(job, Reason.MISMATCH, said, until=until)
+
+    def _fitting(self, queue: str, key: str) -> list[WorkerInfo]:
+        """Return the workers that start jobs of this queue and key."""
         return [
             worker
             for worker in self._alive
-            if serves(worker.queues, queue) and (worker.tasks is None or task in worker.tasks)
+            if serves(worker.queues, queue) and takes(self._tasks.get(worker.name, {}), key)
         ]
 
-    def _types_to_start(self, queue: str) -> Plan[list[str]]:
-        """Return the tasks of which the workers start jobs of this queue: a job of another one takes no turn."""
+    def _keys_to_start(self, queue: str) -> Plan[list[str]]:
+        """Return the keys of which the workers start jobs of this queue: a job of another one takes no turn."""
         if queue not in self._startable:
             self._startable[queue] = [
-                task
-                for task in (yield from self._dialect.ask(TYPES_IN_TURN, self._now_ms, queue))
-                if self._fitting(queue, task) and not paused_by(queue, task, self._paused)
+                key
+                for key in (yield from self._dialect.ask(TYPES_IN_TURN, self._now_ms, queue))
+                if self._fitting(queue, key) and not paused_by(queue, task_of(key), self._paused)
             ]
         return self._startable[queue]
 
-    def _in_turn(self, job: Job, ahead: Mapping[int, int]) -> Why:
+    def _in_turn(self, job: Job, key: str, ahead: Mapping[int, int]) -> Why:
         total = sum(ahead.values())
         if total:
             several = f": {', '.join(f'{jobs:,} with priority {rank}' for rank, jobs in ahead.items())}"
             many = f"{total:,} or more jobs" if total >= MOST_AHEAD else counted(total, "job")
             said = f"{many} of queue {job.queue} come{'s' if total == 1 else ''} first{several}"
             return _made(job, Reason.BEHIND, said, ahead=dict(ahead))
-        workers = self._fitting(job.queue, job.type)
+        workers = self._fitting(job.queue, key)
         busy, slots = sum(worker.running for worker in workers), sum(worker.concurrency for worker in workers)
         said = f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
         shares = [most_of_queue(worker.queues, job.queue) for worker in workers]

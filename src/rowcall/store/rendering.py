@@ -34,6 +34,8 @@ come from the table in `rowcall.domain.lifecycle`.
 | `<for_update>`, `<skip_locked>` | lock the rows; skip rows that another transaction has locked |
 | `<rounded:a>`, `<shown:column>` | a number, a time, to be read by people |
 | `(a <covering:b, c>)` | columns of an index that are there to be read from it |
+| `<place_in:text, part>` | where the part begins, or 0 |
+| `<separator>` | what is between the parts of the key of a ready row |
 | `<least:a, b>`, `<greatest:a, b>` | the smaller, the larger of the values |
 """
 

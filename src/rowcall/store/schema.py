@@ -19,7 +19,7 @@ from rowcall.domain.outcome import (
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.domain.payload import UNFIT_CODES
+from rowcall.domain.payload import MISMATCH_CODE, UNFIT_CODES
 from rowcall.domain.step import FOREVER_MS
 from rowcall.store.rendering import literals
 
@@ -74,7 +74,6 @@ TABLES = {
   claimed_at time?
   started_at time?
   finished_at time?
-  held_until time
   turn bigint
   chain_id bigint
   timeout seconds
@@ -91,6 +90,7 @@ TABLES = {
   type name not null
   worker key?
   held text
+  unfit name
   fair value
   retry text
   key text
@@ -108,7 +108,8 @@ TABLES = {
   result json?
 """,
     # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Triggers keep it,
-    # except for claims and for ends of attempts. `expires_at` is that of jobs that have never started.
+    # except for claims and for ends of attempts. `type` also lists the versions of the task that have refused the job.
+    # `expires_at` is that of jobs that have never started.
     "ready": """
   queue key? not null
   type key? not null
@@ -373,7 +374,6 @@ INDEXES = (
     " where held is not null and status = <pending>",
     "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
     " where held is not null and status = <pending>",
-    "create index <prefix>job_mismatched on <job> (id) where held = 'mismatch' and status = <pending>",
     "create index <prefix>job_scheduled on <job> (queue, type, id <covering:run_at, created_at, attempt>)"
     " where status = <scheduled>",
     "create index <prefix>job_due on <job> (run_at) where status = <scheduled>",
@@ -442,18 +442,27 @@ from <job> as job left join <claim> as claim on claim.job_id = job.id
 # What follows the end of a job: `on_end` has an object for each status that is followed by a job. These are its fields.
 NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)"
 
+# The type of a ready row is a key: see `rowcall.domain.fingerprint`.
+READY_TYPE = (
+    "case when {0}.unfit is null and <place_in:{0}.type, <separator>> = 0 then {0}.type"
+    " else {0}.type || <separator> || coalesce({0}.unfit, '') end"
+)
 # `~` is the one way to turn an order round that no number is too large for
 READY_COLUMNS = "(queue, type, rank, turn, id, since, expires_at, lease, attempt)"
-READY_KEY = "queue = {0}.queue and type = {0}.type and rank = ~{0}.priority and turn = coalesce({0}.turn, {0}.id)"
+READY_KEY = (
+    f"queue = {{0}}.queue and type = {READY_TYPE} and rank = ~{{0}}.priority and turn = coalesce({{0}}.turn, {{0}}.id)"
+)
 READY_ROW = (
-    "{0}.queue, {0}.type, ~{0}.priority, coalesce({0}.turn, {0}.id), {0}.id,"
+    f"{{0}}.queue, {READY_TYPE}, ~{{0}}.priority, coalesce({{0}}.turn, {{0}}.id), {{0}}.id,"
     " <greatest:{0}.run_at, {0}.created_at>, case when {0}.attempt = 0 then {0}.expires_at end, {0}.lease, {0}.attempt"
 )
 
 # The end of an attempt adds two to the lease, and writes the ready row by a separate statement: a trigger that fires
 # costs more than that. All other changes of a job, by plain SQL too, are left to triggers.
 IS_NO_END = "new.lease <> old.lease + 2"
-READY_CHANGES = "id, status, held, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease"
+READY_CHANGES = (
+    "id, status, held, unfit, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease"
+)
 
 # The turn of a job that becomes ready: one after the last waiting job of the same value, but not before the next turn
 # of the others. `{0}` is where the tables are. Where no others wait, the turn is the id, as
@@ -569,9 +578,8 @@ select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null,
 from <job> where status = <pending> and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit, at the latest until ' || <shown:held_until>,
-       null
-from <job> as job where status = <pending> and held = 'mismatch'
+       'HELD', null, 'until a worker comes that the arguments fit', null
+from <prefix>jobs as job where status = <pending> and unfit is not null and error_code = '{MISMATCH_CODE}'
 """
 
 VIEWS = (_JOBS, _ATTEMPTS, _TIMELINE)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from rowcall.context import running
+from rowcall.declare.declaration import fingerprints
 from rowcall.domain.errors import Cancel, LeaseLost, LifespanFailed, Retry, Snooze
 from rowcall.domain.job import Summary
 from rowcall.domain.lifecycle import Move
@@ -93,7 +94,7 @@ class CallingThreadWorker:
             worker=NAME,
             holder=new_holder(),
             slots=1,
-            types=set(queue.tasks),
+            types=fingerprints(queue.tasks),
             first_queue=next(queue.turns),
             lease_ms=round(DEFAULT_LEASE_SECONDS * 1000),
             batches={name: task.options.batch for name, task in queue.tasks.items() if task.options.batch is not None},

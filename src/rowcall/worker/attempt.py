@@ -422,8 +422,7 @@ class Attempt:
         grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Queue) else 0.0
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
             return unfit
-        self.claim.completion.refused.add(self.ready.id)
-        return Mismatched(unfit.detail, grace_seconds)
+        return Mismatched(unfit.detail, self.task.arguments.fingerprint)
 
     def fail_refused(self, error: DataRefused) -> None:
         """The database refuses what the handler returned or raised."""

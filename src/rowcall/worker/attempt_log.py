@@ -52,10 +52,9 @@ def log_settled(attempt: Attempt, *, everything: bool) -> None:
             _log(attempt, logging.ERROR, what, attempt.ready.attempt, transition=transition)
         case Move.FAIL:
             _log_attempt(attempt, logging.ERROR, "failed for good", transition=transition)
-        case Move.RELEASE if transition.hold_seconds is not None:
-            waits = "it waits up to %s for a worker that its arguments fit"
-            what = f"does not fit this worker's version of the task; {waits}"
-            _warn(attempt, what, duration(transition.hold_seconds), transition=transition)
+        case Move.RELEASE if transition.unfit is not None:
+            what = "does not fit this worker's version of the task; it waits for a worker that its arguments fit"
+            _warn(attempt, what, transition=transition)
         case Move.CANCEL:
             by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"
             _log(attempt, logging.INFO, "was cancelled %s", by, transition=transition)

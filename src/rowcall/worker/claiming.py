@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rowcall.declare.declaration import Declaration
+from rowcall.declare.declaration import Declaration, fingerprints
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.store.queries.claims import Ready, all_plain
-from rowcall.wake.waker import Waker
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import log_started
 from rowcall.worker.completion import Completion
@@ -19,15 +18,10 @@ from rowcall.worker.pacing.protocol import Pacing
 from rowcall.worker.pushing import Pushing
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.slots import Slots
-from rowcall.worker.upkeep.mismatches import UnknownTasks
-
-OFFERS_AT_ONCE = 500
 
 
 @dataclass(eq=False)
 class Claims:
-    """An offer is a job whose arguments another worker refused, and which fits this one."""
-
     queue: Queue
     queues: Mapping[str, int | None] | None
     dispatcher: Dispatcher
@@ -35,13 +29,8 @@ class Claims:
     completion: Completion
     slots: Slots
     pacing: Pacing
-    waker: Waker
-    unknown: UnknownTasks
     logs_starts: Callable[[], bool]
     _turn: int = 0
-    _offers: Sequence[int] = ()
-    _asked_offers: Sequence[int] = ()
-    _passed_over: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         self._pushing = Pushing(self.queue)
@@ -49,7 +38,6 @@ class Claims:
     def demand(self) -> Demand:
         slots, buffer = self.slots.free()
         queues, in_flight = self.queues, self.dispatcher.in_flight
-        self._asked_offers = offers = self._offers  # another thread may replace them during the round
         return Demand(
             worker=self.registrar.name,
             holder=self.registrar.current.holder,
@@ -57,7 +45,7 @@ class Claims:
             buffer=buffer,
             lost_ahead=self.slots.lost_ahead,
             last_ahead=self.slots.last_ahead,
-            types=self.queue.tasks.keys(),
+            types=fingerprints(self.queue.tasks),
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
@@ -65,7 +53,6 @@ class Claims:
             batch_room=self.slots.batch_room(),
             limits=self.queue.limits.declared,
             aliases=self.queue.aliases,
-            offers=offers[: min(slots + buffer, OFFERS_AT_ONCE)],
             resume=self.pacing.resume(),
         )
 
@@ -104,30 +91,3 @@ class Claims:
         return ClaimFacts(
             registrar.current, now_ms, queue.clock, self.completion, queue.tracing, registrar.lease, log_start
         )
-
-    # offers
-
-    def offer(self, job_ids: Sequence[int]) -> None:
-        """Called by another thread, again and again, with all offers."""
-        self._offers, self._passed_over = job_ids, ()
-        self.waker.wake()
-
-    @property
-    def any_offer(self) -> bool:
-        """Whether there is an offer, and room for it."""
-        return bool(self._offers) and sum(self.slots.free()) > 0
-
-    def note_offers(self, demand: Demand) -> None:
-        """A round has used the offers of `demand`."""
-        if self._offers is self._asked_offers:
-            self._offers = self._offers[len(demand.offers) :]
-
-    def offer_again(self) -> None:
-        """An attempt that ended may have made room for offers that were passed over."""
-        if self._passed_over:
-            self._offers = list(dict.fromkeys([*self._passed_over, *self._offers]))
-            self._passed_over = ()
-
-    def drop_offers(self) -> None:
-        self._offers = self._passed_over = ()
-        self.completion.refused.clear()

@@ -41,8 +41,6 @@ class Completion:
         """Whether attempts keep what their handlers raised."""
         self.worker_values: Mapping[Callable[..., object], object] = {}
         """The values of dependencies with `scope="worker"`, by their functions."""
-        self.refused: set[int] = set()
-        """Jobs whose arguments did not fit this worker, and which may still wait for another one."""
 
     def complete(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rowcall.base.clock import Clock, jittered
+from rowcall.domain.fingerprint import task_of
 from rowcall.store.claims.round import Claim, Demand, wanted_types
 from rowcall.store.queries.claims import Work
 from rowcall.worker.pace import (
@@ -54,14 +55,12 @@ class KnownWork:
     def note_check(self, work: Work, demand: Demand) -> None:
         """`demand` is what there is room for."""
         self._note(work)
-        self.maybe_any = any(
-            self._may_claim(demand, queue, types) for queue, types in wanted_types(demand, work).items()
-        )
+        self.maybe_any = any(self._may_claim(demand, queue, keys) for queue, keys in wanted_types(demand, work).items())
 
-    def _may_claim(self, demand: Demand, queue: str, types: Iterable[str]) -> bool:
+    def _may_claim(self, demand: Demand, queue: str, keys: Iterable[str]) -> bool:
         return (demand.queues or {}).get(queue) != 0 and any(
-            (queue, task) not in self._fruitless and (demand.room > 0 or demand.batch_room.get(task, 0) > 0)
-            for task in types
+            (queue, key) not in self._fruitless and (demand.room > 0 or demand.batch_room.get(task_of(key), 0) > 0)
+            for key in keys
         )
 
     def _note(self, work: Work) -> None:

@@ -41,7 +41,7 @@ from rowcall.worker.service import Service
 from rowcall.worker.settings import Settings
 from rowcall.worker.settling import Settler, settlements_of, tallies_of
 from rowcall.worker.slots import Slots
-from rowcall.worker.upkeep.mismatches import Mismatches, UnknownTasks
+from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 
 
 class Loop:
@@ -71,8 +71,8 @@ class Loop:
         self._log_pace = log_pace = LogPace(settings.log_jobs, queue.clock.timer)
         report = AttemptLog(log_pace, meter, queue.follow_ups, errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report, pacing.settle_thread)
-        unknown = UnknownTasks(queue, settings)
-        self._claims = claims = Claims(
+        self.unknown = UnknownTasks(queue, settings)
+        self._claims = Claims(
             queue,
             settings.queues,
             dispatcher,
@@ -80,13 +80,10 @@ class Loop:
             completion,
             slots,
             pacing,
-            waker,
-            unknown,
             log_pace.logs_starts,
         )
         self._ownership = Ownership(queue, dispatcher, connection, registrar, settler)
         self._trouble = Trouble(outage, queue.clock, pacing.waiter.pause)
-        self.mismatches = Mismatches(queue, settings, completion.refused, claims.offer, unknown)
         dispatcher.identify(registrar.current)
 
     def run(self, finished: Callable[[], bool]) -> None:
@@ -190,7 +187,6 @@ class Loop:
             raise
         except FileReplaced as error:
             self._ownership.drop_all()
-            self._claims.drop_offers()
             self._trouble.failed(error, stopping=self._slots.stopping)
         except RowcallError as error:
             self._ownership.note_failed(error)
@@ -261,7 +257,6 @@ class Loop:
                 self._known.note_woken()
             case Wakeup.NOTIFIED:
                 self._known.note_notified()
-                self.mismatches.expected = True
             case Wakeup.CHANGED:
                 self._known.note_commit()
                 self._check_after_commit()
@@ -295,17 +290,16 @@ class Loop:
 
     def _note_check(self, work: Work) -> None:
         self._known.note_check(work, self._claims.demand())
-        self._claims.unknown.note(work)
+        self.unknown.note(work)
         if not work.registered:
             self._ownership.note_lost()
 
     # settling and claiming
 
     def _note_settled(self, settled: bool) -> None:
-        """Jobs were settled without a round: that may have made others ready, or made room for offers."""
+        """Jobs were settled without a round: that may have made others ready."""
         if settled:
             self._known.note_more()
-            self._claims.offer_again()
 
     def _round_or_one_by_one(self) -> None:
         try:
@@ -323,8 +317,6 @@ class Loop:
         self._slots.note_finished(len(finished))
         if finished:
             self._pacing.note_finished(attempts[-1].finished_at - attempts[-1].started_at)
-        if attempts or late:
-            self._claims.offer_again()
         demand = self._claims.demand()
         if self._settler.settle_beside(demand.owner):
             attempts = []
@@ -353,9 +345,6 @@ class Loop:
         self._known.note_round(demand, claim)
         self._slots.note_claimed(demand, claim)
         self._pacing.note_round(demand, claim)
-        self._claims.note_offers(demand)
-        if self._claims.any_offer:
-            self._known.note_more()
         if claim.unread:
             failed = self._claims.unreadable(claim.unread, claim.work.now_ms)
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})
@@ -367,7 +356,7 @@ class Loop:
         elif notified:
             self._pacing.waiter.note_wakeup(useful=False)
         if demand.wants_any:
-            self._claims.unknown.note(claim.work)
+            self.unknown.note(claim.work)
 
     def _accept(self, claim: Claim) -> None:
         try:

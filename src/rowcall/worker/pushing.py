@@ -46,6 +46,7 @@ class Pushing:
         options = msgspec.structs.replace(task.options, batch=None, isolated=False, limits=None, middleware=())
         pushed = Declaration(task.name, push, options)
         pushed.arguments = WholePayload(task.name, push, skip_first=True)
+        pushed.arguments.fingerprint = task.arguments.fingerprint
         pushed.failures, pushed.queue, pushed.defaults = task.failures, task.queue, task.defaults
         return pushed
 

@@ -14,6 +14,7 @@ import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
+from rowcall.declare.declaration import fingerprints
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
@@ -88,7 +89,7 @@ class Registrar:
             lease_ms=round(settings.lease_seconds * 1000),
             lock_path=file.path if file is not None else None,
             served=settings.served,
-            tasks=self.task_names(),
+            tasks=self.known_tasks(),
         )
         registered_at = queue.clock.monotonic()
         try:
@@ -101,11 +102,11 @@ class Registrar:
         self.current = Identity(name, file, new_holder())
         self.lease.renew(registered_at)
 
-    def task_names(self) -> str:
-        """Return the names of the tasks as they are registered."""
-        names = list(self._queue.tasks)
-        self._registered_tasks = len(names)
-        return msgspec.json.encode(names).decode()
+    def known_tasks(self) -> str:
+        """Return the names and fingerprints of the tasks as they are registered."""
+        tasks = fingerprints(self._queue.tasks)
+        self._registered_tasks = len(tasks)
+        return msgspec.json.encode(tasks).decode()
 
     @property
     def any_new_task(self) -> bool:

@@ -226,7 +226,7 @@ class Worker:
         meter = self._endpoint.meter if self._endpoint is not None else None
         loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter, self._errors)
         heartbeat = Heartbeat(queue, self._registrar, self._declared_lost)
-        recovery = Recovery(queue, self._registrar, heartbeat, loop.mismatches, meter)
+        recovery = Recovery(queue, self._registrar, heartbeat, loop.unknown, meter)
         cancel_requests = CancelRequests(queue, dispatcher)
         self._services += [
             Background("heartbeat", heartbeat.run, clock, outage=outage),
@@ -244,8 +244,7 @@ class Worker:
         loop = self._loop
         try:
             if until_idle:  # jobs of lost workers are due, too
-                loop.mismatches.unknown = None
-                recovery = Recovery(self._queue, self._registrar, mismatches=loop.mismatches)
+                recovery = Recovery(self._queue, self._registrar)
                 recovery.check()
                 recovery.held_jobs.check_all()
             for service in self._services:

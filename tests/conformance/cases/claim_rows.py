@@ -323,14 +323,6 @@ class TestClaimRows:
         assert worker.settle(running, Succeeded())
         assert store.execute(CLAIMS.replace("order by", "where worker = 'together' order by")) == []
 
-    def test_a_job_that_another_worker_refused_is_claimed_once(
-        self, jobs: Rowcall, store: Store, worker: StoreWorker
-    ) -> None:
-        job = jobs.enqueue("send")
-        store.execute(f"update rowcall_job set held = 'mismatch' where id = {job.id}")
-        assert [ready.id for ready in worker.claim(offers=[job.id]).started] == [job.id]
-        assert worker.claim(offers=[job.id]).started == []
-
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:

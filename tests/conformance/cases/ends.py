@@ -256,7 +256,7 @@ WAYS: dict[Way, set[str]] = {
     _cancel: {"cancel_waiting"},
     _complete_while_it_waits: {"complete_by_hand"},
     _complete_its_chain: {"skip_steps", "complete_by_hand"},
-    _refuse: {"_refuse"},
+    _refuse: {"fail_unknown"},
     _fail_what_it_waits_for: {"settle"},
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Rowcall, RowcallError, Snooze, Status, WrongState
 from rowcall.app import queue_of
+from rowcall.domain.fingerprint import key_of
 from rowcall.domain.lifecycle import TABLE, Move, sources, target
 from rowcall.domain.outcome import (
     AttemptBudget,
@@ -25,7 +26,7 @@ from rowcall.domain.outcome import (
 from rowcall.operations.effects import Write
 from rowcall.store.ends.after import WaitingEnd, end_waiting
 from rowcall.store.ends.attempts import settle_one
-from rowcall.store.ends.waiting import fail_overdue
+from rowcall.store.ends.waiting import fail_unknown
 from rowcall.store.flows.blockers import block_again, unblock
 from rowcall.store.queries.flows import MARK_CHAINS
 from rowcall.store.queries.jobs import STAGE
@@ -36,7 +37,7 @@ from tests.conformance.worker_parts import watcher
 T = TypeVar("T")
 CREATING = [rule for rule in TABLE if rule.source is None]
 LEASE, DELAY = 300.0, 60.0
-MISMATCH = Mismatched("no argument `loud`", grace_seconds=10)
+MISMATCH, GRACE = Mismatched("no argument `loud`", "0123abcd"), 10.0
 
 
 class Walk(NamedTuple):
@@ -112,8 +113,9 @@ class Walk(NamedTuple):
         self.run(lambda now_ms: queue_of(self.jobs).dialect.change(STAGE, now_ms, 100))
 
     def refuse(self) -> None:
-        self.clock.advance(MISMATCH.grace_seconds + 1)
-        self.run(lambda now_ms: fail_overdue(queue_of(self.jobs).dialect, [self.job_id], now_ms))
+        self.clock.advance(GRACE + 1)
+        key, due_ms, job = key_of("send", MISMATCH.fingerprint), round(GRACE * 1000), self.job
+        self.run(lambda now_ms: fail_unknown(queue_of(self.jobs).dialect, job.queue, key, due_ms, "late", now_ms))
 
 
 class Way(NamedTuple):

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
 
 import pytest
 
 from rowcall import Backoff, Context, Job, JobFailed, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain import config
-from rowcall.operations.effects import Read, Write
+from rowcall.domain.outcome import Mismatched
+from rowcall.operations.effects import Write
 from rowcall.store.ends import waiting
 from rowcall.store.ends.waiting import fail_unknown
-from rowcall.store.queries.claims import FIND_WORK
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.waiting import eventually
-from rowcall.worker.settings import settings
-from rowcall.worker.upkeep import mismatches
-from rowcall.worker.upkeep.mismatches import UnknownTasks
+from rowcall.worker.upkeep import unknown_tasks
+from tests.conformance.counted import statements_of
 from tests.conformance.fixtures import OpenQueue
-from tests.conformance.store import Store
-from tests.conformance.worker_parts import StoreWorker
+from tests.conformance.store import Store, check_ready
+from tests.conformance.worker_parts import StoreWorker, checking
 
 CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 
@@ -43,6 +44,14 @@ class Versions:
 
         self.greet = greet_loudly
 
+    @property
+    def old_fingerprint(self) -> str:
+        return queue_of(self.old).tasks["greet"].arguments.fingerprint
+
+    @property
+    def new_fingerprint(self) -> str:
+        return queue_of(self.new).tasks["greet"].arguments.fingerprint
+
     def refused(self, name: str = "ann") -> int:
         """The id of a job that the old version has refused."""
         job_id = self.greet.enqueue(name, loud=True).id
@@ -59,6 +68,10 @@ class TestMismatches:
     def live(self, open_queue: OpenQueue) -> Versions:
         """By the machine's clock."""
         return Versions(open_queue(), open_queue())
+
+    @pytest.fixture
+    def check(self, versions: Versions, clock: FakeClock) -> Callable[[float], None]:
+        return checking(versions.old, clock)
 
     def test_it_is_left_for_a_worker_that_fits(self, versions: Versions) -> None:
         job_id = versions.refused()
@@ -82,18 +95,21 @@ class TestMismatches:
             assert versions.old.drain().total == 0
         assert [attempt.status for attempt in versions.old.attempts(job_id)] == ["released"]
 
-    def test_it_fails_when_no_worker_that_fits_has_come_in_time(self, versions: Versions, clock: FakeClock) -> None:
+    def test_it_fails_when_no_worker_that_fits_has_come_in_time(
+        self, versions: Versions, clock: FakeClock, check: Callable[[float], None], caplog: pytest.LogCaptureFixture
+    ) -> None:
         job_id = versions.refused()
-        clock.advance(599)
+        check(0)
+        check(550)
         assert versions.old.drain().total == 0
         assert versions.old.get(job_id).status is Status.PENDING
-        clock.advance(1)
-        versions.old.drain()
+        check(50)
         failed = versions.old.get(job_id)
         assert (failed.status, failed.error_code, failed.attempt) == ("failed", CODE, 0)
         assert failed.finished_at == clock.now()
         assert "unexpected argument 'loud'" in (failed.error_detail or "")
-        assert "no worker that fits claimed the job in time" in (failed.error_detail or "")
+        assert (failed.error_detail or "").endswith("; no worker that fits claimed the job in time")
+        assert "failed 1 job in queue 'default': no worker whose version of the task 'greet'" in caplog.text
         by_status = versions.old.stats().by_status
         assert (by_status["failed"], by_status.get("pending", 0)) == (1, 0)
         assert [(group.error_code, group.count) for group in versions.old.top_errors()] == [(CODE, 1)]
@@ -101,9 +117,32 @@ class TestMismatches:
     def test_any_worker_fails_it_even_one_that_does_not_know_the_task(
         self, versions: Versions, open_queue: OpenQueue, clock: FakeClock
     ) -> None:
+        job_id, check = versions.refused(), checking(open_queue(clock=clock), clock)
+        check(0)
+        check(600)
+        assert versions.old.get(job_id).status is Status.FAILED
+
+    def test_each_one_waits_for_the_time_from_its_own_refusal(
+        self, versions: Versions, check: Callable[[float], None]
+    ) -> None:
+        first, late = versions.refused(), versions.greet.enqueue("bob", loud=True).id
+        check(0)
+        check(300)
+        assert versions.old.drain().released == 1
+        check(300)
+        assert [versions.old.get(job_id).status for job_id in (first, late)] == ["failed", "pending"]
+        check(300)
+        assert versions.old.get(late).status is Status.FAILED
+
+    def test_it_does_not_fail_because_others_of_its_task_succeed(
+        self, versions: Versions, check: Callable[[float], None]
+    ) -> None:
         job_id = versions.refused()
-        clock.advance(601)
-        open_queue(clock=clock).drain()
+        check(0)
+        for _ in range(6):
+            versions.greet.enqueue("bob")
+            assert versions.old.drain().succeeded == 1
+            check(100)
         assert versions.old.get(job_id).status is Status.FAILED
 
     def test_a_worker_that_fits_and_comes_late_still_runs_it(self, versions: Versions, clock: FakeClock) -> None:
@@ -112,19 +151,22 @@ class TestMismatches:
         assert versions.new.drain().succeeded == 1
         assert versions.new.get(job_id).status is Status.SUCCEEDED
 
-    def test_its_time_continues_while_a_worker_that_fits_is_there(self, versions: Versions, clock: FakeClock) -> None:
+    def test_its_time_continues_while_a_worker_that_fits_is_there(
+        self, versions: Versions, check: Callable[[float], None], store: Store
+    ) -> None:
         job_id = versions.refused()
-        versions.new.pause("default")
-        for _ in range(4):
-            clock.advance(400)
-            versions.new.drain()
-            versions.old.drain()
+        check(0)
+        for fingerprint in (versions.old_fingerprint, versions.new_fingerprint):
+            StoreWorker(versions.new, fingerprint, tasks={"greet": fingerprint})
+        check(1200)
+        store.execute(f"delete from rowcall_worker where name = '{versions.new_fingerprint}'")
+        check(550)
         assert versions.old.get(job_id).status is Status.PENDING
-        versions.new.resume("default")
-        assert versions.new.drain().succeeded == 1
+        check(100)
+        assert versions.old.get(job_id).status is Status.FAILED
 
     def test_its_time_begins_again_after_a_retry_an_attempt_or_a_new_run_at(
-        self, versions: Versions, clock: FakeClock
+        self, versions: Versions, check: Callable[[float], None]
     ) -> None:
         @versions.new.task(name="break", max_attempts=1)
         def break_(name: str, loud: bool = False) -> None:
@@ -143,16 +185,15 @@ class TestMismatches:
         replaced = versions.greet.using(key="once", on_duplicate="replace").enqueue("cid", loud=True)
         assert jobs.drain().released == 1
         jobs.reschedule(rescheduled, delay=300)
-        clock.advance(300)
+        check(0)
+        check(300)
         jobs.retry(retried.id)
         versions.greet.using(key="once", on_duplicate="replace").enqueue("dan", loud=True)
-        assert jobs.drain().released == 4
+        assert jobs.drain().released == 3  # the version that refused the job that failed is not asked again
         ids = (retried.id, failed.id, rescheduled, replaced.id)
-        clock.advance(599)
-        jobs.drain()
+        check(550)
         assert [jobs.get(job_id).status for job_id in ids] == ["pending"] * 4
-        clock.advance(1)
-        jobs.drain()
+        check(100)
         assert [jobs.get(job_id).status for job_id in ids] == ["failed"] * 4
 
     def test_without_a_grace_period_it_fails_at_once(self, open_queue: OpenQueue, clock: FakeClock) -> None:
@@ -168,20 +209,16 @@ class TestMismatches:
         assert versions.old.drain().failed == 1
         assert versions.old.get(job_id).error_code == CODE
 
-    def test_the_timeline_says_who_refused_it_why_and_until_when_it_waits(
-        self, versions: Versions, clock: FakeClock
-    ) -> None:
+    def test_the_timeline_says_who_refused_it_and_why(self, versions: Versions, check: Callable[[float], None]) -> None:
         job_id = versions.refused()
         timeline = versions.old.timeline(job_id)
         assert [event.event for event in timeline] == ["ENQUEUED", "CLAIMED", "RELEASED", "HELD"]
         (attempt,) = versions.old.attempts(job_id)
         assert (timeline[2].actor, attempt.started_at) == (attempt.worker, None)
         assert "unexpected argument 'loud'" in (timeline[2].detail or "")
-        assert timeline[3].detail == (
-            "until a worker comes that the arguments fit, at the latest until 2030-01-01 12:10:00.000 UTC"
-        )
-        clock.advance(600)
-        versions.old.drain()
+        assert timeline[3].detail == "until a worker comes that the arguments fit"
+        check(0)
+        check(600)
         assert [event.event for event in versions.old.timeline(job_id)][2:] == ["RELEASED", "FAILED"]
         versions.old.retry(job_id)
         assert versions.new.drain().succeeded == 1
@@ -231,11 +268,11 @@ class TestMismatches:
         assert versions.greeted == ["ANN"]
         assert versions.new.chain(chain_id).status is Status.SUCCEEDED
 
-    def test_what_waits_for_it_fails_with_it(self, versions: Versions, clock: FakeClock) -> None:
+    def test_what_waits_for_it_fails_with_it(self, versions: Versions, check: Callable[[float], None]) -> None:
         job_id = versions.refused()
         after = versions.greet.using(after=job_id).enqueue("bob").id
-        clock.advance(601)
-        versions.old.drain()
+        check(0)
+        check(600)
         assert versions.old.get(after).error_code == "BLOCKER:FAILED"
         with pytest.raises(JobFailed, match="unexpected argument 'loud'"):
             versions.old.result(versions.old.get(job_id), timeout=5)
@@ -324,6 +361,113 @@ class TestMismatches:
         versions.new.drain(concurrency=1)
         assert versions.greeted == ["highest", "HIGH", "middle", "LOW", "lowest"]
 
+    def test_a_round_of_a_version_that_refused_them_does_not_read_them(self, versions: Versions) -> None:
+        for name in "abc":
+            versions.refused(name)
+        old, new = (
+            StoreWorker(versions.old, fingerprint, tasks={"greet": fingerprint})
+            for fingerprint in (versions.old_fingerprint, versions.new_fingerprint)
+        )
+        with statements_of(versions.old) as statements:
+            assert old.claim(slots=5, buffer=5).jobs == []
+        assert not [sql for sql in statements if "priority" in sql]  # as in each text that reads ready jobs
+        with statements_of(versions.old) as statements:
+            assert [ready.type for ready in new.claim(slots=2, buffer=1).jobs] == ["greet"] * 3
+        assert [sql for sql in statements if "priority" in sql]
+
+    def test_each_version_is_listed_once_and_the_latest_are_kept(self, versions: Versions, store: Store) -> None:
+        job = versions.greet.enqueue("ann", loud=True)
+        worker = StoreWorker(versions.new, "many versions")
+        for number in range(22):
+            for _ in range(2):
+                assert worker.settle(worker.start_one(), Mismatched("no", f"{number:08}"))
+        ((listed,),) = store.execute(f"select unfit from rowcall_job where id = {job.id}")
+        assert str(listed).split(",") == [f"{number:08}" for number in range(21, 1, -1)]
+        check_ready(store)
+
+    def test_an_edit_lets_every_version_try_again(self, versions: Versions) -> None:
+        job_id = versions.refused()
+        versions.old.set_priority(job_id, 5)
+        assert versions.old.drain().total == 0
+        versions.old.edit(job_id, {"name": "bob"})
+        assert versions.old.drain().succeeded == 1
+        assert versions.greeted == ["bob"]
+
+    def test_claims_by_hand_take_it(self, versions: Versions) -> None:
+        job_id = versions.refused()
+        (claimed,) = versions.old.claim("hand")
+        assert (claimed.id, claimed.type) == (job_id, "greet")
+        assert [event.event for event in versions.old.timeline(job_id)][-2:] == ["CLAIMED", "STARTED"]
+        versions.old.release(claimed)
+        assert versions.old.drain().total == 0
+        assert versions.new.drain().succeeded == 1
+
+    def test_it_is_listed_and_counted_under_its_task(self, versions: Versions) -> None:
+        jobs, refused = versions.old, versions.refused()
+        waiting = versions.greet.enqueue("bob").id
+        jobs.enqueue("greeting")
+        assert [job.id for job in jobs.list(type="greet", status="pending").jobs] == [waiting, refused]
+        assert [job.id for job in jobs.list(type="greet").jobs] == [waiting, refused]
+        assert {task: counts["pending"] for task, counts in jobs.stats().by_type.items()} == {"greet": 2, "greeting": 1}
+        assert jobs.retries().by_type == {"greet": {0: 2}, "greeting": {0: 1}}
+        jobs.pause(task="greet")
+        assert versions.new.drain().total == 0
+
+    def test_why_it_waits(self, versions: Versions, clock: FakeClock) -> None:
+        jobs, refused = versions.old, versions.refused()
+        StoreWorker(jobs, "old", tasks={"greet": versions.old_fingerprint})
+        why = jobs.why(refused)
+        assert (why.reason, why.until) == ("mismatch", clock.now() + timedelta(seconds=600))
+        assert why.sentence.startswith("no worker accepts its arguments; without one, it fails at 2030-01-01 12:10:00")
+        behind = versions.greet.enqueue("bob").id
+        assert jobs.why(behind).reason == "next"  # no worker would start the other one first
+        StoreWorker(jobs, "new", tasks={"greet": versions.new_fingerprint})
+        assert (jobs.why(refused).reason, jobs.why(behind).reason) == ("next", "behind")
+
+    def test_a_name_with_the_separator_in_it_is_a_name(self, versions: Versions, store: Store) -> None:
+        name = f"greet\x1f{versions.new_fingerprint}"
+        odd = versions.new.enqueue(name, {"name": "ann", "loud": True})
+        check_ready(store)
+        assert versions.new.drain().total == versions.old.drain().total == 0
+        assert [job.id for job in versions.new.list(type=name, status="pending").jobs] == [odd.id]
+        assert versions.new.list(type="greet", status="pending").jobs == []
+
+        @versions.old.task(name=name)
+        def greet(name: str) -> None: ...
+
+        @versions.new.task(name=name)
+        def greet_loudly(name: str, loud: bool) -> None: ...
+
+        assert versions.old.drain().released == 1
+        assert versions.old.drain().total == 0
+        assert [job.id for job in versions.new.list(type=name, status="pending").jobs] == [odd.id]
+        assert versions.new.drain().succeeded == 1
+
+    @pytest.mark.concurrency
+    def test_one_new_worker_among_old_ones_runs_all_and_each_version_refuses_once(self, open_queue: OpenQueue) -> None:
+        count = 300
+        queues = [open_queue() for _ in range(4)]
+        *older, new = queues
+        signatures = ("name: str", "name: str", "name: str, polite: bool = False", "name: str, loud: bool = False")
+        greet = None
+        for jobs, signature in zip(queues, signatures, strict=True):
+            names: dict[str, object] = {}
+            exec(f"def greet({signature}) -> None: ...", names)
+            greet = jobs.task(names["greet"])  # type: ignore[call-overload]
+        assert greet is not None
+        with ExitStack() as stack:
+            for jobs in older:
+                stack.enter_context(jobs.worker(concurrency=2))
+            made = greet.enqueue_many([{"name": str(number), "loud": True} for number in range(count)])
+            eventually(lambda: any(older[0].attempts(job.id) for job in made[:1]))
+            stack.enter_context(new.worker(concurrency=2))
+            eventually(lambda: new.stats().by_status["succeeded"] == count)
+        for job in made:
+            *refusals, last = new.attempts(job.id)
+            assert (last.status, last.attempt) == ("succeeded", 1)
+            assert [one.error_code for one in refusals] == [CODE] * len(refusals)
+            assert len(refusals) <= 2  # two of the three older workers are of one version
+
     def test_many_wait_and_run(self, versions: Versions) -> None:
         versions.greet.enqueue_many([{"name": str(number), "loud": True} for number in range(1200)])
         assert versions.old.drain().released == 1200
@@ -368,17 +512,7 @@ class TestUnknownTasks:
 
     @pytest.fixture
     def check(self, jobs: Rowcall, clock: FakeClock) -> Callable[[float], None]:
-        """What a worker does every few seconds, for some time."""
-        queue, unknown = queue_of(jobs), UnknownTasks(queue_of(jobs), settings())
-
-        def check(seconds: float) -> None:
-            for _ in range(round(seconds / 50) or 1):
-                clock.advance(50 if seconds else 0)
-                (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
-                unknown.note(work)
-                unknown.check()
-
-        return check
+        return checking(jobs, clock)
 
     def status(self, jobs: Rowcall, *made: Job) -> list[str]:
         return [str(jobs.get(job.id).status) for job in made]
@@ -434,7 +568,7 @@ class TestUnknownTasks:
         check(0)
         check(500)
         if known_by == "worker":
-            StoreWorker(jobs, "other", tasks=["x", "stranger"])
+            StoreWorker(jobs, "other", tasks={"x": "", "stranger": ""})
         else:
             jobs.dequeue("other", queues=["default"])
         check(200)
@@ -465,7 +599,7 @@ class TestUnknownTasks:
         self, jobs: Rowcall, clock: FakeClock, check: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(waiting, "FAILED_AT_ONCE", 3)
-        monkeypatch.setattr(mismatches, "FAILED_AT_ONCE", 3)
+        monkeypatch.setattr(unknown_tasks, "FAILED_AT_ONCE", 3)
         with jobs.transaction():
             for _ in range(14):
                 jobs.enqueue("stranger")
@@ -482,7 +616,7 @@ class TestUnknownTasks:
     ) -> None:
         queue, made = queue_of(jobs), [jobs.enqueue("stranger") for _ in range(3)]
         clock.advance(700)
-        StoreWorker(jobs, "other", tasks=["stranger"])
+        StoreWorker(jobs, "other", tasks={"stranger": ""})
         assert queue.run(Write(fail_unknown, queue.dialect, "default", "stranger", 0, "late", queue.now_ms())) == 0
         assert self.status(jobs, *made) == ["pending"] * 3
 
@@ -490,7 +624,7 @@ class TestUnknownTasks:
         self, jobs: Rowcall, check: Callable[[float], None]
     ) -> None:
         here, there = jobs.enqueue("stranger"), jobs.enqueue("stranger", queue="mail")
-        StoreWorker(jobs, "other", tasks=["stranger"], queues="mail=3,sms")
+        StoreWorker(jobs, "other", tasks={"stranger": ""}, queues="mail=3,sms")
         check(0)
         check(600)
         assert self.status(jobs, here, there) == ["failed", "pending"]
@@ -511,7 +645,7 @@ class TestUnknownTasks:
         self, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(config, "SHORTEST_GRACE_SECONDS", 0.1)
-        monkeypatch.setattr(mismatches, "UNKNOWN_PAUSE_SECONDS", 0.05)
+        monkeypatch.setattr(unknown_tasks, "UNKNOWN_PAUSE_SECONDS", 0.05)
         jobs, other = open_queue(mismatch_grace=0.1), open_queue(mismatch_grace=0.1)
         known = threading.Event()
 

@@ -11,16 +11,13 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Context, Fail, Job, JobOutcome, Rowcall, Snooze, Status, TaskDefaults
-from rowcall.app import queue_of
 from rowcall.testing.clock import FakeClock
 from rowcall.testing.waiting import eventually
-from rowcall.worker.settings import settings
-from rowcall.worker.upkeep.mismatches import UnknownTasks
 from tests.conformance.cases.plain_sql import UNREADABLE
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store
-from tests.conformance.worker_parts import StoreWorker, watcher
+from tests.conformance.worker_parts import StoreWorker, checking, watcher
 
 Way = Callable[["Handled"], Job]
 
@@ -108,8 +105,9 @@ def _fail_what_it_waits_for(handled: Handled) -> Job:
 def _enqueue_wrong_arguments(handled: Handled) -> Job:
     job = handled.elsewhere.enqueue("work", {"other": 1}, max_attempts=1)
     handled.jobs.drain()
-    handled.clock.advance(601)
-    handled.jobs.drain()
+    check = checking(handled.jobs, handled.clock)
+    check(0)
+    check(600)
     return job
 
 
@@ -240,11 +238,9 @@ class TestOutcomes:
             unknown = open_queue(clock=clock).enqueue("unknown")
             jobs.drain()
             assert sorted(seen) == [("dead_letter", ids[0]), ("mail_failed", ids[1])]
-            check = UnknownTasks(queue_of(jobs), settings(concurrency=1))
-            check._seen = {("default", "unknown")}
-            for _ in range(700):  # seen without a gap, for the whole time of grace
-                check.check()
-                clock.advance(1)
+            check = checking(jobs, clock)
+            check(0)
+            check(600)
             assert jobs.get(unknown).status is Status.FAILED
             jobs.drain()
             assert seen[2:] == [("dead_letter", unknown.id)]

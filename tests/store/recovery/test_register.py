@@ -26,7 +26,7 @@ def leave(jobs: Rowcall, worker: StoreWorker, running: Collection[tuple[int, int
 
 
 def test_a_worker_without_jobs_is_removed(jobs: Rowcall) -> None:
-    worker = StoreWorker(jobs, "web-1", tasks=["send"], queues="mail")
+    worker = StoreWorker(jobs, "web-1", tasks={"send": "0123abcd"}, queues="mail")
     (found,) = jobs.workers()
     assert (found.name, found.queues, found.tasks, found.running) == ("web-1", "mail", ["send"], 0)
     assert leave(jobs, worker)

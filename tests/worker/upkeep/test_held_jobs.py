@@ -94,7 +94,7 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
 
 def test_unknown_reasons_are_freed_and_do_not_end_the_walk(jobs: Rowcall, execute: Execute, clock: FakeClock) -> None:
     """More values than one check reads, of each sort."""
-    values = ["mismatch", *(f"{sort}{number}" for sort in ("a", "limit:", "z") for number in range(KEYS_AT_ONCE))]
+    values = [f"{sort}{number}" for sort in ("a", "limit:", "z") for number in range(KEYS_AT_ONCE)]
     for held in values:
         execute(f"insert into rowcall_job (type, status, held) values ('charge', 'pending', '{held}')")
     held_jobs = HeldJobs(queue_of(jobs))
@@ -104,7 +104,7 @@ def test_unknown_reasons_are_freed_and_do_not_end_the_walk(jobs: Rowcall, execut
         assert held_jobs.check() == 0
         clock.advance(HELD_PAUSE_SECONDS)
     assert sum(freed) == 3 * KEYS_AT_ONCE
-    assert execute("select distinct held from rowcall_job where held is not null") == [("mismatch",)]
+    assert execute("select distinct held from rowcall_job where held is not null") == []
 
 
 def test_jobs_that_no_worker_claims_do_not_keep_others_held(jobs: Rowcall, clock: FakeClock) -> None:

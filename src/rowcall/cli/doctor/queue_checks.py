@@ -9,6 +9,7 @@ from rowcall.base.text import duration
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
 from rowcall.domain.job import serves, what_is_paused
+from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
@@ -199,9 +200,10 @@ BY_TYPE = """
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
-_MISMATCHED = "where status = <pending> and held = 'mismatch'"
-MISMATCHED_COUNT = f"select count(*) from <job> {_MISMATCHED}"
-MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> {_MISMATCHED} order by id limit 1"
+_MISMATCHED = f"""where status = <pending> and error_code = '{MISMATCH_CODE}' and unfit is not null
+  and not exists (select 1 from <claim> where job_id = job.id)"""
+MISMATCHED_COUNT = f"select count(*) from <job> as job {_MISMATCHED}"
+MISMATCHED = f"select id, <text_of:type>, worker, error_detail from <job> as job {_MISMATCHED} order by id limit 1"
 PAUSED = """
 select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
 """

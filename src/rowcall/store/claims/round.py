@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from rowcall.domain.fingerprint import key_of, takes, task_of
 from rowcall.domain.job import is_paused
 from rowcall.domain.outcome import Transition
 from rowcall.store.columns import text
@@ -51,7 +52,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs in the buffer may be ones that were lost before: a kill may charge them for it."""
     last_ahead: int | None = None
     """How many may be on their last attempt; None for any number."""
-    types: Collection[str] | None = None
+    types: Mapping[str, str | None] | None = None
+    """The tasks that it knows, with their fingerprints; None for all."""
     queues: Mapping[str, int | None] | None = None
     first_queue: int = 0
     lease_ms: int | None = None
@@ -63,8 +65,6 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     aliases: Mapping[str, str] = {}
     """Task names by their aliases."""
     on_end: OnEnd | None = None
-    offers: Sequence[int] = ()
-    """Jobs that another worker refused, and that fit this one."""
     resume: Places = NOTHING_KNOWN
     """Where the last round ended. Jobs that stand before these places wait for a round that starts at the beginning."""
 
@@ -166,22 +166,22 @@ def claim_first(dialect: Dialect, demand: Demand, now_ms: int | None) -> Plan[Cl
 
     Return None where a round is needed.
     """
-    if not demand.slots or demand.offers or demand.resume:
+    if not demand.slots or demand.resume:
         return None
     (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
     if work.edges_unsure or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms):
         return None
-    wanted = [(queue, task) for queue, tasks in wanted_types(demand, work).items() for task in tasks]
+    wanted = [(queue, key) for queue, keys in wanted_types(demand, work).items() for key in keys]
     if not wanted:
         return Claim(work)
-    queue, task = wanted[0]
+    queue, key = wanted[0]
     limits = demand.limits
     alone = {*demand.batches, *limits.of_task, *limits.of_queue, *limits.ordered}
-    if len(wanted) > 1 or queue in alone or task in alone:
+    if len(wanted) > 1 or queue in alone or task_of(key) in alone:
         return None
     slots = min(demand.slots, share_of(demand, queue, Claim(work), 1))
-    behind = work.ready[queue, task] or queries.START
-    parameters = (work.now_ms, queue, slots, task, *behind, *demand.owner)
+    behind = work.ready[queue, key] or queries.START
+    parameters = (work.now_ms, queue, slots, key, *behind, *demand.owner)
     claimed = yield from dialect.ask(queries.CLAIM_FIRST, *parameters)
     for job in claimed:
         job.holder = demand.holder
@@ -243,8 +243,6 @@ class Round:
             opened = work.is_wake_due and (yield from unhold_due(dialect, demand.limits, now_ms))
             stuck = not (expired or staged or ticked or opened)
             (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
-        if demand.offers and (yield from dialect.change(queries.OFFER, demand.offers)):
-            (work,) = yield from dialect.ask(queries.FIND_WORK, now_ms, demand.worker)
         return work, stuck
 
     def _visit(self, queues: Sequence[str]) -> Plan[list[str]]:
@@ -295,17 +293,17 @@ class Round:
             # others may have claimed that first one, and jobs that come before it may have been committed
             first = yield from dialect.ready_jobs(queue, types, share, self._now_ms)
         if not dialect.one_writer:
-            last = {job.type: job for job in first}
+            last = {(job.type, job.unfit): job for job in first}
             # fair jobs, and the next ones in order, may come before the last one that was claimed
-            last = {task: job for task, job in last.items() if job.fair is None and job.ordered is None}
-            claim.places.update({(queue, task): job.order() for task, job in last.items()})
+            last = {alike: job for alike, job in last.items() if job.fair is None and job.ordered is None}
+            claim.places.update({(queue, key_of(*alike)): job.order() for alike, job in last.items()})
         return first
 
     def _drop_stale(self, queue: str) -> Plan[bool]:
         """Where ready jobs were seen, but none was found: remove rows that stand before others and lead to no job."""
         dropped = 0
-        for task in self._wanted[queue]:
-            dropped += yield from self._dialect.change(queries.DROP_STALE, queue, task, STALE_AT_ONCE)
+        for key in self._wanted[queue]:
+            dropped += yield from self._dialect.change(queries.DROP_STALE, queue, key, STALE_AT_ONCE)
         return dropped > 0
 
     def _reserve_all(self, ready: list[Ready]) -> list[Ready]:
@@ -356,11 +354,12 @@ class Round:
 
     def _fill_batches(self) -> Plan[None]:
         """Fill up the batches that have a slot."""
-        for queue, tasks in self._wanted.items():
-            for task in tasks:
+        for queue, keys in self._wanted.items():
+            for key in keys:
+                task = task_of(key)
                 if room := self._batch_room.get(task):
                     places = self._claim.work.ready
-                    first = yield from self._dialect.ready_jobs(queue, [task], room, self._now_ms, places)
+                    first = yield from self._dialect.ready_jobs(queue, [key], room, self._now_ms, places)
                     ready = self._admission.unread.readable(first)
                     if self._demand.limits.concern(ready):
                         ready = yield from self._admission.admit(self._dialect, ready, lambda job, at_once: True)
@@ -424,20 +423,21 @@ def stage(dialect: Dialect, now_ms: int | None) -> Plan[int]:
 
 
 def wanted_types(demand: Demand, work: Work) -> dict[str, list[str]]:
-    """Return the types with ready jobs that this claimer may claim, by queue."""
+    """Return the keys of ready jobs that this claimer may claim, by queue."""
     wanted: dict[str, list[str]] = {}
-    for queue, task in work.ready:
-        if _is_wanted(demand, work, queue, task):
-            wanted.setdefault(queue, []).append(task)
+    for queue, key in work.ready:
+        if _is_wanted(demand, work, queue, key):
+            wanted.setdefault(queue, []).append(key)
     return wanted
 
 
-def _is_wanted(demand: Demand, work: Work, queue: str, task: str) -> bool:
+def _is_wanted(demand: Demand, work: Work, queue: str, key: str) -> bool:
     if demand.queues is not None and queue not in demand.queues:
         return False
+    task = task_of(key)
     if work.paused and any(is_paused(queue, name, work.paused) for name in (task, demand.aliases.get(task, task))):
         return False
-    return demand.types is None or task in demand.types
+    return takes(demand.types, key)
 
 
 def in_turn(queues: list[str], first_queue: int) -> list[str]:

@@ -341,7 +341,7 @@ def settlement_of(ended: Ended, taken: TakenClaim) -> Settlement:
         traceback=transition.traceback,
         lost=int(transition.move is Move.RECOVER),
         final=int(transition.status in FINISHED),
-        hold_ms=None if transition.hold_seconds is None else round(transition.hold_seconds * 1000),
+        unfit=transition.unfit,
         run_at_ms=transition.run_at_ms,
         progress=progress[0],
         progress_message=progress[1],

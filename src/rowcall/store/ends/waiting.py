@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from rowcall.domain.fingerprint import parts_of, takes
 from rowcall.domain.job import Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, EXPIRED_CODE
@@ -22,8 +21,6 @@ from rowcall.store.statement import Plan
 
 EXPIRED_AT_ONCE = 1000
 FAILED_AT_ONCE = 500
-
-_names = msgspec.json.Decoder(list[str])
 
 
 def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
@@ -63,41 +60,30 @@ def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Pla
     yield from after_end(dialect, list(details), broken(touched, end.status, end.error_code), now_ms, claimed=False)
 
 
-def fail_overdue(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[int]:
-    """Fail the jobs that still wait and whose time is over; return how many."""
-    details = dict((yield from dialect.ask(queries.FIND_OVERDUE, now_ms, job_ids)))
-    return (yield from _refuse(dialect, details, MISMATCH_CODE, None, now_ms))
-
-
-def known_tasks(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
-    """Return the pairs of queue and task that a registered worker serves and knows."""
-    workers = [
-        (queues, None if tasks is None else _names.decode(tasks))
-        for queues, tasks in (yield from dialect.ask(KNOWN_TASKS))
-    ]
+def known_keys(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
+    """Return the pairs of a queue and a key of ready jobs that a registered worker may claim."""
+    workers = yield from dialect.ask(KNOWN_TASKS)
     return {
-        (queue, task)
-        for queue, task in pairs
-        if any(serves(queues, queue) and (tasks is None or task in tasks) for queues, tasks in workers)
+        (queue, key)
+        for queue, key in pairs
+        if any(serves(worker.queues, queue) and takes(worker.tasks, key) for worker in workers)
     }
 
 
 def fail_unknown(
-    dialect: Dialect, queue: str, task: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
+    dialect: Dialect, queue: str, key: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
 ) -> Plan[int]:
-    """Fail the first jobs of a task that have been due for `due_ms`, unless someone runs such jobs; return how many."""
-    (is_consumed,) = yield from dialect.ask(IS_CONSUMED, now_ms, queue, task, due_ms)
-    if is_consumed or (yield from known_tasks(dialect, [(queue, task)])):
+    """Fail the first jobs of a key that have been due for `due_ms`, unless someone runs such jobs; return how many."""
+    task, unfit = parts_of(key)
+    # jobs of the same task that fit may succeed all the time
+    (is_consumed,) = yield from dialect.ask(IS_CONSUMED, now_ms, queue, task, None if unfit else due_ms)
+    if is_consumed or (yield from known_keys(dialect, [(queue, key)])):
         return 0
-    ids = yield from dialect.ask(queries.FIND_UNKNOWN, now_ms, queue, task, due_ms, FAILED_AT_ONCE)
-    return (yield from _refuse(dialect, dict.fromkeys(ids, detail), UNKNOWN_TASK_CODE, on_end, now_ms))
-
-
-def _refuse(
-    dialect: Dialect, details: Mapping[int, str], code: str, on_end: str | None, now_ms: int | None
-) -> Plan[int]:
-    if not details:
+    found = yield from dialect.ask(queries.FIND_UNKNOWN, now_ms, queue, key, due_ms, FAILED_AT_ONCE)
+    if not found:
         return 0
+    details = {job_id: f"{refusal}; {detail}" if unfit and refusal else detail for job_id, refusal in found}
+    code = MISMATCH_CODE if unfit else UNKNOWN_TASK_CODE
     end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
     failed = yield from end_waiting(dialect, details, end, now_ms)
     ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)

@@ -63,7 +63,7 @@ def _instead(row: Settlement, asked: CancelRequest) -> Settlement:
         error_detail=transition.error_detail,
         lost=0,
         final=1,
-        hold_ms=None,
+        unfit=None,
         run_at_ms=None,
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.store.catalogue import as_json
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place, Span
@@ -171,6 +172,8 @@ IS_FINISHED = "status in <finished>"
 def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:
     """Return whether jobs of a group of an index can fit the filter."""
     of_group = dict(zip(source.columns, group, strict=True))
+    if source.table == "ready":
+        of_group["type"] = task_of(str(of_group["type"]))
     status, code = of_group.get("status"), of_group.get("error_code")
     return (
         (source is not FINISHED_SOURCE or status in FINISHED)

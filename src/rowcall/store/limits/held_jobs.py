@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import HELD_AS_MISMATCH, HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
+from rowcall.domain.limits import HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, most_keys, put_openings
 from rowcall.store.order.heads import make_ready
@@ -69,8 +69,8 @@ class FoundRoom(NamedTuple):
 def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: int | None) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
-    A value that plain SQL wrote, and that neither names a key nor marks a mismatch, is not a reason to wait. Of jobs in
-    order, `make_ready` finds out whether the first one is held.
+    A value that plain SQL wrote, and that does not name a key, is not a reason to wait. Of jobs in order, `make_ready`
+    finds out whether the first one is held.
     """
     (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None
@@ -79,8 +79,7 @@ def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: in
     rooms, _ = yield from _rooms(dialect, limited, declared, now_ms)
     counts = {held_by(key): _allowed(room) for key, room in rooms.items()}
     for one in found:
-        if one.by != HELD_AS_MISMATCH:
-            counts.setdefault(one.by, MOST_FREED)
+        counts.setdefault(one.by, MOST_FREED)
     # SQLite's JSON ends a text at a NUL: many of these could be the same text, and would be found without end
     return FoundRoom({by: count for by, count in counts.items() if count > 0}, last if last != after else None)
 
@@ -115,10 +114,10 @@ def _rooms(
 
 
 class HeldJob(NamedTuple):
-    """What holds one job, and the numbers of its limit; `used` is how many jobs run under that."""
+    """What holds one job or has refused it, and the numbers of its limit; `used` is how many jobs run under that."""
 
     by: str | None
-    until_ms: int | None
+    unfit: str | None
     turn: int
     opens_at_ms: int | None
     numbers: Numbers = Numbers()
@@ -127,8 +126,8 @@ class HeldJob(NamedTuple):
 
 def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
     """Return what holds a job, without a lock; None if there is no such job."""
-    for by, until_ms, limits, turn, opens_at_ms in (yield from dialect.ask(queries.HELD_JOB, job_id)):
-        found = HeldJob(by, until_ms, turn, opens_at_ms)
+    for by, unfit, limits, turn, opens_at_ms in (yield from dialect.ask(queries.HELD_JOB, job_id)):
+        found = HeldJob(by, unfit, turn, opens_at_ms)
         if by is None or not by.startswith(HELD_PREFIX):
             return found
         held = Held(by, limits)

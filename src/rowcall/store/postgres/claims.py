@@ -13,18 +13,17 @@ _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1"
     " and (job.turn is null or job.fair is not null)"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null and job.target is null and job.ordered is null"
+    " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
 )
 _READY_COLUMNS = ", ".join(
     [
         "job.id, job.type, job.queue, job.payload::text, job.max_attempts, job.priority, <ms:job.run_at>",
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, job.attempt + 1, job.lease + 1",
         "job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>, job.limits, job.target",
-        "job.turn, job.fair, job.ordered",
+        "job.turn, job.fair, job.ordered, job.unfit",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
-_MISMATCHED = "status = <pending> and held = 'mismatch'"
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 
 _NEXT_DUE = "(select <ms_after:run_at> from <job> where status = <scheduled> order by run_at limit 1)"
@@ -169,13 +168,6 @@ mark = f"""
       and not ({_mark.replays} <> 0 and exists (select from <step> as step where step.job_id = claim.job_id))
     returning 1"""
 
-# jobs that a worker refused
-mismatched = f"""
-    select <ms:(select <now>)>, (
-      select coalesce(jsonb_agg(jsonb_build_array(id, queue, type, payload::text, priority, coalesce(turn, id),
-                                                  <ms_after:coalesce(held_until, run_at)>)
-                                order by id), '[]'::jsonb)::text
-      from (select * from <job> where {_MISMATCHED} and id > $2::bigint order by id limit $3::int) as job)"""
 is_consumed = """
     select (exists (select from <claim> as claim cross join lateral (
                       select queue, type from <job> where id = claim.job_id offset 0) as job

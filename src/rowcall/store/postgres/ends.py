@@ -8,7 +8,7 @@ what belongs to a row is found by its position among the sorted ids, or under it
 from __future__ import annotations
 
 from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field_of, fields, time_of
-from rowcall.store.queries.ends import Settlement, Success, of_claim
+from rowcall.store.queries.ends import Settlement, Success, also_unfit, of_claim
 
 # A delete from the table of claims comes first: it is the fence, and the order of locks.
 FENCES = """(
@@ -86,7 +86,7 @@ record_attempts = f"""
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                            error_detail, traceback, next_run_at, lease)
     select job.id, {_NEXT_ATTEMPT}, {_ended.attempt_status}, {_BEGAN},
-           case when {_ended.hold_ms} is null then {_STARTED_OR_NULL} end, {_FINISHED_AT}, {_ended.worker},
+           case when {_ended.unfit} is null then {_STARTED_OR_NULL} end, {_FINISHED_AT}, {_ended.worker},
            {_ended.error_code}, {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}, {_ENDED_LEASE}
     from (select <now> as now) as moment, <job> as job
     where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1"""
@@ -106,12 +106,8 @@ settle = f"""
                               when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end,
       run_at = coalesce({_NEXT_RUN_AT}, job.run_at),
       expires_at = case when {_ended.attempt_returned} = 1 and {_ended.attempt_recorded} = 1
-                        and {_ended.hold_ms} is null then null else job.expires_at end,
-      held = case when {_ended.hold_ms} is null then job.held else 'mismatch' end,
-      held_until = case when {_ended.hold_ms} is null
-                        then case when {_ended.attempt_recorded} = 0 then job.held_until end
-                        when job.held_until > moment.now then job.held_until
-                        else moment.now + {_ended.hold_ms} * interval '1 millisecond' end,
+                        and {_ended.unfit} is null then null else job.expires_at end,
+      unfit = {also_unfit("job.unfit", _ended.unfit)},
       result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
       traceback = {_ended.traceback}
     from (select <now> as now) as moment
@@ -142,12 +138,14 @@ find_expired_ready = """
       order by expires_at limit $2::int for update skip locked) as first cross join lateral (
       select id, expires_at from <job> where id = first.id and status = <pending> and held is null
       for update skip locked) as job"""
-find_unknown = """
-    select job.id from (
-      select id from <ready> where queue = $2::text and type = $3::text
-        and since <= (select <now>) - $4::bigint * interval '1 millisecond'
+_LATELY = "(select <now>) - $4::bigint * interval '1 millisecond'"
+find_unknown = f"""
+    select job.id, job.error_detail from (
+      select id from <ready> as ready where queue = $2::text and type = $3::text and since <= {_LATELY}
+        and not exists (select from <attempt> as attempt
+                        where attempt.job_id = ready.id and attempt.finished_at > {_LATELY})
       order by rank, turn, id limit $5::int for update skip locked) as first cross join lateral (
-      select id from <job> where id = first.id and status = <pending> and held is null
+      select id, error_detail from <job> where id = first.id and status = <pending> and held is null
       for update skip locked) as job"""
 # the status is in no index this way: by their ids, the jobs are found by the primary key
 end_waiting = f"""

@@ -224,7 +224,7 @@ replace_waiting = f"""
       fair = {_other.fair}, weight = ({_other.weight})::int, ordered = {_other.ordered},
       order_blocks = ({_other.order_blocks})::int,
       expires_at = coalesce({time_of(_other.expires_at_ms)}, {_after(_other.expires_in_ms)}),
-      held = null, held_until = null,
+      held = null, unfit = null,
       status = case when job.status = <blocked> then job.status
                     when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end
     from {_MOMENT} where {_IS_GIVEN}

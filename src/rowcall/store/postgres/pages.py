@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from rowcall.domain.fingerprint import SEPARATOR
 from rowcall.domain.job import Job
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import HIGHEST, LOWEST, Filter, Order, Place, Span
@@ -140,7 +141,9 @@ class _Texts:
     def _of_groups(self, source: Source) -> str:
         wanted = self._wanted
         conditions = [
-            f"and found.{name} = {self._given(value)}::text" for name, value in wanted.names() if name in source.columns
+            f"and {_of_group(source, name)} = {self._given(value)}::text"
+            for name, value in wanted.names()
+            if name in source.columns
         ]
         if "status" in source.columns and wanted.statuses is not None:
             given = ", ".join(f"{self._given(status.value)}::text" for status in wanted.statuses)
@@ -172,3 +175,10 @@ class _Texts:
     def _given(self, value: Parameter) -> str:
         self.values.append(value)
         return f"${len(self.values)}"
+
+
+def _of_group(source: Source, name: str) -> str:
+    """Return the column of a group. Of ready jobs the type is a key, which ends with what has refused them."""
+    if source.table == "ready" and name == "type":
+        return f"regexp_replace(found.type, '{SEPARATOR}[^{SEPARATOR}]*$', '')"
+    return f"found.{name}"

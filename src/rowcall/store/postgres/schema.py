@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
@@ -170,7 +172,8 @@ def _counted(rows: str, sign: str) -> str:
 
 
 _IS_READY = "{0}status operator(pg_catalog.=) <pending> and {0}held is null"
-_READY_ROW = READY_ROW.replace("~", "operator(pg_catalog.~) ").replace(" = 0", " operator(pg_catalog.=) 0")
+_QUALIFIED = {"~": "operator(pg_catalog.~) ", " = ": " operator(pg_catalog.=) ", "||": "operator(pg_catalog.||)"}
+_READY_ROW = reduce(lambda text, operator: text.replace(operator, _QUALIFIED[operator]), _QUALIFIED, READY_ROW)
 _ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_ID})"
 
 # Plain SQL may write history too: what has finished did so at some time, and counts.

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import msgspec
 
+from rowcall.domain.fingerprint import SEPARATOR
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
@@ -67,6 +68,8 @@ def words(prefix: str, schema: str = "") -> Words:
         "is_time": lambda column: f"isfinite({column})",
         "payload_holds": lambda number: f"job.payload @> ${number}::text::jsonb",
         "covering": lambda columns: f") include ({columns}",
+        "place_in": lambda values: f"pg_catalog.strpos({values})",
+        "separator": f"pg_catalog.chr({ord(SEPARATOR)})",
         "least": lambda values: f"least({values})",
         "greatest": lambda values: f"greatest({values})",
     }

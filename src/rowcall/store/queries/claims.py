@@ -23,7 +23,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rowcall.store.schema import READY_COLUMNS, READY_ROW
+from rowcall.store.schema import READY_COLUMNS, READY_ROW, READY_TYPE
 from rowcall.store.statement import (
     Change,
     Ids,
@@ -86,6 +86,8 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     """Orders the jobs of one queue and priority; the id, if there is none."""
     fair: str | None = None
     ordered: str | None = None
+    unfit: str | None = None
+    """The fingerprints of the declarations that its arguments do not fit."""
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
     error_code: str | None = None
@@ -221,19 +223,6 @@ class Mark(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return msgspec.structs.replace(self, progress=1.0, replays=0) if succeeded else self
 
 
-class Mismatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job that waits for a worker that its arguments fit, until a time."""
-
-    id: int
-    queue: str
-    type: str
-    payload: str
-    priority: int
-    turn: int
-    until_ms: int
-
-
-_mismatched = msgspec.json.Decoder(list[Mismatch])
 _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 _found = msgspec.json.Decoder(list[tuple[str, str, tuple[int, int, int] | None]])
 
@@ -253,11 +242,6 @@ def peek_from_row(row: Row) -> Peek:
         "tuple[int, int, int | None, int | None, int | None, int]", row
     )
     return Peek(now_ms, bool(any_ready), due_at, expires_at, wake_at, bool(unsure))
-
-
-def mismatched_from_row(row: Row) -> tuple[int, list[Mismatch]]:
-    now_ms, jobs = cast("tuple[int, str]", row)
-    return now_ms, _mismatched.decode(jobs)
 
 
 def renewed_from_row(row: Row) -> bool:
@@ -324,7 +308,7 @@ CLAIMED = Query("claimed", (Ids,), number_from_row, text=_CLAIMED)
 
 # Ready rows without a job that may be claimed, and such jobs without a row: only where plain SQL changed the tables
 # behind our back.
-OF_JOB = """job.queue = ready.queue and job.type = ready.type and ~job.priority = ready.rank
+OF_JOB = f"""job.queue = ready.queue and {READY_TYPE.format("job")} = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
 _IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id)"
 _IS_STALE = f"""not exists (
@@ -351,16 +335,5 @@ _UNCLAIMED = f"""
       limit <int:1> <for_update> <skip_locked> <end_rows>"""
 FREE_UNCLAIMED = Change("free_unclaimed", (Int,), text=_UNCLAIMED)
 
-# jobs that a worker refused because their arguments do not fit its declaration: held until one that fits comes
-MISMATCHED = Query("mismatched", (Now, Int, Int), mismatched_from_row)
-STILL_MISMATCHED = "id <in_ids:2> and status = <pending> and <by_id:held> = 'mismatch'"
-_EXTEND_MISMATCHED = f"""
-    update <job> set held_until = <now> + <interval:3> where id <in_rows>
-      select id from <job> where {STILL_MISMATCHED} <for_update> <skip_locked> <end_rows>"""
-EXTEND_MISMATCHED = Query("extend_mismatched", (Now, Ids, Int), text=_EXTEND_MISMATCHED)
-_OFFER = f"""
-    update <job> set held = null where id <in_rows>
-      select id from <job> where {STILL_MISMATCHED.replace("2", "1")} <for_update> <skip_locked> <end_rows>"""
-OFFER = Change("offer", (Ids,), text=_OFFER)
-# whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds
+# whether jobs of a queue and task are claimed by hand now, or some succeeded in the last milliseconds (null: not asked)
 IS_CONSUMED = Query("is_consumed", (Now, Text, Text, Int), number_from_row)

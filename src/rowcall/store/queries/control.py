@@ -192,7 +192,7 @@ _RECORD_DETAILS = """
     select <fields:bigint text>, <now>, <text:3>, <text:4> from <rows:2>"""
 RECORD_DETAILS = Query("record_details", (Now, Json, Text, Text), text=_RECORD_DETAILS)
 _RESCHEDULE = """
-    update <job> as job set run_at = chosen.due, held = null, held_until = null,
+    update <job> as job set run_at = chosen.due, held = null, unfit = null,
       status = case when job.status = <blocked> then job.status
                     when chosen.due > chosen.now then <to:reschedule> else <to:stage> end
     from (select now, coalesce(<time:3>, now + <interval:4>) as due
@@ -207,7 +207,7 @@ _EDIT = """
       queue = coalesce(<text:5>, queue), priority = coalesce(<int:6>, priority),
       max_attempts = coalesce(<int:7>, max_attempts), timeout = coalesce(<real:8>, timeout),
       retry = coalesce(<text:9>, retry), tags = case when <int:10> = 1 then <json:11> else tags end,
-      expires_at = coalesce(<time:12>, <now> + <interval:13>, expires_at), held = null, held_until = null
+      expires_at = coalesce(<time:12>, <now> + <interval:13>, expires_at), held = null, unfit = null
     where id = <bigint:2>"""
 EDIT = Query(
     "edit",

@@ -21,6 +21,7 @@ import msgspec
 
 from rowcall.base.histogram import Histogram, from_json
 from rowcall.base.times import milliseconds_of
+from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
 from rowcall.store.rendering import literals
@@ -116,7 +117,10 @@ class Part(NamedTuple):
 
 
 class WaitingPart(NamedTuple):
-    """Queries about jobs of one status, in the order of an index, after a place in it. `first` is before all places."""
+    """Queries about jobs of one status, in the order of an index, after a place in it. `first` is before all places.
+
+    A group is a queue and a type, which is a key where jobs are ready.
+    """
 
     status: str
     next_group: Query[tuple[str, str]]
@@ -253,9 +257,14 @@ def total_from_row(row: Row) -> Total:
     return Total(str(status), str(queue), str(task), str(error_code), cast("int", attempt), int(cast("int", jobs)))
 
 
+def unfinished_from_row(row: Row) -> Unfinished:
+    status, queue, key, jobs, oldest_ms = cast("tuple[str, str, str, int, int | None]", row)
+    return Unfinished(status, queue, task_of(key), jobs, oldest_ms)
+
+
 def attempts_from_row(row: Row) -> tuple[str, int, int]:
-    task, attempt, jobs = cast("tuple[str, int, int]", row)
-    return task, attempt, int(jobs)
+    key, attempt, jobs = cast("tuple[str, int, int]", row)
+    return task_of(key), attempt, int(jobs)
 
 
 def past_from_row(row: Row) -> Past:
@@ -345,7 +354,7 @@ _TOTALS = """
       select status, queue, type, error_code, attempt, jobs from <tally> where status is not null) as counted
     group by 1, 2, 3, 4, 5 having sum(jobs) <> 0"""
 TOTALS = Query("totals", (), total_from_row, text=_TOTALS)
-UNFINISHED = Query("unfinished", (), row_as(Unfinished))
+UNFINISHED = Query("unfinished", (), unfinished_from_row)
 UNFINISHED_ATTEMPTS = Query("unfinished_attempts", (), attempts_from_row)  # type, attempts used, jobs
 # each job is read by its id: a join might be turned round, and read all jobs
 # Plain SQL may say that a job runs, and no one has claimed it.

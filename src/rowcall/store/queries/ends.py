@@ -16,7 +16,9 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rowcall.store.queries.claims import STILL_MISMATCHED, InUse, TakenClaim, ids_or_none
+from rowcall.domain.fingerprint import DIGITS, MOST_REFUSALS
+from rowcall.store.columns import text
+from rowcall.store.queries.claims import InUse, TakenClaim, ids_or_none
 from rowcall.store.queries.flows import Touched
 from rowcall.store.schema import EXPIRES_OUTSIDE
 from rowcall.store.statement import (
@@ -61,8 +63,8 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     traceback: str | None
     lost: int
     final: int
-    hold_ms: int | None = None
-    """How long the job waits for a worker that its arguments fit."""
+    unfit: str | None = None
+    """The fingerprint of the declaration that the arguments do not fit."""
     run_at_ms: int | None = None
     """When it runs again, instead of after `delay_ms`."""
     progress: float | None = None
@@ -124,6 +126,13 @@ def of_claim(job: str) -> str:
     )
 
 
+def also_unfit(listed: str, refused: str) -> str:
+    """Return the fingerprints that have refused a job, the last one first, each of them once."""
+    longest = MOST_REFUSALS * (DIGITS + 1) - 1
+    return f"""case when {refused} is null or {listed} like '%' || {refused} || '%' then {listed}
+                   else substr({refused} || coalesce(',' || {listed}, ''), 1, {longest}) end"""
+
+
 # attempts: delete the claims of these fences, and return what they knew. SQLite deletes by a second statement.
 TAKE = Packed("take", (Json,), TakenClaim)
 DROP_CLAIMS = Query("drop_claims", (Json,), only=_FILE)
@@ -178,10 +187,5 @@ _ADD_ON_END = """
       select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
     returning id"""
 ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
-_FIND_OVERDUE = f"""
-    select id, coalesce(error_detail || '; ', '') || 'no worker that fits claimed the job in time'
-    from <job> where {STILL_MISMATCHED} and coalesce(held_until, run_at) <= (select <now>)
-    order by id <for_update> <skip_locked>"""
-FIND_OVERDUE = Query("find_overdue", (Now, Ids), detail_from_row, text=_FIND_OVERDUE)
-# queue, task, how many milliseconds a job must have been due, how many jobs to look at
-FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), number_from_row)
+# queue, key, for how many milliseconds a job must have been due and not attempted, how many jobs to return
+FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), lambda row: (cast("int", row[0]), text(row[1])))

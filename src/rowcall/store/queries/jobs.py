@@ -16,6 +16,7 @@ from rowcall.base.times import EPOCH
 from rowcall.domain.job import Attempt, Event
 from rowcall.store.columns import job_from_row, secret_of, struct_from_row, text, time
 from rowcall.store.new_job import Inserted
+from rowcall.store.schema import READY_TYPE
 from rowcall.store.statement import (
     Change,
     Float,
@@ -118,10 +119,11 @@ TIMELINE = Query("timeline", (Int, Int), event_from_row, text=_TIMELINE)  # like
 # the first scheduled jobs that are due: a worker makes them ready with its next claim, so a busy one leaves them
 MOST_DUE = 2000
 _FIRST_DUE = f"""(
-      select queue, type, ~priority as rank, coalesce(turn, id) as turn, id, held from <job> <indexed:job_due>
+      select queue, {READY_TYPE.format("job")} as type, ~priority as rank, coalesce(turn, id) as turn, id, held
+      from <job> as job <indexed:job_due>
       where status = <scheduled> and run_at <= (select <now>) order by run_at limit {MOST_DUE}) as due
       where due.queue = <text:2> and due.held is null"""
-# the tasks of the ready and due jobs of a queue; it hops from one ready task to the next
+# the keys of the ready and due jobs of a queue; it hops from one key of ready jobs to the next
 _TYPES_IN_TURN = f"""
     with recursive found (type) as (
       select min(type) from <ready> where queue = <text:2>
@@ -132,7 +134,7 @@ _TYPES_IN_TURN = f"""
     union
     select <text_of:type> from {_FIRST_DUE}"""
 TYPES_IN_TURN = Query("types_in_turn", (Now, Text), text_from_row, text=_TYPES_IN_TURN)
-# of a queue and some tasks, how many ready and due jobs come before a rank, turn and id, by priority: up to a number
+# of a queue and some keys, how many ready and due jobs come before a rank, turn and id, by priority: up to a number
 _AHEAD = f"""
     select ~rank, count(*) from (
       select ready.rank from <texts:3> cross join <ready> as ready

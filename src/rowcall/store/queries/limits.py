@@ -108,15 +108,15 @@ SLOTS_OF = Query("slots_of", (Text,), json_from_row(list[str]), only=("sqlite",)
 DELETE_SLOTS = Query("delete_slots", (Text,), only=("sqlite",))
 FREE_SLOTS = Query("free_slots", (Json,), json_from_row(list[str]), only=("postgres",))
 
-# what holds a job, until when, the limits in its row, its turn, and when its limit is checked again
+# what holds a job, what has refused it, the limits in its row, its turn, and when its limit is checked again
 _HELD_JOB = """
-    select held, <ms_or_null:held_until>, limits, coalesce(turn, id),
+    select held, unfit, limits, coalesce(turn, id),
            (select <ms_or_null:opens_at> from <opening> where limit_key = substr(held, 7))
     from <job> where id = <bigint:1>"""
 HELD_JOB = Query(
     "held_job",
     (Int,),
-    lambda row: cast("tuple[str | None, int | None, str | None, int, int | None]", row),
+    lambda row: cast("tuple[str | None, str | None, str | None, int, int | None]", row),
     text=_HELD_JOB,
 )
 # held jobs; HOLD is given what to hold each id under

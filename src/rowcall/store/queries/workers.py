@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -45,7 +46,15 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     served: str | None = None
     """The names of its queues as a JSON array, or None for all."""
     tasks: str | None = None
-    """The names of the tasks that it knows as a JSON array, or None if it may know any."""
+    """The tasks that it knows as a JSON object of names and fingerprints, or None if it may know any."""
+
+
+class KnownTasks(NamedTuple):
+    """What a worker serves and knows: fingerprints by the names of tasks, or None if it may know any task."""
+
+    worker: str
+    queues: str
+    tasks: Mapping[str, str] | None
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -68,11 +77,17 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 _peers = msgspec.json.Decoder(list[tuple[str, str, int, int, str | None]])
-_names = msgspec.json.Decoder(list[str])
+_tasks = msgspec.json.Decoder(dict[str, str])
+
+
+def _tasks_of(tasks: str | None) -> dict[str, str] | None:
+    return None if tasks is None else decoded(_tasks, tasks, None)
+
+
 _worker = {
     **dict.fromkeys(("started_at", "heartbeat_at"), time_of),
     "lease_seconds": lambda lease_ms: lease_ms / 1000,
-    "tasks": lambda names: None if names is None else decoded(_names, names, None),
+    "tasks": lambda tasks: None if (known := _tasks_of(tasks)) is None else list(known),
 }
 
 _worker_from_row = struct_from_row(WorkerInfo, WorkerInfo.__struct_fields__, _worker)
@@ -84,6 +99,11 @@ def worker_from_row(row: Row) -> WorkerInfo:
     concurrency = cast("int", row[4])
     running = min(cast("int", claimed), max(cast("int", started), concurrency))
     return _worker_from_row((*fields, running, cast("int", claimed) - running, tasks))
+
+
+def known_from_row(row: Row) -> KnownTasks:
+    name, queues, tasks = cast("tuple[str, str, str | None]", row)
+    return KnownTasks(name, queues, _tasks_of(tasks))
 
 
 def survey_from_row(row: Row) -> Survey:
@@ -124,9 +144,8 @@ MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
 OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
 
 # inspect
-# what workers serve and know; null if a worker may know any task
-_KNOWN_TASKS = "select queues, tasks from <worker> where concurrency > 0"
-KNOWN_TASKS = Query("known_tasks", (), lambda row: cast("tuple[str, str | None]", row), text=_KNOWN_TASKS)
+_KNOWN_TASKS = "select name, queues, tasks from <worker> where concurrency > 0"
+KNOWN_TASKS = Query("known_tasks", (), known_from_row, text=_KNOWN_TASKS)
 # its claimed jobs, and how many of them have started as far as rows say
 _WORKERS = """
     select worker.name, worker.host, worker.pid, worker.queues, worker.concurrency, worker.version,

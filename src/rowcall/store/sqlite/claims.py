@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.queries.claims import Mark
-from rowcall.store.schema import EXPIRES_OUTSIDE
+from rowcall.store.schema import EXPIRES_OUTSIDE, READY_TYPE
 from rowcall.store.sqlite.words import given
 
 _PLAIN_COLUMNS = (
@@ -12,12 +12,12 @@ _PLAIN_COLUMNS = (
 )
 _READY_COLUMNS = (
     f"{_PLAIN_COLUMNS}, json('false'), job.attempt + 1, job.lease + 1, job.lost, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered"
+    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered, job.unfit"
 )
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
-    " and job.tags is null and job.target is null and job.ordered is null"
+    " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
 )
 _NEXT_EXPIRY = f"""(select min(at) from (
         select min(expires_at) as at from <ready> indexed by <prefix>ready_expiry where expires_at is not null
@@ -29,7 +29,6 @@ _WAKE = """(select min(at) from (
         union all
         select min(next_run_at) from <schedule> indexed by <prefix>schedule_due
         where paused = 0 and next_run_at is not null))"""
-_MISMATCHED = "<job> indexed by <prefix>job_mismatched where status = <pending> and held = 'mismatch'"
 
 
 def ready_jobs(types: int) -> str:
@@ -46,7 +45,7 @@ def ready_jobs(types: int) -> str:
         cross join <job> as job on job.id = first.id
         where +job.status = <pending> and job.held is null
           -- after INSERT OR REPLACE, which fires no trigger for the old row, a job may have two ready rows
-          and +job.queue = $2 and +job.type = first.type and ~job.priority = first.rank
+          and +job.queue = $2 and {READY_TYPE.format("job")} = first.type and ~job.priority = first.rank
           and coalesce(job.turn, job.id) = first.turn
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
@@ -100,12 +99,6 @@ mark = f"""
       and not (given.replays and exists (select 1 from <step> where job_id = <claim>.job_id))
     returning 1"""
 
-mismatched = f"""
-    select <now>, (
-      select json_group_array(json_array(id, queue, type, payload, priority, coalesce(turn, id),
-                                         coalesce(held_until, run_at)))
-      from (select id, queue, type, payload, priority, turn, held_until, run_at
-            from {_MISMATCHED} and id > $2 order by id limit $3))"""
 is_consumed = """
     select exists (select 1 from <claim> as claim indexed by <prefix>claim_leased
                    cross join <job> as job on job.id = claim.job_id

@@ -20,7 +20,7 @@ rerun = f"""
       lease = <next:lease>, run_at = coalesce(given.run_at, <now>),
       max_attempts = min(max_attempts + given.more, {LARGEST}),
       claimed_at = null, started_at = null, finished_at = null, expires_at = null, lost = 0,
-      held = null, held_until = null, result = null, error_code = null, error_detail = null,
+      held = null, unfit = null, result = null, error_code = null, error_detail = null,
       traceback = null, progress = case when status <> <succeeded> then progress end,
       progress_message = case when status <> <succeeded> then progress_message end
     from (select cast(key as integer) as id, json_extract(value, '$[0]') as more,

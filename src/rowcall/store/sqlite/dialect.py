@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from rowcall.domain.fingerprint import key_of
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import Catalogue, as_json
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
@@ -49,7 +50,7 @@ MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
 LEAST_BULK = 16
 
 _ready = msgspec.json.Decoder(list[Ready])
-_KIND = attrgetter("queue", "type", "priority")
+_KIND = attrgetter("queue", "type", "unfit", "priority")
 
 
 @cache
@@ -187,12 +188,12 @@ class SqliteDialect:
     ) -> Plan[set[int] | None]:
         claimed = 0
         for jobs_alike, are_started in ((started, 1), (buffered, 0)):
-            for (queue, task, priority), of_kind in _by_kind(jobs_alike).items():
+            for (queue, task, unfit, priority), of_kind in _by_kind(jobs_alike).items():
                 ids = [job.id for job in of_kind]
                 turns = [job.id if job.turn is None else job.turn for job in of_kind]
                 first, last = min(turns), max(turns)
                 is_run = turns == ids and last - first == len(ids) - 1
-                rows = queue, task, ~priority, first, last, None if is_run else ids
+                rows = queue, key_of(task, unfit), ~priority, first, last, None if is_run else ids
                 how = owner.holder, owner.worker, are_started, lease_ms
                 claimed += yield from self.change(claim_queries.CLAIM_ROWS, now_ms, *rows, *how)
                 yield from self.ask(claim_queries.DELETE_READY, *rows)
@@ -260,12 +261,12 @@ class SqliteDialect:
         return False
 
 
-def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, int], Sequence[Ready]]:
-    """Return the jobs by queue, type and priority."""
+def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, str | None, int], Sequence[Ready]]:
+    """Return the jobs by queue, type, refusals and priority."""
     kinds = set(map(_KIND, jobs))
     if len(kinds) == 1:
         return {kinds.pop(): jobs}
-    by_kind: dict[tuple[str, str, int], list[Ready]] = {kind: [] for kind in kinds}
+    by_kind: dict[tuple[str, str, str | None, int], list[Ready]] = {kind: [] for kind in kinds}
     for job in jobs:
         by_kind[_KIND(job)].append(job)
     return {**by_kind}

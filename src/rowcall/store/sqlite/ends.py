@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.queries.claims import Fence
-from rowcall.store.queries.ends import Settlement, Success, of_claim
+from rowcall.store.queries.ends import Settlement, Success, also_unfit, of_claim
 from rowcall.store.sqlite.words import LARGEST, given
 
 FENCES = f"""{given(Fence._fields, "$1")} cross join <claim> as claim
@@ -51,11 +51,12 @@ record_attempts = f"""
     insert into <attempt> (job_id, attempt, status, claimed_at, started_at, finished_at, worker, error_code,
                            error_detail, traceback, next_run_at, lease)
     select job.id, <next:job.attempt>, given.attempt_status, {_CLAIMED_AT.format("job.")},
-           case when given.hold_ms is null then {_STARTED_AT.format("job.")} end,
+           case when given.unfit is null then {_STARTED_AT.format("job.")} end,
            {_FINISHED_AT.format("job.")}, given.worker, given.error_code, given.error_detail, given.traceback,
            coalesce(given.run_at_ms, <now> + given.delay_ms), given.lease + 1
     from {given(Settlement, "$3")} cross join <job> as job
     where given.attempt_recorded and job.id = given.id"""
+_UNFIT = also_unfit("<job>.unfit", "given.unfit")
 _REPORTED = f"given.progress is not null and not (given.replays and {_HAS_STEPS})"
 settle = f"""
     update <job> set status = given.status, lease = {_ENDED_LEASE},
@@ -70,11 +71,9 @@ settle = f"""
                               when <job>.progress_message is not null and {_HAS_STEPS}
                               then <job>.progress_message end,
       run_at = coalesce(given.run_at_ms, <now> + given.delay_ms, run_at),
-      expires_at = case when given.attempt_returned and given.attempt_recorded and given.hold_ms is null
+      expires_at = case when given.attempt_returned and given.attempt_recorded and given.unfit is null
                         then null else expires_at end,
-      held = case when given.hold_ms is null then held else 'mismatch' end,
-      held_until = case when given.hold_ms is null then case when not given.attempt_recorded then held_until end
-                        when held_until > <now> then held_until else <now> + given.hold_ms end,
+      unfit = {_UNFIT},
       result = given.result, error_code = given.error_code, error_detail = given.error_detail,
       traceback = given.traceback
     from {given(Settlement, "$3")}
@@ -105,7 +104,10 @@ find_expired_ready = """
     where ready.expires_at is not null and ready.expires_at <= <now> and +job.status = <pending> and job.held is null
     order by ready.expires_at limit $2"""
 find_unknown = """
-    select id from <ready> where queue = $2 and type = $3 and since <= <now> - $4 order by rank, turn, id limit $5"""
+    select ready.id, job.error_detail from <ready> as ready cross join <job> as job on job.id = ready.id
+    where ready.queue = $2 and ready.type = $3 and ready.since <= <now> - $4
+      and not exists (select 1 from <attempt> where job_id = ready.id and finished_at > <now> - $4)
+    order by ready.rank, ready.turn, ready.id limit $5"""
 end_waiting = f"""
     update <job> set status = $3, lease = <next:lease>, held = null, finished_at = <now>,
       {of_claim("<job>")},

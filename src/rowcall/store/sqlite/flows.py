@@ -113,7 +113,7 @@ replace_waiting = f"""
     update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits, fair = given.fair,
       weight = given.weight, ordered = given.ordered, order_blocks = given.order_blocks,
       target = given.target,
-      expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, held_until = null,
+      expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, unfit = null,
       status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>
                else <to:stage> end
     from {given(Replacement, "$2")}

@@ -14,6 +14,7 @@ from rowcall.store.catalogue import as_json
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter, Order, Place, Span
 from rowcall.store.jobs.pages import HOPPED, Group, Source, conditions_of, fits, sources_of
+from rowcall.store.schema import READY_TYPE
 from rowcall.store.sqlite.words import render
 from rowcall.store.statement import Plan, Statement, fetch, plain
 
@@ -97,7 +98,7 @@ def groups_of(source: Source) -> str:
     ]
     # always true; without it, SQLite reads the whole index if an old ANALYZE found it empty
     first = f"{rows} and {source.columns[0]} > ''"
-    next_group = ", ".join("~next.priority" if name == "rank" else f"next.{name}" for name in source.columns)
+    next_group = ", ".join(_of_next(source, name) for name in source.columns)
     return f"""
         with recursive found ({shown}) as (
           select * from (select {shown} from {first} order by {shown} limit 1)
@@ -105,6 +106,13 @@ def groups_of(source: Source) -> str:
           select {next_group} from found cross join <job> as next on next.id = coalesce({", ".join(hops)})
         )
         select {shown} from found"""
+
+
+def _of_next(source: Source, name: str) -> str:
+    """Return what a column of an index holds for the row of a job."""
+    if source.table == "ready" and name == "type":
+        return READY_TYPE.format("next")
+    return "~next.priority" if name == "rank" else f"next.{name}"
 
 
 def _after(columns: Sequence[str], length: int) -> str:

@@ -8,6 +8,7 @@ from functools import cache
 
 import msgspec
 
+from rowcall.domain.fingerprint import SEPARATOR
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
 from rowcall.store.rendering import STATES, Words
@@ -61,6 +62,8 @@ def words(prefix: str) -> Words:
         "is_time": lambda column: f"typeof({column}) = 'integer'",
         "payload_holds": lambda number: _PAYLOAD_HOLDS.format(number),
         "covering": lambda columns: f", {columns}",
+        "place_in": lambda values: f"instr({values})",
+        "separator": f"char({ord(SEPARATOR)})",
         "least": lambda values: f"min({values})",
         "greatest": lambda values: f"max({values})",
     }

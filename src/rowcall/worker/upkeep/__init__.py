@@ -1,1 +1,1 @@
-"""Background services of a worker: heartbeat, recovery, cancel requests, pruning, held jobs, mismatches, progress."""
+"""Background services of a worker: heartbeat, recovery, cancel requests, pruning, held jobs, unknown tasks."""

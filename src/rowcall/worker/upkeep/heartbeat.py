@@ -44,6 +44,6 @@ class Heartbeat:
         if registered:
             self._registrar.lease.renew(sent_at)
             if self._registrar.any_new_task:
-                connection.write(self._queue.dialect.ask(SET_TASKS, worker, self._registrar.task_names()))
+                connection.write(self._queue.dialect.ask(SET_TASKS, worker, self._registrar.known_tasks()))
         else:
             self._lost()

@@ -25,7 +25,7 @@ from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.held_jobs import HeldJobs
-from rowcall.worker.upkeep.mismatches import Mismatches
+from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 
 
 class Recovery:
@@ -34,13 +34,13 @@ class Recovery:
         queue: Queue,
         registrar: Registrar | None = None,
         heartbeat: Heartbeat | None = None,
-        mismatches: Mismatches | None = None,
+        unknown: UnknownTasks | None = None,
         meter: Meter | None = None,
     ) -> None:
         self._queue = queue
         self._registrar = registrar
         self._heartbeat = heartbeat
-        self._mismatches = mismatches
+        self._unknown = unknown
         self._meter = meter
         self.held_jobs = HeldJobs(queue)
         self._seen: dict[str, tuple[int, float]] = {}
@@ -66,8 +66,6 @@ class Recovery:
             least, more = SURVEY_JITTER
             self._survey_at = clock.monotonic() + self._survey_seconds * (least + more * clock.chance())
             self.check(stopping)
-        if self._mismatches is not None and self._mismatches.expected:
-            self._mismatches.check(stopping)
         if clock.monotonic() >= self._checkpoint_at:
             self._checkpoint_at = clock.monotonic() + CHECKPOINT_SECONDS
             self._queue.database.checkpoint()
@@ -103,8 +101,8 @@ class Recovery:
             recovered += self._counted(queue.run(Write(recover_orphans, queue.dialect, queue.now_ms(), on_end)))
         if survey.any_held:
             self.held_jobs.check()
-        if self._mismatches is not None:
-            self._mismatches.check(stopping, any_held=survey.any_held)
+        if self._unknown is not None:
+            self._unknown.check(stopping)
         return recovered
 
     def _counted(self, attempts: list[RecoveredAttempt]) -> int:
