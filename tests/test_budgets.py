@@ -39,9 +39,10 @@ def _ends_a_job(text: str) -> bool:
 
 
 def _claims_a_job(name: str, text: str) -> bool:
-    moves_rows = re.search(r"(insert into|update|delete from)\s+rowcall_(claim|ready)\b", text)
-    runs = re.search(r"update\s+rowcall_job\b.*?\bstatus = 'running'", text, re.DOTALL)
-    return bool(moves_rows or runs) and not name.startswith("clear_")
+    """Whether it writes claims, or takes jobs out of the ready ones. What ends or marks a claim does not count."""
+    claims = re.search(r"insert (or ignore )?into\s+rowcall_claim\b|delete from\s+rowcall_ready\b", text)
+    runs = re.search(r"update\s+rowcall_job\b.*?\bset\b.*?\bstatus = 'running'", text.partition("where")[0], re.DOTALL)
+    return bool(claims or runs) and not name.startswith("clear_")
 
 
 def _trees(folder: str = "") -> Iterator[tuple[str, ast.Module]]:
@@ -129,17 +130,17 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "statements that end a job, per database": Budget(
-        lambda: max(sum(map(_ends_a_job, texts.values())) for texts in _catalogues()), 6, 5
+        lambda: max(sum(map(_ends_a_job, texts.values())) for texts in _catalogues()), 5, 5
     ),
     "statements that claim, of both databases": Budget(
-        lambda: sum(_claims_a_job(*item) for texts in _catalogues() for item in texts.items()), 31, 12
+        lambda: sum(_claims_a_job(*item) for texts in _catalogues() for item in texts.items()), 12, 12
     ),
     "modules that write out what follows an end": Budget(callers_of_pass_order, 1, 1),
     "Python files that one plain job enters on SQLite": Budget(files_of_a_plain_job, 49, 32),
     "folders in a cycle: store and worker": Budget(lambda: len(_in_cycles("store")) + len(_in_cycles("worker")), 0, 0),
     "class names defined more than once": Budget(repeated_class_names, 8, 8),
-    "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 99, 15),
-    "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 27, 5),
+    "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 15, 15),
+    "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 20, 5),
     f"functions with more than {MOST_PARAMETERS} parameters": Budget(
         lambda: sum(_parameters_of(one) > MOST_PARAMETERS for one in _functions()), 3, 3
     ),

@@ -35,6 +35,7 @@ def nested(depth: int) -> str:
 # a row of each table as it should be; the jobs 1 and 2 have ended
 ROWS: dict[str, dict[str, object]] = {
     "job": {"type": "note", "payload": '{"number": 1}'},
+    "claim": {"lease": 1, "holder": 1, "worker": "gone", "attempt": 1, "claimed_at": LONG_AGO_MS},
     "attempt": {"job_id": 1, "attempt": 1, "status": "failed", "claimed_at": LONG_AGO_MS},
     "event": {"job_id": 1, "at": LONG_AGO_MS, "event": "X"},
     "worker": {
@@ -238,7 +239,18 @@ class Shell:
             self.insert(table, {"status": "pending", **row, "type": kind, column: value})
             self.insert(table, {"status": status, **ended, "worker": "gone", **row, column: value})
             row["status"] = "pending"
+        if table == "claim":
+            for of_hand in ({}, {"lease_ms": 1000, "lease_until": LONG_AGO_MS}):
+                self._insert_claim({**row, **of_hand, column: value})
+            return
         self.insert(table, {**row, column: value})
+
+    def _insert_claim(self, row: dict[str, object]) -> None:
+        """Insert a job, and its claim."""
+        self.insert("job", {**ROWS["job"], "status": "pending"})
+        ((job_id,),) = self.execute("select max(id) from rowcall_job", [])
+        if self.insert("claim", {"job_id": job_id, **row}):
+            self.execute(f"delete from rowcall_ready where id = {job_id}", [])
 
     def insert_ended_jobs(self) -> None:
         for _ in range(2):

@@ -50,6 +50,10 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 SPOILT = {
     "jobs that are not finished": "insert into rowcall_job (type) values ('forgotten')",
+    "claims": """insert into rowcall_claim (job_id, lease, holder, attempt, worker, claimed_at)
+                 values (1, 3, 7, 2, 'gone', 1893456000000)""",
+    "ready rows": """insert into rowcall_ready (queue, type, rank, turn, id, since)
+                     values ('default', 'fine', -1, 1, 1, 1893456000000)""",
     "slots": "insert into rowcall_slot (limit_key, job_id, lease) values ('k', 1, 1)",
     "workers": """
         insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at)

@@ -42,6 +42,9 @@ WANTED = list(
     )
 )
 PAGES_A_CHECK, JOBS_A_CHECK = 12, 15
+CLAIM = """
+    insert into rowcall_claim (job_id, lease, holder, attempt, worker, claimed_at, started_at)
+    select id, 1, 7, attempt + 1, 'ghost', created_at, created_at from rowcall_job where id = {}"""
 # each alone, and each with each
 CHOICES: list[JobFilter] = [
     {"status": ["failed", "scheduled", "running"]},
@@ -215,7 +218,7 @@ class HistoryMachine(RuleBasedStateMachine):
         columns: dict[str, str | int | None] = {
             "type": kind,
             "queue": queue,
-            "status": status.value,
+            "status": "pending" if status is Status.RUNNING else status.value,
             "attempt": attempt,
             "max_attempts": attempt + 2,
             "payload": '{"deed": "return", "code": ""}',
@@ -227,14 +230,14 @@ class HistoryMachine(RuleBasedStateMachine):
             columns["error_detail"] = code
         if finished_ago is not None:  # even of jobs that cannot have finished yet
             columns["finished_at"] = self.now_ms - finished_ago * 1000
-        if status is Status.RUNNING:
-            columns |= {"claimed_at": self.now_ms, "started_at": self.now_ms, "worker": "ghost", "lease": 1}
         if status is Status.PENDING and held:
             columns["held"] = "for a reason"
         for _ in range(many):
             job_id = self.database.insert(**columns)
             self.plain.add(job_id)
             if status is Status.RUNNING:
+                self.database.ask(f"delete from rowcall_ready where id = {job_id}")
+                self.database.ask(CLAIM.format(job_id))
                 self.waits[job_id, self.now_ms] = 0
 
     # time
@@ -448,6 +451,6 @@ def _may(way: str, row: JobRow) -> bool:
 
 
 def check_no_orphans(database: PlainDatabase) -> None:
-    for table in ("attempt", "event", "job_tag"):
+    for table in ("claim", "attempt", "event", "job_tag"):
         orphans = database.ask(f"select count(*) from rowcall_{table} where job_id not in (select id from rowcall_job)")
         assert orphans == [(0,)], table

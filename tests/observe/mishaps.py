@@ -277,7 +277,7 @@ def goes_on_and_on(scene: Scene) -> Iterator[None]:
     job = scene.claim("goes_on_and_on")
     yield
     scene.jobs.heartbeat(job)
-    scene.sql("update rowcall_job set progress = 0.4, progress_message = 'row 40 of 100' where id = ?", job.id)
+    scene.sql("update rowcall_claim set progress = 0.4, progress_message = 'row 40 of 100' where job_id = ?", job.id)
     yield
 
 

@@ -101,7 +101,7 @@ class PlainPostgres:
 
 def jobs_of(database: PlainDatabase) -> list[JobRow]:
     return [
-        JobRow(*row) for row in database.ask(f"select {_shown(database, JobRow._fields)} from rowcall_job order by id")
+        JobRow(*row) for row in database.ask(f"select {_shown(database, JobRow._fields)} from rowcall_jobs order by id")
     ]
 
 

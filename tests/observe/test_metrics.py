@@ -129,7 +129,7 @@ def test_completed_and_lost_attempts_are_counted_for_what_they_were(jobs: Rowcal
         job = stolen.enqueue()
         begun.wait()
         with closing(sqlite3.connect(queue_of(jobs).config.path)) as connection, connection:
-            connection.execute("update rowcall_job set lease = lease + 2 where id = ?", [job.id])
+            connection.execute("update rowcall_claim set lease = lease + 2 where job_id = ?", [job.id])
         gate.set()
         labels = {"queue": "default", "task": "stolen", "outcome": "dropped"}
         eventually(lambda: value(scrape(port), "rowcall_attempts_total", **labels) == 1)

@@ -31,7 +31,7 @@ begin
 end
 $body$;
 create trigger meet_locks after update on rowcall_job for each row
-when (new.status <> 'running' and new.lease > old.lease) execute function meet_locks();
+when (new.lease > old.lease) execute function meet_locks();
 create table mine (number int);
 """
 WAITS_AT_FIRST_LOCK = "select from pg_locks where locktype = 'advisory' and objid = 1 and not granted"
@@ -135,6 +135,8 @@ begin
 end
 $body$;
 create trigger fail_at_first after insert or update on rowcall_job
+for each statement execute function fail_at_first();
+create trigger fail_at_first after insert or update on rowcall_claim
 for each statement execute function fail_at_first();
 create trigger fail_at_first after insert or update on rowcall_worker
 for each statement execute function fail_at_first();

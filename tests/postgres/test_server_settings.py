@@ -42,7 +42,7 @@ def lock_row(job: Job) -> str:
     return f"select from rowcall_job where id = {job.id} for update"
 
 
-LOCK_TABLE = "lock table rowcall_job in exclusive mode"  # reads still work
+LOCK_TABLES = "lock table rowcall_job, rowcall_claim in exclusive mode"  # reads still work
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_a_lock_that_takes_too_long_is_explained(url: str, setting: str, said: s
 
         with locked(url, lock_row(job)), pytest.raises(StoreUnavailable, match=said):
             jobs.cancel(job.id)
-        with locked(url, LOCK_TABLE):
+        with locked(url, LOCK_TABLES):
             for write in (
                 lambda: task.enqueue(2),
                 lambda: task.enqueue_many([{"number": 3}]),
@@ -82,7 +82,7 @@ def test_a_worker_waits_for_the_lock_and_continues(site: PostgresSite, jobs: Row
     with site.worker(lease=0.5) as worker:
         job = jobs.enqueue("hold", {"name": "x"}, max_attempts=1)
         site.wait_for_line("start x")
-        with locked(site.url, LOCK_TABLE):
+        with locked(site.url, LOCK_TABLES):
             site.open("x")
             site.wait_for_line("end x")
             some_heartbeats(jobs, 10)

@@ -14,7 +14,6 @@ from rowcall.testing.postgres_database import database_of
 COMMIT = b"commit\0"  # as a separate statement
 # sent when the statements are prepared, which is when a connection first needs them
 CLAIM = b"insert into rowcall_claim"
-CLAIM_OF_ROWS = b"status = 'running', attempt"  # of last attempts, among others
 SETTLE = b"status = 'succeeded', lease"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rowcall import Rowcall, Status
 
 PREFIX = "rowcall_"
-MANY = 5_000
+MANY = 14_000
 
 
 @contextlib.contextmanager
@@ -27,8 +27,11 @@ def migrated(path: Path, prefix: str = PREFIX) -> Iterator[sqlite3.Connection]:
 
 
 def fill(connection: sqlite3.Connection, count: int = MANY, prefix: str = PREFIX) -> None:
-    """Jobs in every state, of several queues, types, priorities and owners, some with tags and some that expire."""
-    statuses = list(Status)
+    """Jobs in every state, of several queues, types, priorities and workers, some with tags and some that expire.
+
+    One of seven is running: it has a claim, of a worker or by hand.
+    """
+    statuses = [Status.PENDING if status is Status.RUNNING else status for status in Status]
     rows = [
         (
             f"type{number % 5}",
@@ -37,19 +40,25 @@ def fill(connection: sqlite3.Connection, count: int = MANY, prefix: str = PREFIX
             number % 11,
             1_900_000_000_000 + number,
             1_900_000_900_000 if number % 4 == 0 else None,
-            f"worker{number % 3}" if number % 7 == 3 else None,
-            1_900_000_000_000 if number % 14 == 3 else None,
-            1_900_000_000_000 if statuses[number % 7] in ("running", "succeeded", "failed") else None,
+            1_900_000_000_000 if statuses[number % 7] in ("succeeded", "failed") else None,
             f'["tag{number % 6}"]' if number % 2 else None,
         )
         for number in range(count)
     ]
     connection.execute("begin")
     connection.executemany(
-        f"insert into {prefix}job (type, queue, status, priority, run_at, expires_at, worker, lease_until, claimed_at,"
-        " tags) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"insert into {prefix}job (type, queue, status, priority, run_at, expires_at, claimed_at, tags)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?)",
         rows,
     )
+    connection.execute(
+        f"""
+        insert into {prefix}claim (job_id, lease, holder, worker, attempt, claimed_at, lease_until, lease_ms)
+        select id, 1, id % 3, 'worker' || id % 3, 1, 1900000000000,
+               case when id % 2 then 1900000000000 end, case when id % 2 then 15000 end
+        from {prefix}job where id % 7 = {list(Status).index(Status.RUNNING) + 1}"""
+    )
+    connection.execute(f"delete from {prefix}ready where id in (select job_id from {prefix}claim)")
     connection.execute("commit")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from rowcall.store.catalogue import queries_for
 from rowcall.store.jobs.pages import BY_CHAIN, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, HOPPED
 from rowcall.store.postgres.dialect import catalogue as postgres_catalogue
 from rowcall.store.postgres.pages import PostgresPages
@@ -22,6 +23,8 @@ from tests.store.postgres.databases import migrated as migrated_server
 
 SOURCES = (*HOPPED, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, BY_CHAIN)
 PREFIXES = ("rowcall_", "q", "my_app_2_", "x" * 40)
+# PREPARE does not take them; tests of recounting and of actions run them
+NOT_PREPARED = {"lock_tallies", "lock_ready", "savepoint", "back_to_savepoint"}
 # what psycopg, asyncpg and any other driver can send without being taught
 PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 
@@ -43,7 +46,7 @@ def on_sqlite(prefix: str) -> Iterator[tuple[str, str]]:
 
 def on_postgres(prefix: str) -> Iterator[tuple[str, str]]:
     for name, sql in postgres_catalogue(prefix).texts().items():
-        if name not in ("lock_tallies", "lock_ready"):  # PREPARE does not take it; recounting is tested
+        if name not in NOT_PREPARED:
             yield name, sql
     pages = PostgresPages(prefix)
     yield "payload index", next(pages.has_payload_index()).sql
@@ -67,6 +70,15 @@ def test_every_statement_can_be_prepared_on_postgres_with_plain_parameters(postg
         for name, sql in on_postgres(prefix):
             types = types_of_parameters(connection, sql)
             assert set(types) <= PLAIN_TYPES, (name, types)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_no_two_statements_have_one_name(database: str) -> None:
+    """All tests here find the texts by their names."""
+    texts: dict[str, set[tuple[str, str | None]]] = {}
+    for topic, query in queries_for(database):
+        texts.setdefault(query.name, set()).add((topic, query.text))
+    assert {name: found for name, found in texts.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)

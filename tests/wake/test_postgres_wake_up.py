@@ -418,7 +418,7 @@ def test_a_recovered_job_wakes_it(waiting: Idle) -> None:
     with waiting.worker():
         waiting.settle()
         with connected(waiting.url) as mine:
-            mine.execute("update rowcall_job set lease_until = now() - interval '1 second'")
+            mine.execute("update rowcall_claim set lease_until = now() - interval '1 second'")
         waiting.has_run("x")
 
 
@@ -429,7 +429,7 @@ def test_a_job_of_a_worker_that_is_gone_wakes_it(waiting: Idle) -> None:
     with waiting.worker():
         waiting.settle()
         with connected(waiting.url) as mine:
-            mine.execute("update rowcall_job set lease_until = null, worker = 'nobody'")
+            mine.execute("update rowcall_claim set lease_until = null, worker = 'nobody'")
         waiting.has_run("x")
 
 

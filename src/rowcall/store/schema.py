@@ -107,9 +107,9 @@ TABLES = {
   payload json not null default '{}'
   result json?
 """,
-    # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Triggers keep it,
-    # except for claims and for ends of attempts. `type` also lists the versions of the task that have refused the job.
-    # `expires_at` is that of jobs that have never started.
+    # Exactly the jobs that may be claimed now, in the order of claims: pending, not held, not claimed. Claims and ends
+    # of attempts write it, and triggers do for all other changes. `type` also lists the versions of the task that have
+    # refused the job. `expires_at` is that of jobs that never started.
     "ready": """
   queue key? not null
   type key? not null
@@ -470,7 +470,7 @@ READY_CHANGES = (
 HIGHEST_TURN = 2**60
 _OF_VALUE = """{0}<job> as other <indexed:job_fair> where other.status = <pending> and other.fair = new.fair
         and other.queue = new.queue and other.priority = new.priority and other.id <> new.id
-        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id) and other.turn"""
+        and not exists (select 1 from {0}<claim> as claim where claim.job_id = other.id <fence>) and other.turn"""
 FAIR_TURN = f"""
     select case when value_turn is null or value_turn < base then base
                 when coalesce(new.weight, 1) > (select count(*) from {_OF_VALUE} = value_turn)
@@ -481,7 +481,7 @@ FAIR_TURN = f"""
           (select other.turn from {{0}}<job> as other <indexed:job_turn>
            where other.status = <pending> and other.fair is not null and other.queue = new.queue
              and other.type = new.type and other.priority = new.priority and other.id <> new.id
-             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id)
+             and not exists (select 1 from {{0}}<claim> as claim where claim.job_id = other.id <fence>)
              and other.turn > last and other.turn < {HIGHEST_TURN} order by other.turn limit 1),
           <greatest:last + 1, new.id>) end as base
       from (
@@ -525,7 +525,8 @@ union all
 select job_id, heartbeat_at, 9000000000000000000, 3, 'HEARTBEAT', worker, null, null
 from <claim> where heartbeat_at is not null
 union all
-select id, coalesce(heartbeat_at, finished_at, (select max(past.finished_at) from <attempt> as past where past.job_id = job.id)),
+select id, coalesce(heartbeat_at, finished_at,
+                    (select max(past.finished_at) from <attempt> as past where past.job_id = job.id)),
        9000000000000000000, 3, 'PROGRESS', worker,
        <rounded:progress * 100> || ' %' || coalesce(': ' || progress_message, ''), progress_message
 from <prefix>jobs as job where progress is not null and (

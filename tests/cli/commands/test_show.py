@@ -32,7 +32,7 @@ def test_show_prints_the_progress_as_the_timeline_does(run: Run, queue: Rowcall,
     queue.enqueue("hello")
     queue.claim("worker-1", limit=1)
     with closing(sqlite3.connect(folder / "queue.db")) as raw, raw:
-        raw.execute("update rowcall_job set progress = 0.09902655283610029, heartbeat_at = claimed_at + 1")
+        raw.execute("update rowcall_claim set progress = 0.09902655283610029, heartbeat_at = claimed_at + 1")
     lines = [line.split() for line in run("show", "app:jobs", "1").stdout.splitlines()]
     assert ["progress", "10", "%"] in lines
     assert [line[-2:] for line in lines if "PROGRESS" in line] == [["10", "%"]]

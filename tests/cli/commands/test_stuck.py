@@ -32,9 +32,10 @@ def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder:
         queue.enqueue("hello")
     claimed = queue.claim("worker-1", limit=3)
     with closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw:
+        raw.execute("update rowcall_job set created_at = created_at - 7500000")
         raw.execute(
-            "update rowcall_job set claimed_at = claimed_at - 7500000, started_at = started_at - 7500000,"
-            " progress = 0.4, progress_message = 'row 40' where id = ?",
+            "update rowcall_claim set claimed_at = claimed_at - 7500000, started_at = started_at - 7500000,"
+            " progress = 0.4, progress_message = 'row 40' where job_id = ?",
             (claimed[1].id,),
         )
     shown = answer_of(run, "stuck", "app:jobs", "--limit", "2")["jobs"]
@@ -54,8 +55,10 @@ def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folde
         closing(sqlite3.connect(folder / "queue.db", isolation_level=None)) as raw,
     ):
         raw.execute("update rowcall_worker set heartbeat_at = heartbeat_at - 9000000")
+        raw.execute("delete from rowcall_ready")
         raw.execute(
-            "update rowcall_job set status = 'running', attempt = 1, lease = 1, worker = ?, claimed_at = run_at",
+            "insert into rowcall_claim (job_id, lease, holder, attempt, worker, claimed_at)"
+            " select id, 1, 7, 1, ?, run_at from rowcall_job",
             (worker.name,),
         )
         [shown] = answer_of(run, "stuck", "app:jobs")["jobs"]
@@ -63,5 +66,5 @@ def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folde
         assert shown["worker_silent_for"] > 9000
         assert shown["host"]
         assert "2 h 30 min ago (silent)" in run("stuck", "app:jobs").stdout
-        raw.execute("update rowcall_job set status = 'scheduled', worker = null, claimed_at = null")
+        raw.execute("delete from rowcall_claim")
     jobs.close()

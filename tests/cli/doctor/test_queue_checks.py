@@ -110,8 +110,15 @@ def test_a_worker_that_died(queue: Rowcall, folder: Path, examine: Examine) -> N
     assert found.what["workers"] == f"{worker.name} died while it held 0 jobs"
     assert found.level["waiting"] == "warn"
     assert found.what["waiting"].endswith("and no worker is alive")
-    change(folder, f"update rowcall_job set status = 'running', worker = '{worker.name}', claimed_at = 1, lease = 1")
-    assert examine().what["workers"] == f"{worker.name} died while it held 1 job"
+    change(
+        folder,
+        "insert into rowcall_claim (job_id, lease, holder, attempt, worker, claimed_at)"
+        f" select id, 1, 7, 1, '{worker.name}', run_at from rowcall_job",
+    )
+    change(folder, "delete from rowcall_ready")
+    found = examine()
+    assert found.what["workers"] == f"{worker.name} died while it held 1 job"
+    assert found.what["waiting"] == "no due jobs are waiting"
 
 
 def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine) -> None:

@@ -323,6 +323,21 @@ class TestClaimRows:
         assert worker.settle(running, Succeeded())
         assert store.execute(CLAIMS.replace("order by", "where worker = 'together' order by")) == []
 
+    @pytest.mark.parametrize("index", [0, 2, 5])
+    def test_a_run_of_ids_settles_what_is_still_its_own(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready], index: int
+    ) -> None:
+        queue, lost = queue_of(jobs), claimed[index]
+        jobs.complete(jobs.get(lost.id), "by hand")
+        at_ms, owner = queue.now_ms() or 0, Owner(worker.name, worker.holder)
+        run = Success(claimed[0].id, 1, at_ms, 5, 1, None, count=len(claimed))
+        assert list(run.ids) == [one.id for one in claimed]
+        ours = {one.id for one in claimed} - {lost.id}
+        assert queue.run(Write(write_ended, queue.dialect, [run], None, at_ms, owner)).live == ours
+        assert {jobs.get(job_id).status for job_id in ours} == {Status.SUCCEEDED}
+        assert jobs.get(lost.id).result == "by hand"
+        assert store.execute(CLAIMS) == []
+
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:

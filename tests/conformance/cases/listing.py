@@ -58,8 +58,9 @@ class TestListing:
             )
             if number % 4 == 0:
                 jobs.cancel(job.id)
+        assert len(jobs.claim("hand", limit=9)) == 9
         everything = jobs.list(limit=1000).jobs
-        for status in (None, "pending", "cancelled"):
+        for status in (None, "pending", "running", "cancelled", ["running", "cancelled"], ["pending", "running"]):
             for queue in (None, "queue1"):
                 for kind in (None, "type0"):
                     for tag in (None, "even", "other"):
@@ -67,7 +68,7 @@ class TestListing:
                         assert found == [
                             job
                             for job in everything
-                            if (status is None or job.status == status)
+                            if (status is None or job.status in ([status] if isinstance(status, str) else status))
                             and (queue is None or job.queue == queue)
                             and (kind is None or job.type == kind)
                             and (tag is None or tag in job.tags)

@@ -1,4 +1,4 @@
-"""What the database itself records: triggers copy every change of a job into tables that outlive pruning.
+"""What the database itself records: triggers copy every claim and change of a job into tables that outlive pruning.
 
 They write in the transaction that makes the change, so that what a worker believes does not count.
 """
@@ -12,7 +12,10 @@ from tests.observe.plain_sql import PlainDatabase
 
 
 class Change(NamedTuple):
-    """An insert, update or delete of a job. Of one job they are in the order in which they were committed."""
+    """An insert, update or delete of a job, as the view of jobs shows it: a claim is an update.
+
+    Of one job they are in the order in which they were committed.
+    """
 
     seq: int
     op: str
@@ -95,7 +98,11 @@ _UPDATED = """'update', new.id, new.type, new.key, old.status, new.status, old.a
   {run_at}, {created_at}, {began}, {at}"""
 _DELETED = """'delete', old.id, old.type, old.key, old.status, null, old.attempt, old.attempt, old.max_attempts,
   old.lease, old.lease, old.lost, old.lost, old.worker, old.error_code, old.chain_id, old.chain_index, 0, 0, 0, 0"""
+_CLAIMED = """select 'update', job.id, job.type, job.key, job.status, 'running', job.attempt, new.attempt,
+  job.max_attempts, job.lease, new.lease, job.lost, job.lost, new.worker, null, job.chain_id, job.chain_index,
+  {run_at}, {created_at}, {began}, {at} from rowcall_job as job where job.id = new.job_id"""
 _FOLLOW = f"insert into storm_follow select new.id, {{}} where new.type = '{FOLLOW_UP}';"
+_OF_JOB = {name: f"job.{name}" for name in ("run_at", "created_at")}
 _RECORD = f"insert into storm_change ({_COLUMNS}) {{}} ;"
 _IS_NEWS = " or ".join(
     f"new.{column} is distinct from old.{column}" for column in ("status", "attempt", "lease", "chain_id", "key")
@@ -104,7 +111,7 @@ _IS_NEWS = " or ".join(
 
 def _sqlite() -> list[str]:
     changes = "(select coalesce(max(seq), 0) from storm_change)"
-    times = {"run_at": "new.run_at", "created_at": "new.created_at", "began": changes, "at": changes}
+    times = {**{name: f"new.{name}" for name in _OF_JOB}, "began": changes, "at": changes}
 
     def trigger(event: str, table: str, body: str) -> str:
         name = f"storm_{table}_{event.split()[0]}"
@@ -117,6 +124,7 @@ def _sqlite() -> list[str]:
         trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})") + followed),
         trigger("update", "job", _RECORD.format(changed)),
         trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
+        trigger("insert", "claim", _RECORD.format(_CLAIMED.format(**{**times, **_OF_JOB}))),
         trigger(
             "insert",
             "edge",
@@ -128,7 +136,8 @@ def _sqlite() -> list[str]:
 
 def _postgres() -> list[str]:
     milliseconds = "(extract(epoch from {0}) * 1000)::bigint"
-    times = {name: milliseconds.format(f"new.{name}") for name in ("run_at", "created_at")}
+    times = {name: milliseconds.format(f"new.{name}") for name in _OF_JOB}
+    of_job = {name: milliseconds.format(column) for name, column in _OF_JOB.items()}
     times["began"] = milliseconds.format("transaction_timestamp()")
     times["at"] = milliseconds.format("clock_timestamp()")
     at = milliseconds.format("new.at")
@@ -149,6 +158,7 @@ def _postgres() -> list[str]:
         *trigger("insert", "job", _RECORD.format(f"values ({_INSERTED.format(**times)})") + followed),
         *trigger("update", "job", _RECORD.format(f"values ({_UPDATED.format(**times)})"), _IS_NEWS),
         *trigger("delete", "job", _RECORD.format(f"values ({_DELETED})")),
+        *trigger("insert", "claim", _RECORD.format(_CLAIMED.format(**{**times, **of_job}))),
         *trigger(
             "insert",
             "edge",
@@ -165,18 +175,25 @@ def install(database: PlainDatabase) -> None:
 
 
 def changes_in(database: PlainDatabase) -> list[Change]:
-    rows = database.ask(f"select seq, {_COLUMNS} from storm_change order by seq")
-    return [part for row in rows for part in _parts(Change(*row))]
+    claims: dict[int, Change] = {}
+    changes = []
+    for row in database.ask(f"select seq, {_COLUMNS} from storm_change order by seq"):
+        change = Change(*row)
+        if change.status == "running":
+            claims[change.job_id] = change
+        elif change.job_id in claims:
+            change = _of_claimed(change, claims[change.job_id])
+            if change.status != "running":
+                del claims[change.job_id]
+        changes.append(change)
+    return changes
 
 
-def _parts(change: Change) -> list[Change]:
-    """A claim that is written together with the end of its attempt counts as two changes."""
-    if (change.old_status, change.status, change.old_lease, change.lease) != ("pending", "succeeded", 0, 2):
-        return [change]
-    return [
-        change._replace(status="running", lease=1, error_code=None),
-        change._replace(old_status="running", old_lease=1, old_attempt=change.attempt),
-    ]
+def _of_claimed(change: Change, claim: Change) -> Change:
+    """Return a change of a claimed job: its row has not changed since before the claim."""
+    if change.op == "update" and change.lease == change.old_lease:
+        change = change._replace(status="running", attempt=claim.attempt, lease=claim.lease)
+    return change._replace(old_status="running", old_attempt=claim.attempt, old_lease=claim.lease)
 
 
 def edges_in(database: PlainDatabase) -> list[Edge]:

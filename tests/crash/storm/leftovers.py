@@ -18,6 +18,8 @@ UNFINISHED = """
     select id, type, queue, status, held, worker from rowcall_job where status in ('pending', 'scheduled', 'running')"""
 NONE_OF = {
     "jobs that are not finished": UNFINISHED,
+    "claims": "select job_id, lease, worker from rowcall_claim",
+    "ready rows": "select queue, type, id from rowcall_ready",
     "slots": "select limit_key, job_id, lease from rowcall_slot",
     "workers": "select name from rowcall_worker",
     "openings of a rate": "select limit_key from rowcall_opening",

@@ -234,7 +234,7 @@ def commits_each(kind: Kind) -> bool:
 def test_who_has_lost_the_job_continues_with_nothing(case: Case) -> None:
     async def body(ctx: Context, mine: Caller) -> None:
         ctx.continue_with(case.site.send.using(queue=case.queue), "next")
-        case.site.execute(f"update rowcall_job set lease = lease + 1 where id = {ctx.job.id}")
+        case.site.execute(f"update rowcall_claim set holder = holder + 1 where job_id = {ctx.job.id}")
         await mine.begin()
         await mine.execute(case.note)
         with pytest.raises(LeaseLost):

@@ -89,7 +89,9 @@ def delete(scene: Scene) -> Plan[object]:
 
 
 def delete_by_plain_sql(scene: Scene) -> Plan[object]:
-    yield plain("delete from rowcall_job where id = any ($1::text::bigint[])", "{%s,%s}" % (*scene.ids[::-1],))
+    return (
+        yield plain("delete from rowcall_job where id = any ($1::text::bigint[])", f"{{{scene.ids[1]},{scene.ids[0]}}}")
+    )
 
 
 def prune(scene: Scene) -> Plan[object]:
@@ -141,7 +143,9 @@ def new_scene(jobs: Rowcall, *, claimed: bool) -> Scene:
     made = [jobs.enqueue("send").id for _ in range(2)]
     if claimed:
         return Scene(jobs, worker, worker.claim(slots=2).started)
-    return Scene(jobs, worker, [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made])
+    return Scene(
+        jobs, worker, [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made]
+    )
 
 
 def pairs(found: list[Action]) -> list[Any]:
@@ -166,19 +170,18 @@ def meet(jobs: Rowcall, url: str, first: Action, second: Action, *, claimed: boo
 
 def check(scene: Scene, url: str, when: str) -> None:
     check_ready(Rows(url))
-    claims = dict(Rows(url).execute("select job_id, lease from rowcall_claim"))  # type: ignore[arg-type]
+    claims = {row[0]: row[1] for row in Rows(url).execute("select job_id, lease from rowcall_claim")}
     rows = Rows(url).execute("select id, status, lease, attempt from rowcall_job")
     assert claims.keys() <= {row[0] for row in rows}, f"a claim without a job: {when}"
     for job_id, status, lease, attempt in rows:
         if job_id in claims:
-            assert (status, claims[job_id]) == ("pending", lease + 1), when  # type: ignore[operator]
+            assert (status, claims[job_id]) == ("pending", int(str(lease)) + 1), when
         else:
             assert attempt in (0, 1), f"an attempt ended twice: {when}"
-    for job_id in claims:  # what still runs can be settled, once
-        jobs, ready = scene.jobs, next((one for one in scene.claimed if one.id == job_id), None)
-        if ready is not None and ready.holder == scene.worker.holder:
+    for ready in scene.claimed:  # what still runs can be settled, once
+        if ready.id in claims and ready.holder == scene.worker.holder:
             assert [scene.worker.settle(ready, outcome) for outcome in (OUTCOME, OUTCOME)] == [True, False], when
-            assert jobs.get(int(job_id)).status in (Status.SCHEDULED, Status.CANCELLED), when  # type: ignore[call-overload]
+            assert scene.jobs.get(ready.id).status in (Status.SCHEDULED, Status.CANCELLED), when
 
 
 OUTCOME = Reported("NO:GOOD", "bad")

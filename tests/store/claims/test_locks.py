@@ -8,13 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import psycopg
 import pytest
 
-from rowcall import Job, Rowcall, Status
+from rowcall import Job, Rowcall, Status, WrongState
 from rowcall.app import queue_of
-from rowcall.domain.outcome import Succeeded
+from rowcall.domain.outcome import Reported, Succeeded
 from rowcall.operations.effects import Write
+from rowcall.store.control.actions import cancel
 from rowcall.store.queries.limits import HOLD
 from rowcall.testing.waiting import eventually
 from tests.conformance.worker_parts import StoreWorker
+from tests.store.postgres.stepping import Beside, Stepper
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 CLAIM = """
@@ -60,18 +62,58 @@ def test_a_priority_set_beside_a_claim_does_not_make_the_job_ready_again(jobs: R
     assert StoreWorker(jobs, "late").claim(slots=9).started == []
 
 
+def test_a_claim_that_comes_between_is_seen(jobs: Rowcall, postgres_url: str) -> None:
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
+    with Stepper(postgres_url, cancel(queue_of(jobs).dialect, job.id, None, None, None)) as canceller:
+        canceller.step(2)  # there is no claim to lock
+        ready = worker.start_one()
+        canceller.finish()
+    assert jobs.get(job).status is Status.RUNNING
+    assert worker.settle(ready, Reported("A:B", "why"))
+    assert jobs.get(job).status is Status.CANCELLED
+
+
+def test_a_settle_that_waits_for_the_job_is_let_through(jobs: Rowcall, postgres_url: str) -> None:
+    """A cancel that has locked the job, and finds a claim that the settle has locked, releases the job."""
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
+    with Stepper(postgres_url, cancel(queue_of(jobs).dialect, job.id, None, None, None)) as canceller:
+        canceller.step(2)
+        ready = worker.start_one()
+        canceller.step()  # the job is locked
+        settled = Beside(lambda: worker.settle(ready, Succeeded()))
+        with psycopg.connect(postgres_url, autocommit=True) as watcher:
+            eventually(lambda: watcher.execute(WAITING).fetchone() == (1,), message="the settle waits")
+        with pytest.raises(WrongState):
+            canceller.finish()
+        assert settled.join()
+    assert jobs.get(job).status is Status.SUCCEEDED
+
+
 def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:
     """A worker that knows a limit read it before another, which does not know the limit, claimed it."""
-    worker, job = StoreWorker(jobs, "together"), jobs.enqueue("send")
+    worker, job = StoreWorker(jobs, "web-1"), jobs.enqueue("send")
     (claimed,) = worker.claim(slots=1).started
     queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(HOLD, {str(job.id): "limit:k"})))
     assert jobs.get(job).status is Status.RUNNING
     assert worker.settle(claimed, Succeeded())
 
 
+def test_a_mark_passes_over_a_claim_that_someone_has_locked(jobs: Rowcall, postgres_url: str) -> None:
+    worker = StoreWorker(jobs, "web-1")
+    for _ in range(2):
+        jobs.enqueue("send")
+    (buffered,) = worker.claim(slots=1, buffer=1).buffered
+    with psycopg.connect(postgres_url) as other:
+        other.execute("select from rowcall_claim for update")
+        worker.mark_started(buffered)
+        assert jobs.get(buffered.id).started_at is None
+    worker.mark_started(buffered)
+    assert jobs.get(buffered.id).started_at is not None
+
+
 def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postgres_url: str) -> None:
     first, second = jobs.enqueue("send"), jobs.enqueue("send")
-    worker = StoreWorker(jobs, "together")
+    worker = StoreWorker(jobs, "web-1")
     with psycopg.connect(postgres_url) as other:
         other.execute("update rowcall_job set priority = 3 where id = %s", [first.id])
         (claimed,) = worker.claim(slots=9).started
@@ -84,7 +126,7 @@ def test_a_claim_passes_over_a_job_that_someone_is_changing(jobs: Rowcall, postg
 @pytest.mark.parametrize("position", [0, 2, 4])
 def test_a_job_is_deleted_in_an_open_transaction(jobs: Rowcall, postgres_url: str, position: int, ends: str) -> None:
     """Other jobs are settled at that time; the worker does not wait for the transaction."""
-    worker = StoreWorker(jobs, "together")
+    worker = StoreWorker(jobs, "web-1")
     for _ in range(5):
         jobs.enqueue("send")
     claimed = worker.claim(slots=5).started

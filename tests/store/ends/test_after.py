@@ -28,6 +28,7 @@ from tests.store.postgres.databases import fresh_database
 from tests.store.postgres.stepping import Beside, Stepper, statements_in
 
 AT_ONCE = "200ms"
+STEPS_OF_SETTLE = range(13)  # before the first statement, and after each
 FAILURE = Transition(Move.FAIL, Status.FAILED, "failed", error_code="A:B", error_detail="why")
 
 
@@ -52,7 +53,7 @@ def running(jobs: Rowcall) -> Job:
 
 
 def settling(jobs: Rowcall, job: Job, transition: Transition = SUCCESS) -> Plan[Any]:
-    return settle(queue_of(jobs).dialect, [Ended(*job.fence, job.holder, transition)], None, None)
+    return settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, transition)], None, None)
 
 
 def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[Any]:
@@ -88,7 +89,7 @@ def test_a_blocker_that_ends_while_a_job_is_written_after_it(
         with Stepper(url, enqueueing(jobs, blocker), patience=AT_ONCE, isolation=isolation) as writer:
             writer.step(before)
             with Stepper(url, settling(jobs, blocker, end), patience=AT_ONCE) as settler:
-                assert settler.finish() == {blocker.id}
+                assert settler.finish().live == {blocker.id}
             check(jobs)  # it sees nothing of what is not committed
             writer.finish()
             job_id = written(writer)
@@ -134,7 +135,7 @@ def test_a_check_that_comes_between(jobs: Rowcall, url: str) -> None:
 @pytest.mark.parametrize("ends", [(SUCCESS, SUCCESS), (SUCCESS, FAILURE), (FAILURE, FAILURE)])
 def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Transition, Transition]) -> None:
     expected = Status.PENDING if set(ends) == {SUCCESS} else Status.FAILED
-    for before in range(9):
+    for before in STEPS_OF_SETTLE:
         one, other = running(jobs), running(jobs)
         with Stepper(url, enqueueing(jobs, one, other)) as writer:
             writer.finish()
@@ -148,6 +149,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
             later = Beside(second.finish)
             first.finish()
             later.join()
+        assert first.steps < len(STEPS_OF_SETTLE)
         found = jobs.get(job_id)
         assert found.status is expected, f"after {before} statements, without any check"
 
@@ -156,20 +158,21 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
 def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url: str, act: Callable[..., Any]) -> None:
     """No two transactions wait for each other."""
     arguments = () if act is delete else (None, None, None)
-    for before in range(9):
+    for before in STEPS_OF_SETTLE:
         one, other = running(jobs), running(jobs)
         with Stepper(url, enqueueing(jobs, one, other)) as writer:
             writer.finish()
             job_id = written(writer)
         check(jobs)
         both = settle(
-            queue_of(jobs).dialect, [Ended(*job.fence, job.holder, SUCCESS) for job in (one, other)], None, None
+            queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, SUCCESS) for job in (one, other)], None, None
         )
         with Stepper(url, both) as settler, Stepper(url, act(queue_of(jobs).dialect, job_id, *arguments)) as actor:
             settler.step(before)
             acted = Beside(actor.finish)
             settler.finish()
             acted.join()
+        assert settler.steps < len(STEPS_OF_SETTLE)
         left = [job.status for job in jobs.list(queue="waiting", limit=1).jobs if job.id == job_id]
         assert left == ([] if act is delete else [Status.CANCELLED])
 
@@ -185,10 +188,10 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     check(jobs)
     with psycopg.connect(url) as mine:
         assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
-        ended = Ended(*blocker.fence, blocker.holder, end)
+        ended = Ended(blocker.id, blocker.lease, blocker.holder, end)
         skipping = settle(queue_of(jobs).dialect, [ended], None, None, locked=Locked.SKIP)
         with Stepper(url, skipping, patience=AT_ONCE) as settler:
-            assert settler.finish() == {blocker.id}
+            assert settler.finish().live == {blocker.id}
         getattr(mine, ends)()
     check(jobs)
     expected = Status.PENDING if end is SUCCESS else Status.FAILED
@@ -200,7 +203,7 @@ def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, u
     def going_on(job: Job) -> Plan[Any]:
         assert job.chain_index is not None
         step = NewJob(type="step", queue="blockers", chain_id=job.chain_id, chain_index=job.chain_index + 1)
-        ended = Ended(*job.fence, job.holder, SUCCESS, then=Then(step, "{}", begins=False))
+        ended = Ended(job.id, job.lease, job.holder, SUCCESS, then=Then(step, "{}", begins=False))
         return settle(queue_of(jobs).dialect, [ended], None, None)
 
     def first_step() -> Job:

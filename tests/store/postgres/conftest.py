@@ -20,7 +20,8 @@ TAGS = """
 def empty(postgres_server_url: str) -> Iterator[str]:
     with fresh_database(postgres_server_url) as url:
         with migrated(url) as connection:
-            connection.execute("alter table rowcall_job set (autovacuum_enabled = off)")
+            for table in ("rowcall_job", "rowcall_ready", "rowcall_claim"):
+                connection.execute(f"alter table {table} set (autovacuum_enabled = off)".encode())
         yield url
 
 

@@ -45,33 +45,45 @@ def _copy(server_url: str, source: str) -> str:
 
 
 def fill(connection: psycopg.Connection, share: float = 1.0) -> None:
-    """Jobs in the order in which a long life leaves them: the finished first, then pending jobs, then running ones."""
+    """Jobs in the order in which a long life leaves them: the finished first, then pending jobs, then running ones.
+
+    The running ones have a claim, one of ten by hand.
+    """
     finished, scheduled, pending, running = (round(count * share) for count in (FINISHED, SCHEDULED, PENDING, RUNNING))
+    counts = {
+        "finished": finished,
+        "scheduled": scheduled,
+        "waiting": finished + scheduled + pending,
+        "all": finished + scheduled + pending + running,
+        "workers": WORKERS,
+    }
     connection.execute(
         """
         insert into rowcall_job (type, queue, status, priority, run_at, expires_at, lease, attempt, claimed_at,
-                                 started_at, finished_at, worker, lease_until)
+                                 started_at, finished_at, worker)
         select 'type' || n % 5, (array['default', 'mail', 'media'])[1 + n % 3],
                case when done then (array['succeeded', 'succeeded', 'succeeded', 'failed', 'cancelled'])[1 + n % 5]
-                    when runs then 'running' when n > %(finished)s + %(scheduled)s then 'pending' else 'scheduled' end,
+                    when n > %(finished)s + %(scheduled)s then 'pending' else 'scheduled' end,
                n % 11, now() + (n - %(finished)s - %(scheduled)s / 2) * interval '1 second',
-               case when waits and n % 20 = 0 then now() + (n - %(finished)s) * interval '1 second' end,
-               case when waits then 0 else 2 end, case when waits then 0 else 1 end,
-               case when not waits then now() end, case when not waits then now() end, case when done then now() end,
-               case when not waits then 'worker' || n % %(workers)s end,
-               case when runs and n % 10 = 0 then now() end
-        from (select n, n <= %(finished)s as done, n > %(all)s - %(running)s as runs,
-                     n > %(finished)s and n <= %(all)s - %(running)s as waits
-              from generate_series(1, %(all)s) as n) as job
+               case when not done and n % 20 = 0 then now() + (n - %(finished)s) * interval '1 second' end,
+               case when done then 2 else 0 end, case when done then 1 else 0 end,
+               case when done then now() end, case when done then now() end, case when done then now() end,
+               case when done then 'worker' || n % %(workers)s end
+        from (select n, n <= %(finished)s as done from generate_series(1, %(all)s) as n) as job
         """.replace(" % ", " %% "),
-        {
-            "finished": finished,
-            "scheduled": scheduled,
-            "running": running,
-            "all": finished + scheduled + pending + running,
-            "workers": WORKERS,
-        },
+        counts,
     )
+    connection.execute(
+        """
+        insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_until,
+                                   lease_ms)
+        select n, 1, n % %(workers)s, 'worker' || n % %(workers)s, 1, now(), now(),
+               case when n % 10 = 0 then now() end, case when n % 10 = 0 then 15000 end
+        from generate_series(%(waiting)s + 1, %(all)s) as n
+        """.replace(" % ", " %% "),
+        counts,
+    )
+    connection.execute("delete from rowcall_ready where id = any (array(select job_id from rowcall_claim))")
     connection.execute(
         """
         insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at)

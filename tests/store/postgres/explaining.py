@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import psycopg
@@ -12,21 +12,40 @@ from psycopg import sql as composed
 from rowcall.domain.config import Config, Server
 from rowcall.drivers.postgres.connection import _begin, connect
 from rowcall.store.statement import Parameter, Plan, Row, Statement
+from tests.store.postgres.databases import FINISHED, PENDING, RUNNING, SCHEDULED
 
 Node = dict[str, Any]
 Mode = Literal["custom", "generic"]
 
+TABLES = ("rowcall_job", "rowcall_ready", "rowcall_claim")
+SIZES = (1, 10, 100, 300, 500, 1000)
+LAST_ID = FINISHED + SCHEDULED + PENDING + RUNNING
+BY_ID = "rowcall_job_pkey(id)"
+BY_CLAIM = "rowcall_claim_pkey(job_id)"
+ALL_CLAIMS = "rowcall_claim_pkey()"
+READY_BY_PLACE = "rowcall_ready_pkey(queue, type, rank, turn, id)"
+
 _COLUMN = re.compile(
-    r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id|error_code|key)\b"
+    r"\b(?<!\.)(status|queue|type|rank|turn|id|job_id|run_at|finished_at|expires_at|lease_until|chain_id|error_code|key)\b"
 )
 
 
 class Access(NamedTuple):
     """One way in which a plan reads a table. `condition` is what the index is entered by."""
 
+    table: str
     kind: str
     index_name: str
     condition: str
+
+
+class Case(NamedTuple):
+    """A statement, and how it must reach the rows: index by index, each with the columns it is entered by."""
+
+    make: Callable[[int], list[Statement[object]]]
+    expected: Sequence[str]
+    position: int = 0
+    writes: bool = True
 
 
 class Explainer:
@@ -100,15 +119,15 @@ def nodes_of(plan: Node) -> Iterator[Node]:
 
 def accesses(plan: Node, table: str) -> list[Access]:
     return [
-        Access(node["Node Type"], node.get("Index Name", ""), node.get("Index Cond", ""))
+        Access(table, node["Node Type"], node.get("Index Name", ""), node.get("Index Cond", ""))
         for node in nodes_of(plan)
         if node.get("Relation Name") == table and node["Node Type"].endswith("Scan")
     ]
 
 
 def reads(plan: Node) -> list[Access]:
-    """How the jobs and the ready jobs are read."""
-    return [*accesses(plan, "rowcall_job"), *accesses(plan, "rowcall_ready")]
+    """How the jobs, the ready jobs and the claims are read."""
+    return [access for table in TABLES for access in accesses(plan, table)]
 
 
 def sorts(plan: Node) -> list[Node]:
@@ -116,12 +135,31 @@ def sorts(plan: Node) -> list[Node]:
 
 
 def shown(access: Access) -> str:
-    """The index, and those of the table's columns that it is entered by."""
+    """The index, and those of the table's columns that it is entered by; or the table, where all rows are read."""
     if access.kind == "Tid Scan":
         return "by row"
+    if access.kind == "Seq Scan":
+        return access.table
     assert access.kind in ("Index Scan", "Index Only Scan"), access
-    columns = re.findall(
-        r"\b(?<!\.)(status|queue|type|rank|turn|id|run_at|finished_at|expires_at|worker|lease_until|chain_id|error_code|key)\b",
-        access.condition,
-    )
-    return f"{access.index_name}({', '.join(dict.fromkeys(columns))})"
+    return f"{access.index_name}({', '.join(dict.fromkeys(_COLUMN.findall(access.condition)))})"
+
+
+def running_ids(size: int) -> list[int]:
+    """Ids of running jobs, where there are any."""
+    return list(range(LAST_ID - size + 1, LAST_ID + 1))
+
+
+def plans(explainer: Explainer, case: Case, mode: Mode) -> Iterator[Node]:
+    """The plans for groups of every size."""
+    for size in SIZES:
+        yield explainer.explain(case.make(size)[case.position], mode, writes=case.writes)
+
+
+def check(explainer: Explainer, cases: Mapping[str, Case], mode: Mode) -> None:
+    """Check that each statement goes through its indexes and sorts nothing, whatever the size of the group."""
+    for name, case in cases.items():
+        for plan in plans(explainer, case, mode):
+            assert sorted(map(shown, reads(plan))) == sorted(case.expected), (name, plan)
+            assert sorts(plan) == [], (name, plan)
+            for access in accesses(plan, "rowcall_worker"):
+                assert access.index_name == "rowcall_worker_pkey", (name, plan)

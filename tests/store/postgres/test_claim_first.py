@@ -47,7 +47,7 @@ def worker(jobs: Rowcall) -> StoreWorker:
 
 def claim(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> Claim | None:
     queue = queue_of(jobs)
-    demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.limits.declared, quick=True)
+    demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.limits.declared)
     return queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
 
 
@@ -90,11 +90,11 @@ def test_a_job_that_is_committed_before_the_place_is_found_although_the_first_on
 ) -> None:
     """Ids are not in the order of commits."""
     queue, other = queue_of(jobs), StoreWorker(jobs, "other")
-    demand = Demand(worker=worker.name, slots=5, quick=True)
+    demand = Demand(worker=worker.name, slots=5)
     with psycopg.connect(postgres_url) as late:
         late.execute("insert into rowcall_job (type, status) values ('send', 'pending')")
         first = jobs.enqueue("send").id
-        with Stepper(postgres_url, round_of_work(queue.dialect, [], None, demand, None, any_claim_row=False)) as plan:
+        with Stepper(postgres_url, round_of_work(queue.dialect, [], None, demand, None)) as plan:
             plan.step()  # it sees `first` only
             assert [job.id for job in other.claim().started] == [first]
             late.commit()

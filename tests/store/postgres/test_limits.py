@@ -42,23 +42,27 @@ CASES: dict[str, Statement[object]] = {
     "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, None, 200))[0],
     "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
-TABLES = ("rowcall_job", "rowcall_slot", "rowcall_start", "rowcall_opening")
+TABLES = ("rowcall_job", "rowcall_claim", "rowcall_slot", "rowcall_start", "rowcall_opening")
 INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")
 
 
-@pytest.fixture(scope="module", params=["new", "full", "full, analyzed"])
+@pytest.fixture(scope="module", params=["new", "empty, analyzed", "full", "full, analyzed"])
 def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Iterator[Explainer]:
     with fresh_database(postgres_server_url) as url:
         with migrated(url) as connection:
-            if request.param != "new":
+            if "full" in request.param:
                 connection.execute("""
-                    insert into rowcall_job (type, status, lease, held)
-                    select 'charge', case when n % 3 = 0 then 'running' when n % 3 = 1 then 'pending'
-                           else 'succeeded' end, 1, case when n % 3 = 1 then 'limit:["each",' || n % 10000 || ']' end
+                    insert into rowcall_job (type, status, held)
+                    select 'charge', case when n % 3 = 2 then 'succeeded' else 'pending' end,
+                           case when n % 3 = 1 then 'limit:["each",' || n % 10000 || ']' end
                     from generate_series(1, 15000) as n""")
                 connection.execute("""
+                    with claimed as (delete from rowcall_ready returning id)
+                    insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at)
+                    select id, 1, 1, 'worker1', 1, now() from claimed""")
+                connection.execute("""
                     insert into rowcall_slot (limit_key, job_id, lease)
-                    select '["each",' || id % 10000 || ']', id, 1 from rowcall_job where status = 'running'""")
+                    select '["each",' || job_id % 10000 || ']', job_id, 1 from rowcall_claim""")
                 connection.execute("""
                     insert into rowcall_start (limit_key, number, at, until)
                     select '["each",' || n % 1000 || ']', n / 1000, now(), now() from generate_series(1, 15000) as n""")

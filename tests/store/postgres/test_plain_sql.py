@@ -61,9 +61,6 @@ COLUMNS = {
     "claimed_at": "timestamptz",
     "started_at": "timestamptz",
     "finished_at": "timestamptz",
-    "heartbeat_at": "timestamptz",
-    "lease_until": "timestamptz",
-    "lease_ms": "bigint",
     "chain_id": "bigint",
     "timeout": "float8",
     "progress": "float8",
@@ -95,7 +92,6 @@ COLUMNS = {
     "ordered": "text",
     "weight": "integer",
     "order_blocks": "integer",
-    "cancel_lease": "bigint",
     "held_until": "timestamptz",
 }
 ONE_OF = 1 if "ROWCALL_TEST_ODD_ROWS" in os.environ else 3
@@ -104,7 +100,6 @@ EXTREMES = {
     "attempt": 1073741823,
     "lost": 1073741823,
     "max_attempts": 1073741823,
-    "lease_ms": 9223372036854775807,
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sqlite3
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -14,27 +13,17 @@ from rowcall.store.dialect import Order
 from rowcall.store.jobs.pages import BY_CHAIN, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, HOPPED, Source
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.sqlite.pages import MOST_GROUPS_MERGED, SqlitePages
-from tests.store.databases import fill, migrated, query_plan, read_from
+from tests.store.databases import query_plan, read_from
 from tests.store.filters import ALONE
 
 NEWEST, OLDEST = Order(), Order(newest_first=False)
 PAGES = SqlitePages("rowcall_")
 SQL = SimpleNamespace(**catalogue("rowcall_").texts())
 BY_ROWID = "USING INTEGER PRIMARY KEY (rowid=?)"
-CLAIMED_TOGETHER = "SEARCH job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+OF_CLAIM = f"SEARCH rowcall_claim {BY_ROWID}"
 OF_GROUP = "status=? AND queue=? AND type=?"
 ENDED = ("ended", "ended_by_error", "ended_by_period", "durations")
 SOURCE_NAMES = {source.index_name or source.table: source for source in HOPPED}
-
-
-@pytest.fixture(scope="module", params=["empty", "empty, analyzed", "full", "full, analyzed"])
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    with migrated(tmp_path_factory.mktemp("plans") / "app.db") as connection:
-        if "full" in request.param:
-            fill(connection)
-        if "analyzed" in request.param:
-            connection.execute("analyze")
-        yield connection
 
 
 def reads(database: sqlite3.Connection, sql: str) -> list[str]:
@@ -42,7 +31,7 @@ def reads(database: sqlite3.Connection, sql: str) -> list[str]:
     return [
         line
         for line in query_plan(database, sql)
-        if re.match(r"(SCAN|SEARCH) (rowcall_job|rowcall_ready|job|next|tagged)\b", line)
+        if re.match(r"(SCAN|SEARCH) (rowcall_job|rowcall_ready|rowcall_claim|job|claim|next|tagged)\b", line)
     ]
 
 
@@ -118,11 +107,12 @@ def test_the_steps_of_a_chain_are_read_as_a_whole(database: sqlite3.Connection) 
 
 
 def test_running_jobs_are_sought_among_themselves(database: sqlite3.Connection) -> None:
-    page, stuck = reads(database, PAGES.running(NEWEST)), reads(database, SQL.running)
-    assert "INDEX rowcall_job_owned" in page[0]
-    assert page[1:] == [CLAIMED_TOGETHER]
-    assert "INDEX rowcall_job_owned" in stuck[0]
-    assert sorted(stuck[1:]) == sorted([CLAIMED_TOGETHER, *[f"SEARCH job {BY_ROWID}"] * (len(stuck) - 2)])
+    assert reads(database, PAGES.running(NEWEST)) == [
+        "SEARCH rowcall_claim USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        "SEARCH rowcall_job USING INDEX rowcall_job_unclaimed (id>? AND id<?)",
+    ]
+    of_job, of_claim = f"SEARCH job {BY_ROWID}", f"SEARCH claim {BY_ROWID} LEFT-JOIN"
+    assert reads(database, SQL.running) == ["SCAN claim", of_job, of_claim]
 
 
 def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
@@ -133,22 +123,25 @@ def test_jobs_of_a_page_are_read_by_id(database: sqlite3.Connection) -> None:
         # newer versions of SQLite may seek the id behind a key, or in its chain
         others = ["(type=? AND key=? AND id=? AND rowid=?)"] if wanted.key else []
         others += ["(chain_id=?)"] if wanted.chain_id else []
-        assert len(found) == 1, wanted
-        assert found[0].endswith((BY_ROWID, *others)), wanted
+        of_job, of_claim = found
+        assert of_job.endswith((BY_ROWID, *others)), wanted
+        assert of_claim == f"SEARCH claim {BY_ROWID} LEFT-JOIN", wanted
 
 
 @pytest.mark.parametrize("name", ["unfinished", "unfinished_attempts"])
 def test_what_waits_is_counted_without_a_look_at_its_rows(database: sqlite3.Connection, name: str) -> None:
-    indexes = [f"rowcall_job_{index}" for index in ("held", "scheduled", "blocked", "owned")]
+    indexes = [f"rowcall_job_{index}" for index in ("held", "scheduled", "blocked")]
     sql = getattr(SQL, name)
-    assert reads(database, sql) == [
+    found = reads(database, sql)
+    # of running jobs, which are few, the queue and the type are in their rows
+    running = ["SCAN rowcall_claim", "SCAN job USING INDEX rowcall_job_unclaimed", OF_CLAIM]
+    assert [line for line in found if line != f"SEARCH rowcall_job {BY_ROWID}"] == [
         "SCAN rowcall_ready",
-        CLAIMED_TOGETHER,
+        *running,
         *(f"SCAN rowcall_job USING INDEX {index}" for index in indexes),
     ]
     arms = sql.split("union all")
-    assert len(arms) == 2 + len(indexes)
-    for index in indexes[:-1]:  # for running jobs, which are few, the index holds the worker alone
+    for index in indexes:
         (arm,) = (
             arm[arm.index("select '" if name == "unfinished" else "select type, attempt") :]
             for arm in arms
@@ -190,8 +183,8 @@ def test_the_first_and_last_of_an_error_code_are_at_the_ends_of_its_index(databa
 
 
 def test_jobs_that_wait_for_a_retry_are_counted_along_their_index(database: sqlite3.Connection) -> None:
-    way = "SEARCH rowcall_job USING INDEX rowcall_job_error (status=? AND error_code=? AND type=?)"
-    assert reads(database, SQL.waiting_errors) == [way]
+    way = "SEARCH job USING INDEX rowcall_job_error (status=? AND error_code=? AND type=?)"
+    assert reads(database, SQL.waiting_errors) == [way, OF_CLAIM]
     assert "rowcall_job" not in read_from(database, SQL.waiting_errors)
     assert sorts(database, SQL.waiting_errors) == []
 

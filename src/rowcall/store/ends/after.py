@@ -148,8 +148,9 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
 
 
 class WaitingEnd(NamedTuple):
-    """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end. `running`: whether
-    some of them may have claims, which are locked.
+    """How waiting jobs end. `only`: the status that they must have; otherwise any that is not an end.
+
+    `running`: whether some of them may have claims, which are locked.
     """
 
     status: str

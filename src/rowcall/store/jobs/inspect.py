@@ -15,7 +15,7 @@ from rowcall.store.jobs.pages import find as find_page
 from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, LOCK_READY_OF
 from rowcall.store.queries.control import LOCK_JOBS
 from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, DROP_LOCKED_CLAIMS, LOCK_FREE_CLAIMS, SAVEPOINT
-from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS, GET_ALL
+from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS
 from rowcall.store.queries.jobs import ATTEMPTS, GET, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
 
@@ -156,4 +156,4 @@ def timeline(dialect: Dialect, job_id: int, limit: int) -> Plan[list[Event]]:
 
 def get_all(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, Job]]:
     """Return the jobs that exist, by id."""
-    return {job.id: job for job in (yield from dialect.ask(GET_ALL, job_ids))}
+    return {job.id: job for job in (yield from dialect.matching(Filter(), job_ids))}

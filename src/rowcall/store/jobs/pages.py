@@ -155,7 +155,10 @@ def sources_of(wanted: Filter, order: Order) -> Sources:
     if wanted.tag is not None:
         if wanted.statuses is None:
             return Sources(known=((BY_TAG, (wanted.tag,)),))
-        return Sources(known=tuple((BY_TAG_AND_STATUS, (wanted.tag, status.value)) for status in wanted.statuses))
+        # the tags of a claimed job say that it is pending
+        running = Status.RUNNING in wanted.statuses and Status.PENDING not in wanted.statuses
+        stored = [status.value for status in wanted.statuses if not running or status is not Status.RUNNING]
+        return Sources(known=tuple((BY_TAG_AND_STATUS, (wanted.tag, status)) for status in stored), running=running)
     if wanted.error_code is not None:
         return Sources((BY_ERROR,))
     if wanted.statuses is None and wanted.queue is None and wanted.type is None:

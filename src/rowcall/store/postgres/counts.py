@@ -81,7 +81,7 @@ waiting_errors = """
     select count(*), coalesce(max(id), 0) from (
       select id from <job> as job
       where status = any (array[$1::text]) and error_code = $2::text and type = $3::text
-        and not exists (select from <claim> as claim where claim.job_id = job.id)
+        and not exists (select from <claim> as claim where claim.job_id = job.id offset 0)
       order by status desc, error_code desc, type desc, id desc limit $4::int) as newest"""
 # Other jobs may still read its result, and a chain is kept as long as its youngest step. Each row is asked for by
 # itself, as "the first of them is null": the planner may turn a join round and read the whole table.

@@ -33,12 +33,13 @@ take_all = f"""
     with taken as (
       delete from <claim> where job_id = any ($1::text::bigint[]) and holder = $3::bigint
         and lease = {_given("$2", "job_id", "$1")} returning job_id)
-    select case when count(*) < cardinality($1::text::bigint[]) then coalesce(array_agg(job_id), '{{}}') end from taken"""
+    select case when count(*) < cardinality($1::text::bigint[]) then coalesce(array_agg(job_id), '{{}}') end
+    from taken"""
 # locked until the commit: the attempt and the end of its job are written about the same rows
 live = """
     select mine.id from jsonb_array_elements($1::text::jsonb) as given (pair) cross join lateral (
       select id from <job> as job
-      where job.id = (given.pair ->> 0)::bigint and job.lease = (given.pair ->> 1)::bigint - 1
+      where job.id = (given.pair ->> 0)::bigint and job.lease + 1 = (given.pair ->> 1)::bigint
         and job.status not in <finished> for no key update) as mine"""
 
 _ended, _succeeded = fields(Settlement), fields(Success)
@@ -125,7 +126,7 @@ complete = f"""
       progress_message = case when taken.progress is not null then taken.progress_message
                               when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end
     from (select <now> as now) as moment, taken
-    where job.id = $2::bigint and job.lease = $3::bigint - 1
+    where job.id = $2::bigint and job.lease + 1 = $3::bigint
     returning job.id"""
 
 in_use = """

@@ -213,7 +213,7 @@ key_holders = _array_of(
       select id from <job> as job
       where key is not null and type = $2::text and key = given.key
         and ($4::text = 'any' or status in <unfinished> and ($4::text = 'active' or not exists (
-          select from <claim> as claim where claim.job_id = job.id)))
+          select from <claim> as claim where claim.job_id = job.id offset 0)))
         and ($5::bigint is null or created_at > (select <now>) - $5::bigint * interval '1 millisecond')
       order by type desc, key desc, id desc limit 1) as holder""",
 )

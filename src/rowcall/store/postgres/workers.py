@@ -6,7 +6,8 @@ from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED = f"""
     select claim.job_id, claim.lease, claim.holder, claim.attempt, coalesce(job.max_attempts, 1),
-           claim.started_at is not null, coalesce(job.queue, '')::text, coalesce(job.type, '')::text, claim.worker like '{OPENED_PREFIX}%'
+           claim.started_at is not null, coalesce(job.queue, '')::text, coalesce(job.type, '')::text,
+           claim.worker like '{OPENED_PREFIX}%'
     from (select * from <claim>"""
 _WITH_JOB = """) as claim left join lateral (
       select max_attempts, queue::text, type::text from <job> where id = claim.job_id offset 0) as job on true"""
@@ -36,7 +37,7 @@ survey = f"""
       exists (select from <claim> {_LEASE_EXPIRED}),
       exists (select from <claim> as claim {_OF_GONE})
       or exists (select from <job> as job where status = <running>
-                 and not exists (select from <claim> where job_id = job.id)),
+                 and not exists (select from <claim> where job_id = job.id offset 0)),
       exists (select from <job> where status = <pending> and held is not null)"""
 owned_by = f"""
     {_OWNED} where lease_until is null and worker = $1::text order by job_id limit $2::int {_LOCKED} {_WITH_JOB}"""

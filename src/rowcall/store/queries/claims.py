@@ -310,9 +310,11 @@ CLAIMED = Query("claimed", (Ids,), number_from_row, text=_CLAIMED)
 # behind our back.
 OF_JOB = f"""job.queue = ready.queue and {READY_TYPE.format("job")} = ready.type and ~job.priority = ready.rank
         and coalesce(job.turn, job.id) = ready.turn and job.id = ready.id"""
-_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id)"
+# without the fence, a server that found a table empty when it analyzed it reads all of its rows for each row
+_IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
 _IS_STALE = f"""not exists (
-      select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null and {_IS_UNCLAIMED})"""
+      select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null and {_IS_UNCLAIMED}
+      <fence>)"""
 _DROP_STALE = f"""
     delete from <ready> where (queue, type, rank, turn, id) in (
       select queue, type, rank, turn, id from (

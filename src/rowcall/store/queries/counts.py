@@ -363,7 +363,7 @@ RUNNING_ROWS = """(
         attempt from <claim>
       union all
       select queue, type, attempt from <job> as job <indexed:job_unclaimed> where status = <running>
-        and not exists (select 1 from <claim> where job_id = job.id)) as running where queue is not null"""
+        and not exists (select 1 from <claim> where job_id = job.id <fence>)) as running where queue is not null"""
 _RUNNING_PART = (
     f"select cast(queue as text), cast(type as text), attempt, count(*) from {RUNNING_ROWS} group by 1, 2, 3"
 )

@@ -5,7 +5,7 @@ The contract
 * **Take, then write.** The end of an attempt deletes its claim, by id, lease and holder, and then writes the jobs whose
   claims were deleted. So of two transactions that end one attempt, one finds no claim, and writes nothing.
 * **The lease.** The end of an attempt adds two to the job's lease, any other end adds one.
-* **Ready rows.** The end of an attempt that leaves its job pending writes the ready row (`MAKE_READY`). No trigger does.
+* **Ready rows.** The end of an attempt that leaves its job pending writes the ready row (`MAKE_READY`), not a trigger.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Owner(NamedTuple):
 
 
 class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A transition ready to be written, with what only the claim knew. Ages are counted back from the database's clock."""
+    """A transition ready to be written, with what only the claim knew.
+
+    Ages are counted back from the database's clock.
+    """
 
     id: int
     lease: int
@@ -146,7 +149,7 @@ SAVEPOINT = Query("savepoint", text="savepoint rowcall_settle")
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", text="rollback to rowcall_settle")
 CHANGES = Query("changes", (), number_from_row, only=_FILE)
 
-# Of attempts (ids and leases) whose claims were taken: the jobs that are still as the claims found them. They are locked.
+# Of attempts (ids and leases) whose claims were taken: the jobs that are still as the claims found them, locked.
 LIVE = Packed("live", (Json,), int)
 # ids, and {id: Settlement}
 RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
@@ -157,7 +160,7 @@ SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text), only=_FILE, is_l
 SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text), ids_or_none, only=_SERVER)
 SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text), ids_or_none, only=_SERVER)
 # In a caller's transaction, each of whose statements may be a transaction: job, lease, holder, result, age. A server
-# takes the claim and writes the job by one statement. SQLite writes first, so that no job is without a claim and an end.
+# takes the claim and writes the job by one statement. SQLite writes the job first: no job has neither claim nor end.
 COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int), number_from_row)
 DROP_CLAIM = Query("drop_claim", (Int, Int, Int), only=_FILE)
 # what became of attempts that were completed in such transactions: the state of their jobs, and which claims and jobs

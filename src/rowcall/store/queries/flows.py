@@ -216,7 +216,7 @@ def last_column_is_true(rows: list[Row]) -> bool:
 LAST_STEP = "(select {} from <job> as step where step.chain_id = head.id order by step.chain_index desc limit 1)"
 _CURRENT = """(select {} from <job> as step where step.chain_id = head.id and step.status <> <succeeded>
                order by step.chain_index limit 1)"""
-_STEP_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = step.id)
+_STEP_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = step.id <fence>)
                         then <running> else <text_of:step.status> end"""
 _CHAIN_STATUS = f"""case when {LAST_STEP.format("step.status")} in <finished>
              then {LAST_STEP.format("<text_of:step.status>")} else {_CURRENT.format(_STEP_STATUS)} end"""
@@ -268,7 +268,7 @@ UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
-_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id)
+_STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id <fence>)
                      then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""
     select edge.position,
@@ -315,9 +315,6 @@ LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
 # replacements by job id, of locked jobs that wait
 REPLACE_WAITING = Query("replace_waiting", (Now, Json), row_as(Replaced), notifies=any_row)
-GET_ALL = Query(
-    "get_all", (Ids,), job_from_row, text="select <job_columns> from <prefix>jobs as job where id <in_ids:1>"
-)
 
 # chains
 CHAIN = Query("chain", (Int,), chain_from_row, text=_CHAIN.format("head.id = <bigint:1>"))

@@ -102,7 +102,7 @@ SLOTS_OF_WORKER = Query("slots_of_worker", (Text,), attempt_from_row, text=_SLOT
 _STALE_KEYS = f"select distinct limit_key from <slot> as slot where not {COUNTS} limit <int:1>"
 STALE_KEYS = Query("stale_keys", (Int,), text_from_row, text=_STALE_KEYS)
 _DROP_STALE = f"delete from <slot> as slot where limit_key <in_texts:1> and not {COUNTS}"
-DROP_STALE = Change("drop_stale", (Json,), text=_DROP_STALE)
+DROP_STALE = Change("drop_stale_slots", (Json,), text=_DROP_STALE)
 # `free_slots` of the dialect
 SLOTS_OF = Query("slots_of", (Text,), json_from_row(list[str]), only=("sqlite",))
 DELETE_SLOTS = Query("delete_slots", (Text,), only=("sqlite",))

@@ -52,8 +52,8 @@ _SHOW_STEPS = f"""
            <text_of:result>
     from <step> where job_id = <bigint:2> order by position desc limit <bigint:3>"""
 SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_STEPS)  # the last first
-# of fences, those whose claims are current. The lock of the claim lets other steps of the same attempt pass, and nothing
-# that ends the attempt: on the caller's connection it lasts as long as that transaction
+# Of fences, those whose claims are current. The lock of a claim lets other steps of its attempt pass, and nothing that
+# ends the attempt: on the caller's connection it lasts as long as that transaction
 CURRENT = Packed("current", (Json,), Fence)
 _FIELDS = (
     "job_id bigint, position int, attempt int, failures int, started_at time, due_at time, finished_at time, kind text,"

@@ -13,7 +13,7 @@ take = f"""
     select json_group_array(json_array(claim.job_id, claim.lease, claim.worker,
       case when typeof(claim.claimed_at) = 'integer' then claim.claimed_at end,
       case when typeof(claim.started_at) = 'integer' then claim.started_at end,
-      case when typeof(claim.progress) = 'real' then claim.progress end,
+      case when claim.progress between 0.0 and 1.0 then claim.progress end,
       case when typeof(claim.progress_message) = 'text' then claim.progress_message end,
       case when claim.cancel = 1 then 1 else 0 end))
     from {FENCES}"""

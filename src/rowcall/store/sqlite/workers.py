@@ -5,8 +5,9 @@ from __future__ import annotations
 from rowcall.store.queries.workers import OPENED_PREFIX
 
 _OWNED = f"""
-    select json_group_array(json_array(claim.job_id, claim.lease, claim.holder, claim.attempt, coalesce(job.max_attempts, 1),
-      case when claim.started_at is null then json('false') else json('true') end, coalesce(job.queue, ''), coalesce(job.type, ''),
+    select json_group_array(json_array(claim.job_id, claim.lease, claim.holder, claim.attempt,
+      coalesce(job.max_attempts, 1), case when claim.started_at is null then json('false') else json('true') end,
+      coalesce(job.queue, ''), coalesce(job.type, ''),
       case when claim.worker like '{OPENED_PREFIX}%' then json('true') else json('false') end))
     from (select * from <claim>"""
 _WITH_JOB = ") as claim left join <job> as job on job.id = claim.job_id"

@@ -1,0 +1,67 @@
+"""A job that kills its worker fails alone, also where the liveness file is lost with the worker (a new container)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rowcall import Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.drivers.liveness_file import files_in
+from rowcall.testing.process import PythonProcess
+from rowcall.testing.waiting import eventually
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
+
+LEASE_SECONDS = 1.0
+NEIGHBOURS = 1200
+MOST_DEATHS = 12
+
+
+def declared(url: str) -> Rowcall:
+    jobs = Rowcall(url)
+
+    @jobs.task
+    def harmless() -> None: ...
+
+    @jobs.task(max_attempts=2)
+    def deadly() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return jobs
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_it_fails_alone(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = f"sqlite:///{tmp_path}/app.db" if database == "sqlite" else request.getfixturevalue("postgres_url")
+    jobs = declared(url)
+    warm_up = [jobs.enqueue("harmless").id for _ in range(NEIGHBOURS)]
+    deadly = jobs.enqueue("deadly")
+    behind = [jobs.enqueue("harmless").id for _ in range(NEIGHBOURS)]
+    deaths = 0
+    while jobs.get(deadly).status is not Status.FAILED or not all_ended(jobs):
+        with PythonProcess("-m", "tests.crash.test_deadly_job", url, cwd=str(Path(__file__).parents[2])) as worker:
+            eventually(lambda: not worker.alive or all_ended(jobs), within=60, message="a death, or the end")
+            deaths += not worker.alive
+        for path in files_in(queue_of(jobs).database.side_folder):
+            os.unlink(path)
+        assert deaths <= MOST_DEATHS, "it kills one worker after the other"
+    assert deaths >= 2
+    assert jobs.get(deadly).error_code == "WORKER:LOST"
+    statuses = Counter(jobs.get(job_id).status for job_id in (*warm_up, *behind))
+    assert statuses == {Status.SUCCEEDED: 2 * NEIGHBOURS}
+    jobs.close()
+
+
+def all_ended(jobs: Rowcall) -> bool:
+    counts = jobs.stats().by_status
+    return counts["succeeded"] + counts["failed"] == 2 * NEIGHBOURS + 1
+
+
+if __name__ == "__main__":
+    declared(sys.argv[1]).work(concurrency=4, lease=LEASE_SECONDS)
