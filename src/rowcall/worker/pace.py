@@ -164,7 +164,7 @@ class Knowledge:
     """What the loop knows at one moment. Times are those of the clock's `timer`; `NEVER` if there is none."""
 
     generation: int = 0
-    """Raised by other threads when an attempt ends or a slot comes free."""
+    """Another number as soon as another thread ends an attempt, frees a slot or sets a deadline."""
     stopping: bool = False
 
     # attempts that ended

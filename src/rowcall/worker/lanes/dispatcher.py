@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from asyncio import AbstractEventLoop
 from collections import Counter, deque
@@ -57,8 +58,9 @@ class Dispatcher:
         self._gathering = Gathering(tasks)
         self.any_accepted = threading.Event()
         """Set when attempts were accepted; cleared by `CancelRequests` when nothing runs."""
+        self._changes = itertools.count(1)
         self.generation = 0
-        """Raised after each change that the loop must not miss before it waits."""
+        """A new number after each change that the loop must not miss before it waits."""
         self.quiet_above = MOST_BUFFERED
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
 
@@ -259,7 +261,7 @@ class Dispatcher:
                 self._in_queue[call.ready.queue] -= 1
             next_attempt = self._pop_buffered()
             quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
-            self.generation += 1
+            self.generation = next(self._changes)
         if not quiet:
             self._wake()
         if next_attempt is None:
@@ -285,7 +287,7 @@ class Dispatcher:
         for attempt in call.attempts:
             attempt.settled = True
             self._ended.append(attempt)
-        self.generation += 1
+        self.generation = next(self._changes)
 
     # releasing what was not started
 
@@ -355,7 +357,7 @@ class Dispatcher:
     def _watch(self, call: Call) -> None:
         seconds = call.timeout_seconds
         if seconds is not None and self._deadlines.add(call, self._clock.timer() + seconds):
-            self.generation += 1
+            self.generation = next(self._changes)
             self._wake()
 
     def overdue(self, call: Call) -> None:
@@ -367,7 +369,7 @@ class Dispatcher:
         """Called by the process lane: the process of a call that timed out has ended."""
         with self._lock:
             self._abandoned.end_dying(call)
-            self.generation += 1
+            self.generation = next(self._changes)
         self._wake()
 
     # stopping handlers
