@@ -224,7 +224,7 @@ def checked(database: PlainDatabase, folder: Path, count: int) -> Iterator[str]:
     for path in folder.glob("began-*"):
         data = path.read_bytes()
         records.update(RECORD.iter_unpack(data[: len(data) // RECORD.size * RECORD.size]))
-    # a retry by a person and a release go on with numbers of attempts that rise, or that no handler has used
+    # a retry by a person and a release continue with numbers of attempts that rise, or that no handler has used
     released = {
         (int(row[0]), int(row[1]))
         for row in database.ask("select job_id, attempt from rowcall_attempt where status = 'released'")

@@ -160,7 +160,7 @@ def test_every_job_succeeds_and_none_is_settled_twice(
     assert jobs.stats().by_status["succeeded"] == JOBS
     settled = ask(site.url, "select job_id, lease from settled")
     assert Counter(job_id for job_id, _ in settled) == Counter(job.id for job in made)
-    # each end takes a claim of its own
+    # each end takes another claim
     taken = Counter(ask(site.url, "select job_id, lease from taken"))
     assert set(taken.values()) == {1}
     assert {(job_id, lease - 1) for job_id, lease in settled} <= taken.keys()

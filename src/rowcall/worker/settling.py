@@ -187,7 +187,7 @@ class Settler:
         self, attempts: list[Attempt], settled: set[int], cancelled: Mapping[int, Transition] = NONE, late: int = 0
     ) -> None:
         """A group was written. An attempt in `cancelled` became what that says; one not in `settled` was not ours."""
-        if late:  # those that are void are among them
+        if late:  # the void ones are among them
             del self.late[:late]
             self.void = []
         del self._unsettled[: len(attempts)]

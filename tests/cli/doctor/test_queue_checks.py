@@ -89,13 +89,14 @@ def test_queues_that_no_living_worker_serves(queue: Rowcall, examine: Examine) -
 
 
 def test_tasks_that_the_app_does_not_declare(queue: Rowcall, folder: Path, examine: Examine) -> None:
-    for kind in ("hello", "helo"):
+    for kind in ("hello", "hello", "helo", "helo"):
         queue.enqueue(kind)
     assert "tasks" not in examine().level
+    change(folder, "update rowcall_job set unfit = '0123abcd' where id % 2 = 0")  # as if a worker had refused them
     change(folder, "update rowcall_job set run_at = run_at - 30000, created_at = created_at - 30000")
     found = examine()
     assert (found.exit_code, found.level["tasks"]) == (0, "warn")
-    assert found.what["tasks"] == "app:jobs declares no task for helo (1 waiting)"
+    assert found.what["tasks"] == "app:jobs declares no task for helo (2 waiting)"
     assert "tasks" not in examine("--url", "sqlite:///queue.db").level
 
 

@@ -371,6 +371,16 @@ class TestClaimRows:
         assert [jobs.get(one).status.value for one in (running, waiting)] == ["running", "cancelled"]
         assert worker.settle(ready, Succeeded())
 
+    def test_a_claim_takes_no_other_job_of_the_same_turn(self, jobs: Rowcall, store: Store) -> None:
+        @jobs.task(fair_by="customer", weight={"A": 2})
+        def serve(customer: str) -> None: ...
+
+        made = [serve.enqueue("A").id for _ in range(3)]
+        assert len(store.execute("select id from rowcall_ready where turn = 1")) == 2
+        assert [job.id for job in jobs.claim("hand", limit=1)] == made[:1]
+        assert [row[0] for row in store.execute(CLAIMS)] == made[:1]
+        assert store.execute("select count(*) from rowcall_ready") == [(2,)]
+
     def test_jobs_of_several_queues_and_priorities_are_claimed_once(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
     ) -> None:

@@ -108,7 +108,7 @@ class TestLostWorkers:
     def test_few_jobs_that_were_lost_wait_in_a_buffer_and_the_next_loss_counts(
         self, jobs: Rowcall, clock: FakeClock
     ) -> None:
-        """Without its liveness file, only a mark tells which job has killed its worker."""
+        """Without its liveness file, only a mark says which job has killed its worker."""
         made = [jobs.enqueue("send", max_attempts=2).id for _ in range(30)]
         others = watcher(jobs)
 

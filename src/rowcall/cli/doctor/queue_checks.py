@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rowcall.base.text import duration
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
+from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import serves, what_is_paused
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.observe.health import LONG_WAIT_SECONDS
@@ -139,13 +141,12 @@ def _limits(rows: Rows) -> Iterator[Finding]:
 
 
 def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
-    unknown = [
-        (name, count)
-        for name, count, waited_ms in rows(BY_TYPE)
-        if name not in target.queue.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000
-    ]
+    unknown: Counter[str] = Counter()
+    for key, count, waited_ms in rows(BY_TYPE):
+        if task_of(key) not in target.queue.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
+            unknown[task_of(key)] += count
     if target.app is not None and unknown:
-        what = f"{target.app} declares no task for {_listed(unknown)}"
+        what = f"{target.app} declares no task for {_listed([*unknown.items()])}"
         yield warn("tasks", what, "Declare the tasks or delete the jobs, unless workers of another app run them")
 
 

@@ -1,7 +1,7 @@
 """The round of a worker, and the claim by hand: settle, expire, stage, claim, in one transaction.
 
-A claim is find → admit → write: find the first ready jobs of a few queues in turn, admit those that have room here and
-under their limits, write a row for each into the table of claims.
+A claim is find → admit → write: find the first ready jobs of a few queues in turn, admit the ones that have room here
+and under their limits, write a row for each into the table of claims.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ class Round:
     # write
 
     def _write(self, started: Sequence[Ready], buffered: Sequence[Ready], joining: Sequence[Ready]) -> Plan[None]:
-        """Write the claims. Those that must start soon, or count as an attempt, are marked as started."""
+        """Write the claims. Jobs that a kill must charge are marked as started."""
         waiting = [*buffered, *joining]
         marked = [] if all_plain(waiting) else [job for job in waiting if self._is_marked(job)]
         if marked:

@@ -274,7 +274,7 @@ CLAIM = Query("claim", (Now, Text, Int, Text, Ids, Int, Int, Int), ids_or_none, 
 # The same for the ready rows of a queue, type and rank, between two turns, with these ids; then delete the rows.
 CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, Int, Int, Int, Ids, Int, Text, Int, Int), only=_FILE)
 DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
-# of some jobs, those that a holder has
+# of some jobs, the ones that a holder has
 _HELD_BY = "select job_id from <claim> where job_id <in_ids:1> and holder = <bigint:2>"
 HELD_BY = Query("held_by", (Ids, Int), number_from_row, text=_HELD_BY)
 # find and claim the first plain jobs of a queue and a type, behind a place: for an idle worker, one round trip
@@ -330,7 +330,7 @@ _READY_NOW = f"""
 ADD_MISSING = Query("add_missing", text=_READY_NOW.format("").replace("<by_id:job.status>", "job.status"))
 # the jobs of attempts that have ended and left them pending
 MAKE_READY = Query("make_ready", (Ids,), text=_READY_NOW.format("job.id <in_ids:1> and"))
-# Plain SQL may say that a job is running. Without a claim nobody runs it, so it is pending.
+# Plain SQL may say that a job is running. Without a claim no one runs it, so it is pending.
 _UNCLAIMED = f"""
     update <job> as job set status = <pending> where job.id <in_rows>
       select id from <job> as job <indexed:job_unclaimed> where status = <running> and {_IS_UNCLAIMED}

@@ -143,7 +143,7 @@ DROP_CLAIMS = Query("drop_claims", (Json,), only=_FILE)
 TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=_SERVER)
 # rows of `Success`, and the holder
 TAKE_RUNS = Query("take_runs", (Json, Int), only=_FILE)
-# of the jobs of such rows, those that the holder has
+# of the jobs of such rows, the ones that the holder has
 STILL_HELD = Packed("still_held", (Json, Int), int, only=_FILE)
 SAVEPOINT = Query("savepoint", text="savepoint rowcall_settle")
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", text="rollback to rowcall_settle")

@@ -75,10 +75,10 @@ peek = f"""
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       {_NEXT_EXPIRY}, {_WAKE}, 0"""
 
-# queue, type, rank, the first and the last turn, and the ids, or null for all that are between the turns
+# queue, type, rank, the first and the last turn, and the ids, or null for a run of ids that are their own turns
 _ROWS = """
     from <ready> where queue = $2 and type = $3 and rank = $4 and turn between $5 and $6
-      and ($7 is null or id in (select value from json_each($7)))"""
+      and case when $7 is null then id between $5 and $6 else id in (select value from json_each($7)) end"""
 # then: holder, worker, whether they start now, the lease of a claim by hand
 claim_rows = f"""
     insert or ignore into <claim> (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms,
@@ -86,7 +86,7 @@ claim_rows = f"""
     select id, lease + 1, $8, $9, attempt + 1, <now>, case when $10 then <now> end, $11, <now> + $11 {_ROWS}"""
 delete_ready = """
     delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
-      and ($6 is null or id in (select value from json_each($6)))"""
+      and case when $6 is null then id between $4 and $5 else id in (select value from json_each($6)) end"""
 mark = f"""
     update <claim> set
       started_at = case when given.started_age_ms is null then started_at

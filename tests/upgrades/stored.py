@@ -1,0 +1,61 @@
+"""The tables of each version, as SQL. From version 1 on, a change of the tables is a migration, and these files stay.
+
+python -m tests.upgrades.stored      # write the files of the newest version, once, when it is released
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rowcall.store.postgres import schema as postgres
+from rowcall.store.postgres.words import render as render_postgres
+from rowcall.store.schema import Migration
+from rowcall.store.sqlite import schema as sqlite
+from rowcall.store.sqlite.words import render as render_sqlite
+
+FOLDER = Path(__file__).parent
+PREFIX = "rowcall_"
+NEXT = "\n-- next statement\n"
+
+
+def _on_sqlite(statement: str) -> str:
+    return render_sqlite(statement, PREFIX)
+
+
+def _on_postgres(statement: str) -> str:
+    return render_postgres(statement, PREFIX, "public")
+
+
+DATABASES: dict[str, tuple[tuple[Migration, ...], str, Callable[[str], str]]] = {
+    "sqlite": (sqlite.MIGRATIONS, sqlite.VERSION_TABLE, _on_sqlite),
+    "postgres": (postgres.MIGRATIONS, postgres.VERSION_TABLE, _on_postgres),
+}
+
+
+def made_by(database: str, version: int) -> str:
+    """Return the SQL that makes the tables of a version in an empty database, with the rows that say so."""
+    migrations, version_table, render = DATABASES[database]
+    statements = [version_table]
+    for migration in migrations:
+        if migration.version <= version:
+            values = f"{migration.version}, '{migration.name}', <clock>, {migration.oldest}, '{migration.fingerprint}'"
+            columns = "(version, name, applied_at, oldest, fingerprint)"
+            statements += [*migration.statements, f"insert into <migration> {columns} values ({values})"]
+    return NEXT.join(render(statement).strip() for statement in statements) + "\n"
+
+
+def path_of(database: str, version: int) -> Path:
+    return FOLDER / str(version) / f"{database}.sql"
+
+
+def main() -> None:
+    for database, (migrations, _, _) in DATABASES.items():
+        path = path_of(database, migrations[-1].version)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(made_by(database, migrations[-1].version), encoding="utf-8")
+        print(path.relative_to(FOLDER.parent.parent))
+
+
+if __name__ == "__main__":
+    main()
