@@ -82,7 +82,7 @@ CANCEL_AGAIN_SECONDS, CANCEL_PATIENCE_SECONDS = 1.0, 5.0
 ATTEMPTS_BETWEEN_YIELDS = 16
 """Handlers that never wait must not block the event loop; a yield for each would cost a tenth of a drain."""
 PROGRESS_SECONDS = 0.5
-"""Reports of progress are written at most twice a second: nobody sees more."""
+"""Reports of progress are written at most twice a second. A reader sees no more."""
 CHILD_GRACE_SECONDS = 5.0
 """A child process has so long to end by itself, and is then killed."""
 CHILDREN_TRIED = 3
@@ -140,7 +140,7 @@ UPKEEP_SECONDS = 30.0
 FOLD_EVERY_MS, PRUNE_EVERY_MS = 20_000, 60_000
 """Counts read all tallies that are not folded. Retention is counted in hours."""
 CLEAN_UP_EVERY_MS, COLLECT_EVERY_MS = 600_000, 3_600_000
-"""What lost workers leave behind, and large values that no row refers to: neither is in anybody's way."""
+"""What lost workers leave behind, and large values that no row refers to. Neither slows anything down."""
 HEALTH_SECONDS, HEALTH_SILENCE_MS = 300.0, 3_600_000
 """A problem that lasts is logged once an hour."""
 
