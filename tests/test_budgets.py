@@ -139,8 +139,8 @@ BUDGETS = {
     "Python files that one plain job enters on SQLite": Budget(files_of_a_plain_job, 49, 32),
     "folders in a cycle: store and worker": Budget(lambda: len(_in_cycles("store")) + len(_in_cycles("worker")), 0, 0),
     "class names defined more than once": Budget(repeated_class_names, 8, 8),
-    "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 95, 15),
-    "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 26, 5),
+    "numbers of the worker outside pace.py and pacing": Budget(numbers_of_the_worker, 15, 15),
+    "uses of one_writer outside a database and pacing": Budget(uses_of_one_writer, 20, 5),
     f"functions with more than {MOST_PARAMETERS} parameters": Budget(
         lambda: sum(_parameters_of(one) > MOST_PARAMETERS for one in _functions()), 3, 3
     ),

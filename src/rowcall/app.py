@@ -66,9 +66,10 @@ from rowcall.task import (
     declare_task,
 )
 from rowcall.worker.app_lifespan import AppLifespan, app_lifespan
+from rowcall.worker.pace import DEFAULT_CONCURRENCY
 from rowcall.worker.process.signals import work
 from rowcall.worker.raised_errors import raising
-from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, WorkerOptions, settings
+from rowcall.worker.settings import Queues, WorkerOptions, settings
 from rowcall.worker.worker import Worker
 
 P = ParamSpec("P")

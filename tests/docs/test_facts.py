@@ -47,7 +47,7 @@ from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import outcome
 from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
-from rowcall.worker.settings import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
+from rowcall.worker.pace import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
 ALL = "\n".join(read(page) for page in PAGES)

@@ -17,7 +17,7 @@ from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import outage
-from rowcall.worker.loop.postgres_waiter import PostgresWaiter
+from rowcall.worker.pacing.postgres_waiter import PostgresWaiter
 from tests.postgres.support import OUT_OF_REACH, THERE_AGAIN, PostgresSite, times_said
 from tests.postgres.wire import Wire
 from tests.worker.support import ended, outcomes, some_heartbeats
@@ -156,7 +156,7 @@ def test_the_pauses_grow_and_differ(
         pauses.append(seconds)
         pause(waiter, seconds)
 
-    monkeypatch.setattr(outage, "LAST_PAUSE_SECONDS", 0.4)
+    monkeypatch.setattr(outage, "LAST_OUTAGE_SECONDS", 0.4)
     monkeypatch.setattr(PostgresWaiter, "pause", noted_pause)
     with jobs.worker(lease=LEASE_SECONDS):
         server.stop()

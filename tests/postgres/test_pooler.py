@@ -14,7 +14,8 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of, terminate_connections
-from rowcall.worker.loop import known_work, postgres_waiter
+from rowcall.worker import pace
+from rowcall.worker.pacing import postgres_waiter
 from tests.pgbouncer import PgBouncer
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask, times_said
 from tests.worker.support import all_ended, ended, outcomes
@@ -135,7 +136,7 @@ def test_a_worker_with_a_way_past_the_pooler_is_notified_at_once(
     """The worker never looks by itself here: what it does not hear of, it does not find."""
     for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
-    monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
     ran: list[str] = []
     with Rowcall(pooled_url, listen_url=postgres_url) as jobs:
 

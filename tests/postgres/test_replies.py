@@ -15,8 +15,8 @@ from rowcall.app import queue_of
 from rowcall.drivers.postgres import connection
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
-from rowcall.worker.loop import ownership
-from rowcall.worker.loop.settler import Settler
+from rowcall.worker import ownership
+from rowcall.worker.settling import Settler
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended

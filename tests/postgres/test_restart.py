@@ -11,7 +11,8 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer, StopMode
-from rowcall.worker.loop import known_work, postgres_waiter
+from rowcall.worker import pace
+from rowcall.worker.pacing import postgres_waiter
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
 from tests.worker.program import declare_counted
 from tests.worker.support import all_ended, ended, some_heartbeats
@@ -85,7 +86,7 @@ def test_it_is_notified_of_new_jobs_again(
     """The worker never looks by itself here: what it does not hear of, it does not find."""
     for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
-    monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
+    monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)
     ran: list[str] = []
 
     @jobs.task

@@ -11,8 +11,9 @@ import pytest
 from rowcall import Rowcall
 from rowcall.testing import eventually
 from rowcall.wake.waiter import Wakeup
-from rowcall.worker.loop import known_work, postgres_waiter
-from rowcall.worker.loop.postgres_waiter import PostgresWaiter
+from rowcall.worker import pace
+from rowcall.worker.pacing import postgres_waiter
+from rowcall.worker.pacing.postgres_waiter import PostgresWaiter
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected
 
@@ -42,7 +43,7 @@ class Idle:
         """Nothing is found by looking now and then; what ends a wait is kept."""
         for poll in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
             monkeypatch.setattr(postgres_waiter, poll, HOURS)
-        monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
+        monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", HOURS)
         wait = PostgresWaiter.wait
 
         def watched(waiter: PostgresWaiter, seconds: float) -> Wakeup:

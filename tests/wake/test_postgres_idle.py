@@ -10,8 +10,9 @@ from rowcall import Rowcall
 from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.postgres import PostgresServer
-from rowcall.worker.loop import known_work, postgres_waiter
-from rowcall.worker.settings import DEFAULT_LEASE_SECONDS
+from rowcall.worker import pace
+from rowcall.worker.pace import DEFAULT_LEASE_SECONDS
+from rowcall.worker.pacing import postgres_waiter
 from rowcall.worker.upkeep import recovery, unknown_tasks
 
 FASTER = 20.0
@@ -23,8 +24,8 @@ EDGES = 3  # of each kind of question, one more may fall into a time than its sh
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in (
-        (recovery, ("CHECK_SECONDS", "CHECKPOINT_SECONDS")),
-        (known_work, ("LONGEST_WAIT_SECONDS",)),
+        (recovery, ("RECOVERY_CHECK_SECONDS", "CHECKPOINT_SECONDS")),
+        (pace, ("LONGEST_WAIT_SECONDS",)),
         (unknown_tasks, ("UNKNOWN_PAUSE_SECONDS",)),
         (postgres_waiter, ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS")),
     ):

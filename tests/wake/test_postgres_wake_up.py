@@ -15,7 +15,8 @@ from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess
 from rowcall.wake.waiter import Wakeup
-from rowcall.worker.loop import capacity, postgres_waiter
+from rowcall.worker import slots
+from rowcall.worker.pacing import postgres_waiter
 from rowcall.worker.upkeep import recovery
 from tests.connected import connected, database_with_tables, empty
 from tests.wake.idle import PLAIN_SQL, Idle, ear
@@ -332,7 +333,7 @@ class Busy:
 def busy(waiting: Idle, monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
     """Busy at once, not after 50 ms; and no buffer, which is room that it would listen for."""
     monkeypatch.setattr(postgres_waiter, "BUSY_SECONDS", -1.0)
-    monkeypatch.setattr(capacity, "MOST_BUFFERED", 0)
+    monkeypatch.setattr(slots, "MOST_BUFFERED", 0)
     with waiting.worker(concurrency=1):
         waiting.settle()
         busy = Busy(waiting)
@@ -407,7 +408,7 @@ def test_a_failed_attempt_with_another_to_come_wakes_it(waiting: Idle) -> None:
 @pytest.fixture
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PostgresDatabase, "survey_seconds", 0.02)
-    monkeypatch.setattr(recovery, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(recovery, "RECOVERY_CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("watchful")

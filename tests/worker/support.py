@@ -20,6 +20,7 @@ from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from rowcall.testing.waiting import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +142,7 @@ def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
         Attempt(
             ready,
             queue_of(jobs).declared.tasks[ready.type],
-            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock),
+            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=False,
         )
         for ready in claim.started

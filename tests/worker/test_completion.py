@@ -15,8 +15,8 @@ import pytest
 from rowcall import Backoff, Context, Job, LeaseLost, Rowcall, current
 from rowcall.task import ContextTask
 from rowcall.testing import eventually
-from rowcall.worker.loop import settler
-from rowcall.worker.loop.capacity import Throughput
+from rowcall.worker import settling
+from rowcall.worker.slots import Throughput
 from tests.drivers.caller.test_completion import ROLLED_BACK
 from tests.worker.support import comes_to, ended
 
@@ -131,7 +131,7 @@ def test_a_transaction_left_open_on_sqlite(on_sqlite: Queue, end: str) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settler, "LONGEST_UNDECIDED_SECONDS", 0.1)
+    monkeypatch.setattr(settling, "LONGEST_UNDECIDED_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -180,7 +180,7 @@ def test_a_handler_that_continues_after_it_has_completed_blocks_no_one(
     on_postgresql: Queue, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     """Its row is locked by itself: the loop, which notes of long runs out of the buffer that they began, leaves it."""
-    monkeypatch.setattr(settler, "MARK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(settling, "MARK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(Throughput, "buffer_size", 5)
     queue, gate, first = on_postgresql, threading.Event(), threading.Event()
     completed: list[int] = []

@@ -13,7 +13,7 @@ import pytest
 from rowcall import Context, LifespanFailed, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess
-from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.loop import Loop
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from rowcall.testing import eventually
 from rowcall.worker import log_pace
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import AttemptLog
+from rowcall.worker.completion import Completion
 from rowcall.worker.log_pace import LogPace
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settings import LogJobs
@@ -32,7 +33,7 @@ class Log:
         caplog.set_level(logging.INFO, logger="rowcall")
         self.pace = LogPace(log_jobs, lambda: self.now)
         self._report = AttemptLog(self.pace)
-        self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock())
+        self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock(), Completion(queue_of(jobs)))
         for name in ("mail", "resize"):
             jobs.task(name=name)(_nothing)
         self._tasks = queue_of(jobs).declared.tasks
@@ -76,7 +77,7 @@ def test_few_jobs_a_second_have_a_line_each(jobs: Rowcall, caplog: pytest.LogCap
         log.now += 1.0
         log.pace.turn()
     assert log.said() == ["1800 alone"]
-    assert log.pace.seconds_to_turn() == float("inf")
+    assert log.pace.log_at == float("inf")
 
 
 def test_many_jobs_a_second_share_a_line_for_each_task(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,7 +90,7 @@ def test_many_jobs_a_second_share_a_line_for_each_task(jobs: Rowcall, caplog: py
     log.end(1, transition=FAILURE)
     log.end(2, transition=RETRY)
     assert len(log.said()) == 3
-    assert 0.3 < log.pace.seconds_to_turn() < 0.5
+    assert 0.3 < log.pace.log_at - log.now < 0.5
     log.pace.turn()
     assert log.said() == []
     log.now += 0.4
@@ -147,7 +148,7 @@ def test_nothing_is_counted_above_the_level_of_the_lines(jobs: Rowcall, caplog: 
     log = Log(jobs, caplog)
     caplog.set_level(logging.WARNING, logger="rowcall")
     log.end(500)
-    assert log.pace.seconds_to_turn() == float("inf")
+    assert log.pace.log_at == float("inf")
     log.pace.end_second()
     assert log.said() == []
 
@@ -156,7 +157,7 @@ def test_an_idle_worker_logs_the_last_second(
     jobs: Rowcall, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_pace, "MOST_LINES", 0)
-    monkeypatch.setattr(log_pace, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(log_pace, "LOG_SECONDS", 0.05)
     caplog.set_level(logging.INFO, logger="rowcall")
     task = jobs.task(_nothing)
     task.enqueue_many([{}] * 3)

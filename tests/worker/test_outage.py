@@ -7,14 +7,13 @@ import logging
 import pytest
 
 from rowcall.domain.errors import Conflict, StoreUnavailable
-from rowcall.worker.outage import (
-    CONFLICT_PAUSE_SECONDS,
-    FIRST_PAUSE_SECONDS,
-    LAST_PAUSE_SECONDS,
+from rowcall.worker.outage import Outage, Trouble
+from rowcall.worker.pace import (
+    CONFLICT_SECONDS,
+    FIRST_OUTAGE_SECONDS,
+    LAST_OUTAGE_SECONDS,
     MOST_CONFLICTS,
-    STOPPING_PAUSE_SECONDS,
-    Outage,
-    Trouble,
+    STOPPING_OUTAGE_SECONDS,
 )
 from tests.worker.timers import StoppedClock
 
@@ -40,11 +39,11 @@ def test_pauses_grow_and_start_again_after_a_success() -> None:
     trouble = Trouble(Outage(StoppedClock()), StoppedClock(), pauses.append)
     for _ in range(10):
         trouble.failed(StoreUnavailable("gone"), stopping=False)
-    assert pauses[:3] == [FIRST_PAUSE_SECONDS, 2 * FIRST_PAUSE_SECONDS, 4 * FIRST_PAUSE_SECONDS]
-    assert pauses[-1] == LAST_PAUSE_SECONDS
+    assert pauses[:3] == [FIRST_OUTAGE_SECONDS, 2 * FIRST_OUTAGE_SECONDS, 4 * FIRST_OUTAGE_SECONDS]
+    assert pauses[-1] == LAST_OUTAGE_SECONDS
     assert trouble.is_out_of_reach
     trouble.failed(StoreUnavailable("gone"), stopping=True)
-    assert pauses[-1] == STOPPING_PAUSE_SECONDS
+    assert pauses[-1] == STOPPING_OUTAGE_SECONDS
     trouble.succeeded()
     assert not trouble.is_out_of_reach
 
@@ -54,7 +53,7 @@ def test_conflicts_are_short_until_there_are_too_many() -> None:
     trouble = Trouble(Outage(StoppedClock()), StoppedClock(), pauses.append)
     for _ in range(MOST_CONFLICTS):
         trouble.conflict(Conflict("locked"), stopping=False)
-    assert set(pauses) == {CONFLICT_PAUSE_SECONDS}
+    assert set(pauses) == {CONFLICT_SECONDS}
     assert not trouble.is_out_of_reach
     trouble.conflict(Conflict("locked"), stopping=False)
     assert trouble.is_out_of_reach

@@ -18,6 +18,7 @@ from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.testing.process import PythonProcess
 from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
 from tests.worker.support import claimed
@@ -64,7 +65,9 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
         Attempt(
             ready,
             queue_of(jobs).declared.tasks[kind],
-            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, lease=lease),
+            ClaimFacts(
+                Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs)), lease=lease
+            ),
         )
         for ready in claim.started
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rowcall import InvalidOption
-from rowcall.worker.settings import DEFAULT_CONCURRENCY, Queues, settings
+from rowcall.worker.pace import DEFAULT_CONCURRENCY
+from rowcall.worker.settings import Queues, settings
 
 
 @pytest.mark.parametrize(

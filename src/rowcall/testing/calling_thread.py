@@ -26,11 +26,11 @@ from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lanes.batch import Batch, Call
 from rowcall.worker.lifespan import Lifespans
-from rowcall.worker.loop.settler import ended_of
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
+from rowcall.worker.settling import ended_of
 
 NAME = "inline"
 
@@ -121,7 +121,7 @@ class CallingThreadWorker:
             return Attempt(ready, self._queue.declared.tasks[ready.type], facts)
 
         first, *others = map(attempt_of, (*claim.started, *claim.joining))
-        called = first
+        called: Call = first
         if first.task.options.batch is not None:
             called = batch = Batch(first, self._queue.clock.timer())
             for other in others:
@@ -131,27 +131,27 @@ class CallingThreadWorker:
             self._settle(attempt)
         return error
 
-    def _call(self, attempt: Attempt) -> BaseException | None:
-        running.set(attempt)
+    def _call(self, call: Call) -> BaseException | None:
+        running.set(call)
         try:
-            given = attempt.start()
+            given = call.start()
             if given is None:
-                attempt.fetch()
-                given = attempt.arguments()
+                call.fetch()
+                given = call.arguments()
             args, kwargs = given
             with self._around():
-                result = attempt.task.call(*args, **kwargs)
-                if attempt.task.is_async:
+                result = call.task.call(*args, **kwargs)
+                if call.task.is_async:
                     result = self._run_async(result)  # type: ignore[arg-type]
-            attempt.succeed(result)
-            if attempt.large_result is not None:
-                attempt.end(attempt.put_large_result())
+            call.succeed(result)
+            if call.large_result is not None:
+                call.end(call.put_large_result())
             return None
         except BaseException as error:
-            attempt.fail(error)
+            call.fail(error)
             return _problem(error)
         finally:
-            attempt.end_trace()
+            call.end_trace()
 
     def _settle(self, attempt: Attempt) -> None:
         assert attempt.transition is not None

@@ -82,7 +82,7 @@ class ClaimFacts:
     identity: Identity
     claimed_at_ms: int
     clock: Clock
-    completion: Completion | None = None
+    completion: Completion
     tracing: Tracing | None = None
     lease: Lease | None = None
     log_start: Callable[[Attempt], None] | None = None
@@ -117,10 +117,8 @@ class Attempt:
     then: Then | None = None
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
-    members: Sequence[Attempt] | None = None
-    """Of a batch: the attempts that one call serves."""
-    batch: Attempt | None = None
-    """The batch that this attempt is part of, if any."""
+    batch: object | None = None
+    """The `Batch` that this attempt is part of, if any."""
     _context: Context | None = None
     _steps: Steps | None = None
 
@@ -132,6 +130,11 @@ class Attempt:
         if task.defaults is not None and self.timeout_seconds is None:
             self.timeout_seconds = task.defaults.timeout_seconds(ready.queue)
         self.marked = not buffered  # whether the row says that it was started
+
+    @property
+    def attempts(self) -> Sequence[Attempt]:
+        """What a call of the handler serves."""
+        return (self,)
 
     @property
     def fence(self) -> tuple[int, int]:
@@ -160,7 +163,6 @@ class Attempt:
         if self.completed:
             raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
-            assert self.claim.completion is not None
             store = AttemptSteps(self.claim.completion.steps, self.ready)
             self._steps = Steps(store, facts_of(self.ready, self.task, self.claim.clock, self._is_over))
         return self._steps
@@ -170,12 +172,10 @@ class Attempt:
 
     @property
     def resources(self) -> object:
-        assert self.claim.completion is not None
         return self.claim.completion.resources
 
     @property
     def worker_values(self) -> Mapping[Callable[..., object], object]:
-        assert self.claim.completion is not None
         return self.claim.completion.worker_values
 
     @property
@@ -188,7 +188,7 @@ class Attempt:
 
     def claimed_job(self) -> Job:
         job, completion = job_of(self.ready, self.claim.identity.name, self.claim.claimed_at_ms), self.claim.completion
-        if completion is None or job.error_detail is None:
+        if job.error_detail is None:
             return job
         detail = completion.blobs.opened_text(job.error_detail, job.type, Kind.ERROR)
         return msgspec.structs.replace(job, error_detail=detail)
@@ -211,7 +211,7 @@ class Attempt:
         """Whether its payload, or an outcome in it, may be in a blob store or encrypted, or must be."""
         if MARK in self.ready.payload:
             return self.task.takes_outcome or is_hidden(self.ready.payload)
-        return self.claim.completion is not None and self.claim.completion.blobs.requires
+        return self.claim.completion.blobs.requires
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
@@ -231,7 +231,6 @@ class Attempt:
 
     def fetch(self) -> None:
         """Read a large payload, and what the context of an async handler must have before it starts."""
-        assert self.claim.completion is not None
         fetch, takes_outcome = self.claim.completion.blobs.payload, self.task.takes_outcome
         self.ready.payload = fetch(self.ready.payload, self.ready.type, takes_outcome=takes_outcome)
         for name in self.task.preloads:
@@ -257,13 +256,12 @@ class Attempt:
         return self.reported
 
     def note_report(self, share: float, message: str | None, *, replays: bool) -> None:
-        if not self.settled and self.claim.completion is not None:
+        if not self.settled:
             self.reported = Mark(*self.ready.fence, progress=share, message=message, replays=int(replays))
             if not self.completed:  # otherwise its handler may lock the row, and may still roll back
                 self.claim.completion.progress.note(self.reported, self.ready.type)
 
     def complete(self, result: object, connection: object) -> None:
-        assert self.claim.completion is not None
         completion = self.claim.completion
         given = checked_result(self.ready.type, result, self.task.result_decoder)
         self.completed_result, age_ms = given, self._age_ms()
@@ -275,7 +273,6 @@ class Attempt:
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
-        assert self.claim.completion is not None
         completion = self.claim.completion
         given = checked_result(self.ready.type, result, self.task.result_decoder)
         self.completed_result, age_ms = given, self._age_ms()
@@ -305,7 +302,6 @@ class Attempt:
             raise
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        assert self.claim.completion is not None
         if self._is_over():
             raise RuntimeError("continue_with was called after the handler had ended")
         if self.completed:
@@ -315,11 +311,9 @@ class Attempt:
         self.then = self.claim.completion.next_step(self.ready, task, arguments, options)
 
     def blockers(self) -> list[object]:
-        assert self.claim.completion is not None
         return self.claim.completion.blockers(self.ready)
 
     def previous(self) -> object:
-        assert self.claim.completion is not None
         return self.claim.completion.previous(self.ready)
 
     def _age_ms(self) -> int:
@@ -344,7 +338,7 @@ class Attempt:
         else:
             try:
                 text = checked_result(self.ready.type, result, self.task.result_decoder, HANDLER_RETURNED)
-                if text is not None and self.claim.completion and len(text) > self.claim.completion.blobs.inline_length:
+                if text is not None and len(text) > self.claim.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._followed(success_with(text))
@@ -354,7 +348,6 @@ class Attempt:
 
     def put_large_result(self) -> Outcome:
         """Store the large result. Called in a thread that may block."""
-        assert self.claim.completion is not None
         try:
             return Succeeded(self.claim.completion.blobs.stored(self.ready.type, self.large_result, Kind.RESULT))
         except TooLarge as error:
@@ -415,7 +408,7 @@ class Attempt:
             self.transition = self._decide(stopped)
 
     def _keep(self, error: BaseException) -> None:
-        if self.claim.completion is not None and self.claim.completion.keeps_errors:
+        if self.claim.completion.keeps_errors:
             self.kept_error = without_variables(drop_callers(error))
 
     def show_timeout(self, outcome: TimedOut, frames: list[StackFrame]) -> None:

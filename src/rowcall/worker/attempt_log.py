@@ -110,10 +110,10 @@ def log_ended_outside(attempt: Attempt) -> None:
     _warn(attempt, "its attempt was ended from outside; its handler is asked to stop")
 
 
-def log_abandoned(attempt: Attempt) -> None:
+def log_abandoned(attempts: Iterable[Attempt]) -> None:
     what = "its handler runs past its timeout, and keeps its slots in the worker and under limits until it ends"
-    for member in attempt.members or (attempt,):
-        _warn(member, what)
+    for attempt in attempts:
+        _warn(attempt, what)
 
 
 def log_blocking(attempt: Attempt, seconds: float, frames: Sequence[StackFrame]) -> None:

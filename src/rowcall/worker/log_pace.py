@@ -12,12 +12,8 @@ from rowcall.context import logger
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import OUTCOMES
 from rowcall.worker.attempt import Attempt
+from rowcall.worker.pace import LOG_SECONDS, MOST_LINES, MOST_SAMPLED, SHOWN_PERCENTILE
 from rowcall.worker.settings import LogJobs
-
-MOST_LINES = 100
-"""How many ends in a second have a line each. A person cannot read more."""
-EVERY_SECONDS = 1.0
-MOST_SAMPLED = 1000
 
 
 class LogPace:
@@ -59,7 +55,7 @@ class LogPace:
 
     def turn(self) -> None:
         """End the second, if it is over."""
-        if self._timer() - self._second_began >= EVERY_SECONDS:
+        if self._timer() - self._second_began >= LOG_SECONDS:
             self.end_second()
 
     def end_second(self) -> None:
@@ -70,9 +66,10 @@ class LogPace:
         self._summarizes = self._summarizes and self._ended > MOST_LINES
         self._second_began, self._ended = self._timer(), 0
 
-    def seconds_to_turn(self) -> float:
-        """Return after which time something has to be logged."""
-        return max(0.0, self._second_began + EVERY_SECONDS - self._timer()) if self._tasks else math.inf
+    @property
+    def log_at(self) -> float:
+        """When something has to be logged."""
+        return self._second_began + LOG_SECONDS if self._tasks else math.inf
 
     def _count(self, attempts: Sequence[Attempt], moves: Sequence[Move]) -> None:
         names = [attempt.ready.type for attempt in attempts]
@@ -112,7 +109,7 @@ class TaskSummary:
         fields: dict[str, object] = {name: counts[name] for name in OUTCOMES.values() if counts[name]}
         text = ", ".join(f"{count:,} {name}" for name, count in fields.items())
         if self._took:
-            seconds = sorted(self._took)[math.ceil(len(self._took) * 0.95) - 1]
+            seconds = sorted(self._took)[math.ceil(len(self._took) * SHOWN_PERCENTILE) - 1]
             fields["p95_ms"] = round(seconds * 1000, 3)
             text += f", p95 {_short(seconds)}"
         logger.info("%s: %s", one_line(task), text, extra={"job_type": task, "worker": self._worker, **fields})

@@ -9,9 +9,13 @@ from rowcall.base.clock import Clock, jittered
 from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.domain.errors import Conflict, DataRefused, RowcallError, SchemaMismatch
-
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS, STOPPING_PAUSE_SECONDS = 0.05, 5.0, 0.5
-CONFLICT_PAUSE_SECONDS, MOST_CONFLICTS = 0.02, 20
+from rowcall.worker.pace import (
+    CONFLICT_SECONDS,
+    FIRST_OUTAGE_SECONDS,
+    LAST_OUTAGE_SECONDS,
+    MOST_CONFLICTS,
+    STOPPING_OUTAGE_SECONDS,
+)
 
 
 class Outage:
@@ -74,11 +78,11 @@ class Trouble:
         if self._conflicts > MOST_CONFLICTS:
             self.failed(error, stopping=stopping)
         else:
-            self._pause(CONFLICT_PAUSE_SECONDS * self._clock.chance())
+            self._pause(CONFLICT_SECONDS * self._clock.chance())
 
     def failed(self, error: RowcallError, *, stopping: bool) -> None:
         self._outage.noticed("loop", error)
-        self._seconds = min(max(FIRST_PAUSE_SECONDS, self._seconds * 2), LAST_PAUSE_SECONDS)
-        longest = STOPPING_PAUSE_SECONDS if stopping else LAST_PAUSE_SECONDS
+        self._seconds = min(max(FIRST_OUTAGE_SECONDS, self._seconds * 2), LAST_OUTAGE_SECONDS)
+        longest = STOPPING_OUTAGE_SECONDS if stopping else LAST_OUTAGE_SECONDS
         # a fleet that was cut off together must not come back together
         self._pause(jittered(self._clock, min(self._seconds, longest)))

@@ -11,9 +11,8 @@ from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.jobs.marks import mark
 from rowcall.store.queries.claims import Mark
+from rowcall.worker.pace import PROGRESS_SECONDS
 from rowcall.worker.service import Background
-
-PAUSE_SECONDS = 0.5
 
 
 class ProgressWriter:
@@ -38,7 +37,7 @@ class ProgressWriter:
             self._reported.wait()
             self._reported.clear()
             thread.attempt(self._write)
-            thread.pause(PAUSE_SECONDS)
+            thread.pause(PROGRESS_SECONDS)
 
     def _write(self) -> None:
         with self._lock:

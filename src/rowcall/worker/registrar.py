@@ -24,11 +24,9 @@ from rowcall.queue import Queue
 from rowcall.store.queries.claims import new_holder
 from rowcall.store.queries.workers import Registration
 from rowcall.store.recovery.register import register, retire
+from rowcall.worker.pace import HANDLERS_CHECK_SECONDS, HEARTBEATS_PER_LEASE
 from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
-
-HEARTBEATS_PER_LEASE = 5
-HANDLERS_CHECK_SECONDS = 0.1
 
 RunningHandlers = Callable[[], Collection[tuple[int, int]]]
 """Returns the attempts (ids and leases) that were settled although their handlers still run."""

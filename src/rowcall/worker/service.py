@@ -11,9 +11,7 @@ from rowcall.context import logger
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.worker.outage import Outage
-
-PATIENCE_SECONDS = 2.0
-
+from rowcall.worker.pace import PATIENCE_SECONDS
 
 Stopping = Callable[[], bool]
 

@@ -13,13 +13,14 @@ from rowcall.domain.checks import queue_problem
 from rowcall.domain.errors import InvalidOption, refuse_unknown, seconds_of
 from rowcall.domain.job import EVERY_QUEUE
 from rowcall.observe.metrics_server import DEFAULT_HOST
-
-DEFAULT_CONCURRENCY = 10
-MOST_CONCURRENCY = 1000
-DEFAULT_GRACE_SECONDS = 30.0
-DEFAULT_LEASE_SECONDS = 15.0
-SHORTEST_LEASE_SECONDS = 0.1
-MOST_PORT = 65535
+from rowcall.worker.pace import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_LEASE_SECONDS,
+    MOST_CONCURRENCY,
+    MOST_PORT,
+    SHORTEST_LEASE_SECONDS,
+)
 
 LogJobs = Literal["auto", "all", "failures"]
 """Which attempts the log has a line for. `auto`: each, unless very many end per second; the ones that fail always."""

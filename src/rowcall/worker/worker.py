@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
-from rowcall.base.clock import Clock
 from rowcall.context import logger
 from rowcall.domain.errors import LifespanFailed, RowcallError
 from rowcall.domain.job import Stats, Summary
@@ -19,7 +18,6 @@ from rowcall.drivers.uncancellable import finish_in_thread
 from rowcall.observe.metrics_server import MetricsEndpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
-from rowcall.overview.formats import counted
 from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.folding import fold
@@ -31,18 +29,17 @@ from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.isolation.lane import ChildSetup
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
-from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.loop import Loop
 from rowcall.worker.outage import Outage
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service
 from rowcall.worker.settings import Settings
+from rowcall.worker.stopping import Shutdown
 from rowcall.worker.upkeep.cancel_requests import CancelRequests
 from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.pruning import PruningDuties
 from rowcall.worker.upkeep.recovery import Recovery
-
-FORCE_AFTER_SECONDS = 2.0
 
 
 class Worker:
@@ -239,7 +236,7 @@ class Worker:
             Background("pruning", PruningDuties(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
-            *([loop.vacuum.thread] if loop.vacuum is not None else []),
+            *loop.services,
         ]
         return loop
 
@@ -283,7 +280,7 @@ class Worker:
             self._dispatcher.abandon_all(Released())
         busy = self._dispatcher.busy  # read first: an attempt has ended before it stops running
         if self._dispatcher.has_ended or loop.unsettled:
-            return self._shutdown.is_overdue(loop)
+            return self._shutdown.is_overdue(loop.unsettled, out_of_reach=loop.is_out_of_reach)
         return self._shutdown.is_forced or not busy
 
     def _leave(self) -> None:
@@ -348,57 +345,3 @@ def _publish_limits(queue: Queue) -> None:
         changed = {name: numbers for name, numbers in declared.items() if known.get(name) != numbers}
         if changed:
             queue.run(Write(put_quotas, queue.dialect, changed))
-
-
-class Shutdown:
-    """`stop_handlers` asks every handler to end, `wake` ends the wait of the loop."""
-
-    def __init__(self, clock: Clock, stop_handlers: Callable[[], None], wake: Callable[[], None]) -> None:
-        self._clock = clock
-        self._stop_handlers = stop_handlers
-        self._wake = wake
-        self._asked = threading.Event()
-        self._timer: threading.Timer | None = None
-        self._forced_at = 0.0
-        self.is_forced = False
-        """Whether to release what still runs now."""
-
-    @property
-    def is_asked(self) -> bool:
-        return self._asked.is_set()
-
-    def ask(self, grace_seconds: float) -> None:
-        self._asked.set()
-        self._start_timer(grace_seconds, self._end_grace)
-        self._wake()
-
-    def _end_grace(self) -> None:
-        """Ask the handlers to end, and give them a moment."""
-        self._stop_handlers()
-        self._start_timer(FORCE_AFTER_SECONDS, self.force)
-        self._wake()
-
-    def force(self) -> None:
-        self.is_forced = True
-        self._wake()
-
-    def is_overdue(self, loop: Loop) -> bool:
-        """Return whether the last outcomes cannot be written: other workers will recover the jobs."""
-        if not self.is_forced or not loop.is_out_of_reach:
-            return False
-        self._forced_at = self._forced_at or self._clock.timer()
-        overdue = self._clock.timer() - self._forced_at > FORCE_AFTER_SECONDS
-        if overdue:
-            left = counted(loop.unsettled, "job")
-            logger.error("could not settle or release %s; other workers will recover them", left)
-        return overdue
-
-    def cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _start_timer(self, seconds: float, end: Callable[[], None]) -> None:
-        self.cancel_timer()
-        self._timer = threading.Timer(seconds, end)
-        self._timer.daemon = True
-        self._timer.start()

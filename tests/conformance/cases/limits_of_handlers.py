@@ -165,7 +165,7 @@ class TestLimitsOfHandlers:
     def test_a_child_process_past_its_timeout_counts_until_it_is_dead(
         self, crowd: Crowd, notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(child_process, "GRACE_SECONDS", 1.0)
+        monkeypatch.setattr(child_process, "CHILD_GRACE_SECONDS", 1.0)
         task = crowd.jobs.task(isolation="process", limit=ONE, timeout=1.0, retry=AT_ONCE)(isolated.stubborn)
         job = task.enqueue(notes=str(tmp_path / "notes"))
         assert crowd.jobs.drain(concurrency=4).succeeded == 1

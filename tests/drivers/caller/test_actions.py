@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from rowcall import Context, InvalidOption, Job, JobCancelled, LeaseLost, Rowcall, WrongState
-from rowcall.worker.loop import settler
+from rowcall.worker import settling
 from tests.drivers.caller.callers.base import Caller
 from tests.drivers.caller.queue_site import Case, act
 from tests.drivers.caller.test_flows import SOME, lives_on
@@ -144,7 +144,7 @@ def test_a_refused_action_leaves_the_transaction_alive(case: Case) -> None:
 def test_locks_of_an_open_transaction_stop_no_worker(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    monkeypatch.setattr(settler, "MARK_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(settling, "MARK_AFTER_SECONDS", 0.0)
     with Rowcall(postgres_url) as jobs, psycopg.connect(postgres_url) as mine:
         gate = threading.Event()
 

@@ -9,7 +9,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.worker.loop import known_work
+from rowcall.worker import pace
 from tests.connected import database_with_tables, empty
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.fork_server import Child, ForkServer, Line
@@ -82,7 +82,7 @@ def test_on_postgresql(with_tables: str, fork_server: ForkServer, monkeypatch: p
 @pytest.mark.parametrize("name", ON_SQLITE)
 def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Only the write to the file can notify the worker: by itself it would check in some hours."""
-    monkeypatch.setattr(known_work, "LONGEST_WAIT_SECONDS", HOURS)
+    monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", HOURS)
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:
         ran: list[str] = []

@@ -38,7 +38,7 @@ def test_a_timeout_ends_the_process_and_frees_the_slot(
     site: Site, jobs: Rowcall, stubborn: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if stubborn:
-        monkeypatch.setattr(child_process, "GRACE_SECONDS", 0.1)
+        monkeypatch.setattr(child_process, "CHILD_GRACE_SECONDS", 0.1)
     jobs.task(isolation="process", max_attempts=1)(isolated.hold)
     job = jobs.enqueue("hold", {"folder": str(site.folder), "name": "x", "stubborn": stubborn}, timeout=1.0)
     after = enqueue(jobs, isolated.where)

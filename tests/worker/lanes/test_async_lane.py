@@ -15,8 +15,11 @@ from rowcall.operations.effects import Write
 from rowcall.store.claims.round import Demand, claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.completion import Completion
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
+from rowcall.worker.lanes.batch import Call
+from rowcall.worker.pace import ATTEMPTS_BETWEEN_YIELDS
 from rowcall.worker.registrar import Identity
 from tests.worker.support import ended
 
@@ -155,7 +158,7 @@ def test_current_is_the_job_that_runs_here(jobs: Rowcall) -> None:
 def test_an_attempt_that_is_cancelled_before_its_first_step_still_ends(jobs: Rowcall) -> None:
     """Start and stop can both be waiting when the event loop comes round."""
     ran: list[str] = []
-    finished: list[Attempt] = []
+    finished: list[Call] = []
 
     @jobs.task
     async def handler() -> None:
@@ -165,7 +168,7 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_still_ends(jobs: Row
     attempt = claimed_attempt(jobs)
 
     async def start_and_cancel() -> None:
-        lane = AsyncLane(asyncio.get_running_loop(), finished.append, lambda attempt: None)
+        lane = AsyncLane(asyncio.get_running_loop(), finished.append, lambda call: None)
         lane.start(attempt)
         attempt.stop(Released())
         lane.cancel(attempt)
@@ -187,7 +190,7 @@ def claimed_attempt(jobs: Rowcall) -> Attempt:
     return Attempt(
         ready,
         queue_of(jobs).declared.tasks[ready.type],
-        ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock),
+        ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
         buffered=False,
     )
 
@@ -198,7 +201,7 @@ def test_a_handler_that_cancels_its_own_task_stops_no_other_job(jobs: Rowcall, i
 
     @jobs.task
     async def leave_a_cancel(number: int) -> None:
-        if (number + 1) % async_lane.ATTEMPTS_BETWEEN_YIELDS == 0:
+        if (number + 1) % ATTEMPTS_BETWEEN_YIELDS == 0:
             task = asyncio.current_task()
             assert task is not None
             asyncio.get_running_loop().call_soon(task.cancel) if is_soon else task.cancel()

@@ -8,6 +8,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
+from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import CancelRequested, Released
 from rowcall.operations.effects import Write
 from rowcall.store.claims.round import Demand, claim_by_hand
@@ -45,9 +46,7 @@ def test_a_batch_takes_one_slot_from_its_first_job_on(jobs: Rowcall, dispatcher:
     dispatcher.start_accepted()
     assert (dispatcher.free_slots, dispatcher.batch_room(), dispatcher.busy) == (0, {"take": 1}, True)
     assert {attempt.ready.id for attempt in dispatcher.running()} == {first.ready.id, second.ready.id}
-    deadline = dispatcher.seconds_to_deadline()
-    assert deadline is not None
-    assert 0 < deadline <= 600
+    assert 0 < dispatcher.deadline_at - SystemClock().timer() <= 600
     dispatcher.accept([], [], [third])
     dispatcher.start_accepted()
     assert [attempt.transition is not None for attempt in ended_of(dispatcher, 3)] == [True] * 3

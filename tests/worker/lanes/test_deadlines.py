@@ -19,7 +19,7 @@ def attempts(jobs: Rowcall, count: int) -> list[Attempt]:
 def test_the_first_to_expire_is_known_and_popped_first(jobs: Rowcall) -> None:
     late, early, never = attempts(jobs, 3)
     deadlines = Deadlines(10)
-    assert deadlines.next_at() is None
+    assert deadlines.next_at() == float("inf")
     assert deadlines.add(late, 20.0)
     assert deadlines.add(early, 10.0)
     assert not deadlines.add(never, 30.0)

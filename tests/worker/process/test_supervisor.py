@@ -14,7 +14,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing.process import default_signals
-from rowcall.worker.process import signals
+from rowcall.worker.pace import SAME_SIGNAL_SECONDS
 from rowcall.worker.process.supervisor import pause_seconds, quick_deaths
 from tests.support import ForkedProcess, PythonProcess, eventually
 
@@ -136,7 +136,7 @@ def test_a_signal_sent_twice_at_once_counts_once_and_a_second_one_stops_at_once(
         eventually(lambda: process.output.count("] stopped") == 1)
         assert "stopping at once" not in process.output
         told_at = time.monotonic()
-        eventually(lambda: time.monotonic() > told_at + signals.SAME_SIGNAL_SECONDS)
+        eventually(lambda: time.monotonic() > told_at + SAME_SIGNAL_SECONDS)
         process.send(signal.SIGTERM)
         process.wait_for("stopping at once")
         assert process.wait() == 0

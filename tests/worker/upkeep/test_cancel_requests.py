@@ -42,7 +42,7 @@ def asked(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return ask(query, *values)
 
     monkeypatch.setattr(queue_of(jobs).dialect, "ask", noted)
-    monkeypatch.setattr(cancel_requests, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(cancel_requests, "CANCEL_CHECK_SECONDS", 0.02)
     return ids
 
 
@@ -87,7 +87,7 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
         Attempt(
             ready,
             queue_of(jobs).declared.tasks["held"],
-            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
+            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=buffered,
         )
         for ready, buffered in zip(claim.started, (False, True), strict=True)
@@ -125,7 +125,7 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
         Attempt(
             ready,
             queue_of(jobs).declared.tasks["held"],
-            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock),
+            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=buffered,
         )
         for ready, buffered in zip((*claim.started, *claim.buffered), (False, True), strict=True)

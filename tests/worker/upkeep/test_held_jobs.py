@@ -20,7 +20,8 @@ from rowcall.store.limits.held_jobs import KEYS_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
 from rowcall.testing.clock import FakeClock
-from rowcall.worker.upkeep.held_jobs import PAUSE_SECONDS, HeldJobs
+from rowcall.worker.pace import HELD_PAUSE_SECONDS
+from rowcall.worker.upkeep.held_jobs import HeldJobs
 
 Execute = Callable[[str], list[tuple[object, ...]]]
 ONE = Limit("one", concurrency=1)
@@ -84,7 +85,7 @@ def test_what_was_left_held_is_found_and_slots_that_do_not_count_go(
     assert held_jobs.check() == 1
     assert held_jobs.check() == 0
     assert len(jobs.claim("w", limit=3)) == 1
-    clock.advance(PAUSE_SECONDS)
+    clock.advance(HELD_PAUSE_SECONDS)
     assert held_jobs.check() == 0
     assert execute("select count(*) from rowcall_slot") == [(2,)]
     jobs.prune()
@@ -101,7 +102,7 @@ def test_unknown_reasons_are_freed_and_do_not_end_the_walk(jobs: Rowcall, execut
     for _ in range(5):
         freed.append(held_jobs.check())
         assert held_jobs.check() == 0
-        clock.advance(PAUSE_SECONDS)
+        clock.advance(HELD_PAUSE_SECONDS)
     assert sum(freed) == 3 * KEYS_AT_ONCE
     assert execute("select distinct held from rowcall_job where held is not null") == []
 
@@ -118,7 +119,7 @@ def test_jobs_that_no_worker_claims_do_not_keep_others_held(jobs: Rowcall, clock
     held_jobs = HeldJobs(queue_of(jobs))
     for _ in range(6):
         held_jobs.check()
-        clock.advance(PAUSE_SECONDS)
+        clock.advance(HELD_PAUSE_SECONDS)
     assert len(jobs.claim("w", limit=1, queues=["served"])) == 1
 
 

@@ -17,9 +17,10 @@ from rowcall.store.queries.counts import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
 from rowcall.testing.clock import FakeClock
 from rowcall.worker.outage import Outage
+from rowcall.worker.pace import FOLD_EVERY_MS, PRUNE_EVERY_MS
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep import pruning as pruning_module
-from rowcall.worker.upkeep.pruning import FOLD_EVERY_MS, PRUNE_EVERY_MS, PruningDuties
+from rowcall.worker.upkeep.pruning import PruningDuties
 
 DAY = timedelta(days=1)
 
@@ -171,7 +172,7 @@ def test_a_rule_that_is_no_longer_declared_is_withdrawn_by_a_worker_that_declare
 def test_a_janitor_outlives_a_database_that_is_away(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pruning_module, "ROUND_SECONDS", 0.01)
+    monkeypatch.setattr(pruning_module, "UPKEEP_SECONDS", 0.01)
     away = threading.Event()
     connect, connected = queue_of(jobs).database.connect, threading.Event()
 

@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.worker.loop.rounds import Loop
+from rowcall.worker.loop import Loop
 from tests.worker.support import Site
 
 OLD = "def greet(name: str) -> str:\n    return name\n"

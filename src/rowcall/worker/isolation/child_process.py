@@ -16,11 +16,10 @@ from typing import NamedTuple
 from rowcall.base.clock import Clock
 from rowcall.domain.job import StackFrame
 from rowcall.worker.isolation.messages import End, Hello, ReadStack, StackRead, ToChild, ToWorker, line_of, to_worker
+from rowcall.worker.pace import CHILD_GRACE_SECONDS, NEAR_THE_LIMIT
 
-GRACE_SECONDS = 5.0
 DIED_CODE = "PROCESS:DIED"
 OUT_OF_MEMORY_CODE = "RESOURCE:OUT_OF_MEMORY"
-_NEAR_THE_LIMIT = 0.8
 
 
 class Ending(NamedTuple):
@@ -31,7 +30,7 @@ class Ending(NamedTuple):
 
     def error(self, memory_limit: int | None) -> tuple[str, str]:
         """Return an error code and a detail for the attempt that ran in it."""
-        near = memory_limit is not None and self.most_memory > memory_limit * _NEAR_THE_LIMIT
+        near = memory_limit is not None and self.most_memory > memory_limit * NEAR_THE_LIMIT
         if self.code is not None and self.code < 0 and (self.killed_by_kernel or near):
             return OUT_OF_MEMORY_CODE, f"the process was ended by {self._how}, at {self.most_memory >> 20} MB"
         return DIED_CODE, f"the process was ended by {self._how}, and not by its handler's return"
@@ -129,7 +128,7 @@ class ChildProcess:
             if self.is_ending:
                 return False
             self.is_ending = True
-            self._grace = threading.Timer(GRACE_SECONDS, self.kill)
+            self._grace = threading.Timer(CHILD_GRACE_SECONDS, self.kill)
             self._grace.daemon = True
             self._grace.start()
         return True

@@ -29,7 +29,7 @@ from rowcall.observe.exceptions import Shown
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
 from rowcall.worker.attempt import Attempt, Finished
-from rowcall.worker.isolation.child_process import DIED_CODE, GRACE_SECONDS, ChildProcess
+from rowcall.worker.isolation.child_process import DIED_CODE, ChildProcess
 from rowcall.worker.isolation.exceptions import described, rebuilt
 from rowcall.worker.isolation.messages import (
     AboutAttempt,
@@ -48,8 +48,8 @@ from rowcall.worker.isolation.messages import (
     ToWorker,
     Unfitting,
 )
+from rowcall.worker.pace import CHILD_GRACE_SECONDS, CHILDREN_TRIED
 
-CHILDREN_TRIED = 3
 OVERRIDDEN = "jobs.override(…) does not reach child processes: a dependency of this task would be the real one"
 
 
@@ -134,7 +134,7 @@ class Children:
             else:
                 child.kill()
         for child in children:
-            child.close(2 * GRACE_SECONDS)
+            child.close(2 * CHILD_GRACE_SECONDS)
         self._starter.shutdown(wait=False)
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from rowcall.declare.declaration import Lane
-from rowcall.worker.attempt import Attempt
+from rowcall.worker.lanes.batch import Call
 from rowcall.worker.registrar import Identity
 
 
@@ -15,9 +15,9 @@ class Abandoned:
 
     def __init__(self) -> None:
         self.identity = Identity("", None)
-        self._running: set[Attempt] = set()
-        self._dying: set[Attempt] = set()
-        self._ended: deque[Attempt] = deque()
+        self._running: set[Call] = set()
+        self._dying: set[Call] = set()
+        self._ended: deque[Call] = deque()
 
     def __len__(self) -> int:
         return len(self._running)
@@ -29,28 +29,28 @@ class Abandoned:
     def any_ended(self) -> bool:
         return bool(self._ended)
 
-    def add(self, attempt: Attempt) -> None:
-        self._running.add(attempt)
+    def add(self, call: Call) -> None:
+        self._running.add(call)
 
-    def add_dying(self, attempt: Attempt) -> None:
+    def add_dying(self, call: Call) -> None:
         """Its process was asked to end, and frees its slot in the worker at once."""
-        self._dying.add(attempt)
+        self._dying.add(call)
 
-    def end(self, attempt: Attempt) -> None:
+    def end(self, call: Call) -> None:
         """Its handler has ended."""
-        self._running.discard(attempt)
-        self._ended.append(attempt)
+        self._running.discard(call)
+        self._ended.append(call)
 
-    def end_dying(self, attempt: Attempt) -> None:
+    def end_dying(self, call: Call) -> None:
         """Its process has ended."""
-        self._dying.discard(attempt)
-        self._ended.append(attempt)
+        self._dying.discard(call)
+        self._ended.append(call)
 
     def fences(self, *, event_loop_closed: bool = False) -> set[tuple[int, int]]:
         """A closed event loop runs no handler any more, and never reports that one has ended."""
         left = self._running | self._dying
         if event_loop_closed:
-            left = {attempt for attempt in left if attempt.task.lane is not Lane.LOOP}
+            left = {call for call in left if call.task.lane is not Lane.LOOP}
         return set(self._fences(left))
 
     def pop_ended(self) -> list[tuple[int, int]]:
@@ -60,7 +60,7 @@ class Abandoned:
             fences += self._fences([self._ended.popleft()])
         return fences
 
-    def _fences(self, attempts: Iterable[Attempt]) -> list[tuple[int, int]]:
+    def _fences(self, calls: Iterable[Call]) -> list[tuple[int, int]]:
         """Leave out what was claimed under a former name: other jobs may have its ids."""
-        members = (member for attempt in attempts for member in attempt.members or (attempt,))
-        return [member.fence for member in members if member.claim.identity is self.identity]
+        attempts = (attempt for call in calls for attempt in call.attempts)
+        return [attempt.fence for attempt in attempts if attempt.claim.identity is self.identity]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from asyncio import Task as AsyncTask
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
+from rowcall.declare.tracing import Processing
 from rowcall.domain.job import Job
-from rowcall.domain.outcome import Outcome, Raised, Reported, Succeeded, Unfit
+from rowcall.domain.outcome import Lost, Outcome, Raised, Reported, Succeeded, Unfit
 from rowcall.durable import Steps
 from rowcall.worker.attempt import Attempt, Stop
 
@@ -21,29 +23,36 @@ class NothingFits(Exception):
     """No item of the batch is left to call the handler with."""
 
 
-class Batch(Attempt):
-    """It takes one slot for all of its members, from the claim of the first one."""
-
-    members: list[Attempt]
+class Batch:
+    """It takes one slot for all of its attempts, from the claim of the first one. Lanes run it like an attempt."""
 
     def __init__(self, first: Attempt, now: float) -> None:
         self.ready = first.ready
+        """The first job, whose queue counts."""
         self.task = first.task
-        self.claim = first.claim
-        self.marked = True
         self.timeout_seconds = first.timeout_seconds
-        self.members = [first]
+        self.attempts = [first]
         self.due_at = now + first.task.options.batch_wait_seconds
+        self.started_at = 0.0
+        self.settled = False
+        self.cancelled = False
+        self.saw_cancelled = False
+        self.stopped_because: Stop | None = None
+        self.large_result: str | None = None
+        self.async_task: AsyncTask[None] | None = None
+        self.trace: Processing | None = None
+        self._completion = first.claim.completion
+        self._context: Context | None = None
         self._called: list[Attempt] = []
         first.batch = self
 
     @property
     def room(self) -> int:
-        return (self.task.options.batch or 1) - len(self.members)
+        return (self.task.options.batch or 1) - len(self.attempts)
 
     def add(self, attempt: Attempt) -> None:
         attempt.batch = self
-        self.members.append(attempt)
+        self.attempts.append(attempt)
         if attempt.timeout_seconds is not None:
             self.timeout_seconds = min(attempt.timeout_seconds, self.timeout_seconds or attempt.timeout_seconds)
 
@@ -54,8 +63,16 @@ class Batch(Attempt):
         return self._context
 
     @property
+    def resources(self) -> object:
+        return self._completion.resources
+
+    @property
+    def worker_values(self) -> Mapping[Callable[..., object], object]:
+        return self._completion.worker_values
+
+    @property
     def log_fields(self) -> dict[str, object]:
-        fields = self.members[0].log_fields
+        fields = self.attempts[0].log_fields
         return {name: value for name, value in fields.items() if name not in ("job_id", "job_attempt")}
 
     def claimed_job(self) -> Job:
@@ -70,25 +87,25 @@ class Batch(Attempt):
 
     def start(self) -> tuple[list[object], dict[str, object]] | None:
         self.begin()
-        if any(attempt.refers for attempt in self.members):
+        if any(attempt.refers for attempt in self.attempts):
             return None
         return self.arguments()
 
     def begin(self) -> None:
-        for attempt in self.members:
+        for attempt in self.attempts:
             attempt.begin()
-        self.started_at = self.members[0].started_at
-        self.trace = self.members[0].trace
+        self.started_at = self.attempts[0].started_at
+        self.trace = self.attempts[0].trace
 
     def fetch(self) -> None:
-        for attempt in self.members:
+        for attempt in self.attempts:
             if attempt.refers:
                 self._do_for(attempt, attempt.fetch)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         items: list[object] = []
         self._called = []
-        for attempt in self.members:
+        for attempt in self.attempts:
             if attempt.stopped_because is not None and self.stopped_because is None:  # cancelled while it waited
                 attempt.fail(CancelledError())
             if attempt.transition is None and self._do_for(attempt, partial(_put_item, attempt, items)):
@@ -134,7 +151,7 @@ class Batch(Attempt):
     def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         if self.settled:
             return
-        for attempt in self.members:
+        for attempt in self.attempts:
             if attempt.transition is None:
                 attempt.large_result = None
                 attempt.fail(error)
@@ -149,18 +166,20 @@ class Batch(Attempt):
         self.large_result = None
 
     def give_up(self, outcome: Stop) -> None:
-        for attempt in self.members:
+        for attempt in self.attempts:
             if attempt.transition is None:
                 attempt.give_up(outcome)
 
     def stop(self, because: Stop) -> None:
-        super().stop(because)
-        for attempt in self.members:
+        if not isinstance(self.stopped_because, Lost):
+            self.stopped_because = because
+        self.cancelled = True
+        for attempt in self.attempts:
             if attempt.stopped_because is None:
                 attempt.stop(because)
 
     def end_trace(self) -> None:
-        for attempt in reversed(self.members):
+        for attempt in reversed(self.attempts):
             attempt.end_trace()
 
     # what its context does
@@ -193,6 +212,13 @@ def _put_item(attempt: Attempt, items: list[object]) -> None:
     items += attempt.task.arguments.from_json(attempt.ready.payload)[0]
 
 
+Call = Attempt | Batch
+"""What a lane runs: one call of a handler."""
+
+CallFinished = Callable[[Call], Attempt | None]
+"""What a lane calls when a handler has ended. It returns the next attempt for the lane, if there is one."""
+
+
 class Gathering:
     """Used within the dispatcher's lock; each batch that is opened takes a slot."""
 
@@ -219,11 +245,9 @@ class Gathering:
     def due_times(self) -> list[float]:
         return [batch.due_at for batch in self._open.values()]
 
-    def put(
-        self, started: Iterable[Attempt], joining: Sequence[Attempt], now: float
-    ) -> tuple[list[Attempt], list[Batch]]:
+    def put(self, started: Iterable[Attempt], joining: Sequence[Attempt], now: float) -> tuple[list[Call], list[Batch]]:
         """Put attempts of batch tasks into batches. Return what starts now, and the new batches."""
-        ready: list[Attempt] = []
+        ready: list[Call] = []
         opened: list[Batch] = []
         by_task: defaultdict[str, deque[Attempt]] = defaultdict(deque)
         for attempt in joining:
@@ -244,7 +268,7 @@ class Gathering:
                 self._fill(name, left, now, ready, opened)
         return ready, opened
 
-    def _fill(self, name: str, by_task: deque[Attempt], now: float, ready: list[Attempt], opened: list[Batch]) -> None:
+    def _fill(self, name: str, by_task: deque[Attempt], now: float, ready: list[Call], opened: list[Batch]) -> None:
         """Put them into the open batch, or into a new one."""
         batch = self._open.get(name)
         while by_task and (batch is None or batch.room > 0):
@@ -274,7 +298,7 @@ class Gathering:
         batch = self._open.get(attempt.task.name)
         if batch is None or attempt.batch is not batch:
             return None
-        batch.members.remove(attempt)
-        if not batch.members:
+        batch.attempts.remove(attempt)
+        if not batch.attempts:
             del self._open[attempt.task.name]
         return batch

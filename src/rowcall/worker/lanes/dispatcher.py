@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from asyncio import AbstractEventLoop
 from collections import Counter, deque
@@ -11,18 +12,18 @@ from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration, Lane
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Released, TimedOut
-from rowcall.worker.attempt import Attempt, Finished, Stop
+from rowcall.worker.attempt import Attempt, Stop
 from rowcall.worker.attempt_log import log_abandoned
 from rowcall.worker.isolation.lane import ChildSetup, ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Gathering
+from rowcall.worker.lanes.batch import Batch, Call, CallFinished, Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.handler_stack import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
+from rowcall.worker.pace import MOST_BUFFERED
 from rowcall.worker.registrar import Identity
 
-MOST_BUFFERED = 1000
 NO_TASKS: Mapping[str, Declaration] = {}
 NO_SETUP = ChildSetup()
 
@@ -46,10 +47,10 @@ class Dispatcher:
         self._wake = wake
         self._lock = threading.Lock()
         self._buffer: deque[Attempt] = deque()
-        self._accepted: deque[Attempt] = deque()
+        self._accepted: deque[Call] = deque()
         self._charged: list[Attempt] = []
         self._portion = 0
-        self._running: set[Attempt] = set()
+        self._running: set[Call] = set()
         self._ended: list[Attempt] = []
         self._in_queue: Counter[str] | None = Counter() if limited_queues else None
         self._deadlines = Deadlines(2 * concurrency + MOST_BUFFERED)
@@ -57,6 +58,9 @@ class Dispatcher:
         self._gathering = Gathering(tasks)
         self.any_accepted = threading.Event()
         """Set when attempts were accepted; cleared by `CancelRequests` when nothing runs."""
+        self._changes = itertools.count(1)
+        self.generation = 0
+        """A new number after each change that the loop must not miss before it waits."""
         self.quiet_above = MOST_BUFFERED
         """With more attempts than that in the buffer, the end of one is not worth a wake-up."""
 
@@ -133,12 +137,12 @@ class Dispatcher:
 
     def running(self) -> list[Attempt]:
         with self._lock:
-            return self._members()
+            return self._attempts()
 
     def held(self) -> list[Attempt]:
         """Return all that runs, is buffered, or has ended since the last `pop_ended`."""
         with self._lock:
-            return [*self._members(), *self._buffer, *self._ended]
+            return [*self._attempts(), *self._buffer, *self._ended]
 
     def unmarked(self, older_than_seconds: float) -> list[Attempt]:
         """Return running attempts that came out of the buffer, and whose rows do not say yet that they started."""
@@ -150,8 +154,8 @@ class Dispatcher:
             if not (attempt.marked or attempt.settled or attempt.completed) and 0 < attempt.started_at < limit
         ]
 
-    def is_running(self, attempt: Attempt) -> bool:
-        return attempt in self._running
+    def is_running(self, call: Call) -> bool:
+        return call in self._running
 
     def read_stack(self, attempt: Attempt, answer: Callable[[list[StackFrame] | None], None]) -> None:
         """Call `answer`, perhaps later and in another thread, with the frames of the handler; None if none runs."""
@@ -166,8 +170,8 @@ class Dispatcher:
         """Let the event loop call a function soon. Return whether there is one."""
         return self._lanes.call_on_event_loop(function)
 
-    def _members(self) -> list[Attempt]:
-        return [member for attempt in self._running for member in attempt.members or (attempt,)]
+    def _attempts(self) -> list[Attempt]:
+        return [attempt for call in self._running for attempt in call.attempts]
 
     # accepting attempts
 
@@ -179,7 +183,7 @@ class Dispatcher:
         """Make room in the liveness file for these attempts, and for all that may not have started yet."""
         if (file := self._abandoned.identity.liveness_file) is not None:
             with self._lock:
-                held = len(self._buffer) + len(self._members() if self.batches else self._running)
+                held = len(self._buffer) + len(self._attempts() if self.batches else self._running)
             file.reserve(held + claimed)
 
     def accept(self, started: Sequence[Attempt], buffered: Sequence[Attempt], joining: Sequence[Attempt] = ()) -> None:
@@ -187,15 +191,14 @@ class Dispatcher:
 
         `start_accepted` starts them.
         """
-        if self.batches:
-            started = self._gather(started, joining)
+        calls: Sequence[Call] = self._gather(started, joining) if self.batches else started
         with self._lock:
-            self._running.update(started)
+            self._running.update(calls)
             if self._in_queue is not None:
-                self._in_queue.update(one.ready.queue for one in (*started, *buffered) if one.members is None)
+                self._in_queue.update(one.ready.queue for one in (*calls, *buffered) if isinstance(one, Attempt))
             self._buffer.extend(buffered)
             self._charged += [one for one in buffered if one.marked]
-            self._accepted.extend(started)
+            self._accepted.extend(calls)
         if not self.any_accepted.is_set():
             self.any_accepted.set()
 
@@ -212,7 +215,7 @@ class Dispatcher:
         """Whether `start_accepted` has something to start, now or as slots come free."""
         return bool(self._accepted or self._buffer)
 
-    def _gather(self, started: Sequence[Attempt], joining: Sequence[Attempt]) -> list[Attempt]:
+    def _gather(self, started: Sequence[Attempt], joining: Sequence[Attempt]) -> list[Call]:
         """Put the attempts of batch tasks into batches. Return what starts now."""
         with self._lock:
             ready, opened = self._gathering.put(started, joining, self._clock.timer())
@@ -237,34 +240,35 @@ class Dispatcher:
         self._running.add(attempt)
         return attempt
 
-    def _start(self, attempt: Attempt) -> None:
-        self._watch_thread(attempt)
-        self._lanes.start(attempt)
+    def _start(self, call: Call) -> None:
+        self._watch_thread(call)
+        self._lanes.start(call)
 
     # the end of an attempt
 
-    def finished(self, attempt: Attempt) -> Attempt | None:
+    def finished(self, call: Call) -> Attempt | None:
         """Called by a lane when a handler has ended. Return the next attempt for the same lane, if there is one."""
         with self._lock:
-            if attempt.settled:
-                self._abandoned.end(attempt)
-            elif attempt.members is None:
-                attempt.settled = True
-                self._ended.append(attempt)
+            if call.settled:
+                self._abandoned.end(call)
+            elif isinstance(call, Attempt):  # most are: without a loop
+                call.settled = True
+                self._ended.append(call)
             else:
-                self._put_ended(attempt)
-            self._running.discard(attempt)
+                self._put_ended(call)
+            self._running.discard(call)
             if self._in_queue is not None:
-                self._in_queue[attempt.ready.queue] -= 1
+                self._in_queue[call.ready.queue] -= 1
             next_attempt = self._pop_buffered()
             quiet = next_attempt is not None and len(self._buffer) > self.quiet_above
+            self.generation = next(self._changes)
         if not quiet:
             self._wake()
         if next_attempt is None:
             return None
         if next_attempt.timeout_seconds is not None:
             self._watch_thread(next_attempt)
-        if next_attempt.task.lane is attempt.task.lane:
+        if next_attempt.task.lane is call.task.lane:
             return next_attempt
         self._lanes.start(next_attempt)
         return None
@@ -278,11 +282,12 @@ class Dispatcher:
         """Return the fences of abandoned attempts whose handlers have ended since the last call."""
         return self._abandoned.pop_ended()
 
-    def _put_ended(self, attempt: Attempt) -> None:
-        attempt.settled = True
-        for member in attempt.members or (attempt,):
-            member.settled = True
-            self._ended.append(member)
+    def _put_ended(self, call: Call) -> None:
+        call.settled = True
+        for attempt in call.attempts:
+            attempt.settled = True
+            self._ended.append(attempt)
+        self.generation = next(self._changes)
 
     # releasing what was not started
 
@@ -301,40 +306,42 @@ class Dispatcher:
             waiting = [*self._accepted, *self._gathering.pop_all()]
             self._accepted.clear()
             self._free_slots_of(waiting)
-        return [*buffered, *(member for attempt in waiting for member in attempt.members or (attempt,))]
+        return [*buffered, *(attempt for call in waiting for attempt in call.attempts)]
 
-    def _free_slots_of(self, attempts: Sequence[Attempt]) -> None:
-        self._running.difference_update(attempts)
-        self._leave_queues(attempts)
+    def _free_slots_of(self, calls: Sequence[Call]) -> None:
+        self._running.difference_update(calls)
+        self._leave_queues(calls)
 
-    def _leave_queues(self, attempts: Iterable[Attempt]) -> None:
+    def _leave_queues(self, calls: Iterable[Call]) -> None:
         if self._in_queue is not None:
-            self._in_queue.subtract(attempt.ready.queue for attempt in attempts)
+            self._in_queue.subtract(call.ready.queue for call in calls)
 
     # timeouts: the loop's thread watches those of threads, the event loop its own
 
-    def seconds_to_deadline(self) -> float | None:
-        with self._lock:
-            times = self._gathering.due_times()
-        if (next_at := self._deadlines.next_at()) is not None:
-            times.append(next_at)
-        return max(0.0, min(times) - self._clock.timer()) if times else None
+    @property
+    def deadline_at(self) -> float:
+        """When `give_up_overdue` has something to do."""
+        at = self._deadlines.next_at()
+        if self._gathering:
+            with self._lock:
+                at = min([at, *self._gathering.due_times()])
+        return at
 
     def give_up_overdue(self) -> None:
         """Also start the batches that have waited for long enough."""
         if self._gathering:
             self._start_due_batches()
-        while (attempt := self._deadlines.pop_overdue(self._clock.timer())) is not None:
-            if attempt.settled or attempt.timeout_seconds is None:
+        while (call := self._deadlines.pop_overdue(self._clock.timer())) is not None:
+            if call.settled or call.timeout_seconds is None:
                 continue
-            outcome = TimedOut(attempt.timeout_seconds)
-            attempt.stop(outcome)
-            if attempt.task.lane is Lane.PROCESS:
+            outcome = TimedOut(call.timeout_seconds)
+            call.stop(outcome)
+            if isinstance(call, Attempt) and call.task.lane is Lane.PROCESS:
                 with self._lock:
-                    self._abandoned.add_dying(attempt)
-                self._lanes.processes.drop(attempt)
+                    self._abandoned.add_dying(call)
+                self._lanes.processes.drop(call)
             else:
-                self.abandon(attempt, outcome)
+                self.abandon(call, outcome)
 
     def _start_due_batches(self) -> None:
         with self._lock:
@@ -342,79 +349,82 @@ class Dispatcher:
         for batch in due:
             self._start(batch)
 
-    def _watch_thread(self, attempt: Attempt) -> None:
+    def _watch_thread(self, call: Call) -> None:
         """The event loop watches its own attempts, and a child process may still have to be started."""
-        if attempt.timeout_seconds is not None and attempt.task.lane is Lane.THREAD:
-            self._watch(attempt)
+        if call.timeout_seconds is not None and call.task.lane is Lane.THREAD:
+            self._watch(call)
 
-    def _watch(self, attempt: Attempt) -> None:
-        seconds = attempt.timeout_seconds
-        if seconds is not None and self._deadlines.add(attempt, self._clock.timer() + seconds):
+    def _watch(self, call: Call) -> None:
+        seconds = call.timeout_seconds
+        if seconds is not None and self._deadlines.add(call, self._clock.timer() + seconds):
+            self.generation = next(self._changes)
             self._wake()
 
-    def overdue(self, attempt: Attempt) -> None:
+    def overdue(self, call: Call) -> None:
         """Called by the async lane: the handler was cancelled for its timeout, and continues."""
-        if attempt.timeout_seconds is not None:
-            self.abandon(attempt, TimedOut(attempt.timeout_seconds))
+        if call.timeout_seconds is not None:
+            self.abandon(call, TimedOut(call.timeout_seconds))
 
-    def _process_gone(self, attempt: Attempt) -> None:
-        """Called by the process lane: the process of an attempt that timed out has ended."""
+    def _process_gone(self, call: Call) -> None:
+        """Called by the process lane: the process of a call that timed out has ended."""
         with self._lock:
-            self._abandoned.end_dying(attempt)
+            self._abandoned.end_dying(call)
+            self.generation = next(self._changes)
         self._wake()
 
     # stopping handlers
 
-    def abandon(self, attempt: Attempt, outcome: TimedOut | Released) -> None:
-        """Settle an attempt whose handler continues; its slot stays in use until the handler ends."""
+    def abandon(self, call: Call, outcome: TimedOut | Released) -> None:
+        """Settle a call whose handler continues; its slot stays in use until the handler ends."""
         with self._lock:
-            if attempt.settled or attempt not in self._running:
+            if call.settled or call not in self._running:
                 return
-            attempt.settled = True
-            self._abandoned.add(attempt)
-        if attempt.task.lane is Lane.PROCESS:
-            self._lanes.processes.kill(attempt)  # before another worker can claim its job
-        attempt.give_up(outcome)
+            call.settled = True
+            self._abandoned.add(call)
+        if isinstance(call, Attempt) and call.task.lane is Lane.PROCESS:
+            self._lanes.processes.kill(call)  # before another worker can claim its job
+        call.give_up(outcome)
         if isinstance(outcome, TimedOut):
-            frames = stack_of(attempt)
-            for member in attempt.members or (attempt,):
-                member.show_timeout(outcome, frames)
-            log_abandoned(attempt)
-        self._put_ended(attempt)
+            frames = stack_of(call)
+            for attempt in call.attempts:
+                attempt.show_timeout(outcome, frames)
+            log_abandoned(call.attempts)
+        self._put_ended(call)
         self._wake()
 
     def abandon_all(self, outcome: Released) -> None:
-        for attempt in self._all_running():
-            self.abandon(attempt, outcome)
+        for call in self._all_running():
+            self.abandon(call, outcome)
 
     def stop_all(self) -> None:
         """Ask every running handler to end: its job will be released."""
-        for attempt in self._all_running():
-            self.cancel(attempt, Released())
+        for call in self._all_running():
+            self.cancel(call, Released())
 
-    def _all_running(self) -> list[Attempt]:
+    def _all_running(self) -> list[Call]:
         with self._lock:
             return list(self._running)
 
-    def cancel(self, attempt: Attempt, because: Stop) -> None:
+    def cancel(self, call: Call, because: Stop) -> None:
         """Ask one handler to end, unless it was asked before; what was not started never starts.
 
         A batch is asked to end when all of its jobs are cancelled.
         """
-        if self._remove(attempt):
-            attempt.stop(because)
-            attempt.give_up(because)
-            self._put_ended(attempt)
+        if isinstance(call, Attempt) and self._remove(call):
+            call.stop(because)
+            call.give_up(because)
+            self._put_ended(call)
             self._fill_slots()
             self._wake()
             return
-        if attempt.stopped_because is not None:
+        if call.stopped_because is not None:
             return
-        attempt.stop(because)
-        if attempt.batch is None:
-            self._lanes.cancel(attempt)
-        elif all(member.stopped_because is not None for member in attempt.batch.members or ()):
-            self.cancel(attempt.batch, because)
+        call.stop(because)
+        batch = call.batch if isinstance(call, Attempt) else None
+        if not isinstance(batch, Batch):
+            self._lanes.cancel(call)
+        elif all(attempt.stopped_because is not None for attempt in batch.attempts):
+            self.cancel(batch, because)
 
     def _remove(self, attempt: Attempt) -> bool:
         """Return whether it was in the buffer, or in a batch that has not started."""
@@ -424,7 +434,7 @@ class Dispatcher:
                 self._leave_queues([attempt])
             elif (batch := self._gathering.remove(attempt)) is None:
                 return False
-            elif not batch.members:
+            elif not batch.attempts:
                 self._free_slots_of([batch])
             attempt.settled = True
         return True
@@ -448,7 +458,7 @@ class Lanes:
     def __init__(
         self,
         async_lane: AsyncLane,
-        finished: Finished,
+        finished: CallFinished,
         new_process_lane: Callable[[], ProcessLane],
         tasks: Mapping[str, Declaration],
     ) -> None:
@@ -459,22 +469,22 @@ class Lanes:
         self._tasks = tasks
         self._lock = threading.Lock()
 
-    def start(self, attempt: Attempt) -> None:
-        match attempt.task.lane:
+    def start(self, call: Call) -> None:
+        match call.task.lane:
             case Lane.LOOP:
-                self._async.start(attempt)
+                self._async.start(call)
             case Lane.THREAD:
-                self._threads.start(attempt)
-            case Lane.PROCESS:
-                self.processes.start(attempt)
+                self._threads.start(call)
+            case Lane.PROCESS if isinstance(call, Attempt):  # batches are not isolated
+                self.processes.start(call)
 
-    def cancel(self, attempt: Attempt) -> None:
+    def cancel(self, call: Call) -> None:
         """Cancel an async handler, or terminate a process. A thread can only check `ctx.cancelled`."""
-        match attempt.task.lane:
+        match call.task.lane:
             case Lane.LOOP:
-                self._async.cancel(attempt)
-            case Lane.PROCESS:
-                self.processes.cancel(attempt)
+                self._async.cancel(call)
+            case Lane.PROCESS if isinstance(call, Attempt):
+                self.processes.cancel(call)
 
     def call_on_event_loop(self, function: Callable[[], None]) -> bool:
         return self._async.call(function)

@@ -12,26 +12,28 @@ from rowcall.observe.frames import awaiting_task, executing, frame_values
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import thread_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
+from rowcall.worker.lanes.batch import Batch, Call
 
 _THREAD = thread_lane._call.__code__
 _LOOP = AsyncLane._run_in_sequence.__code__
 
 
-def stack_of(attempt: Attempt) -> list[StackFrame]:
+def stack_of(call: Call) -> list[StackFrame]:
     """Return the frames of a handler in a thread or on an event loop, outermost first."""
-    called = attempt.batch or attempt
+    batch = call.batch if isinstance(call, Attempt) else None
+    called, scrub = (batch if isinstance(batch, Batch) else call), call.task.failures.scrub
     for lane, frames in executing((_THREAD, _LOOP)):
-        if lane.f_locals.get("attempt") is called:
-            return frame_values(dropwhile(is_of_caller, frames), attempt.task.failures.scrub)
+        if lane.f_locals.get("call") is called:
+            return frame_values(dropwhile(is_of_caller, frames), scrub)
     task = called.async_task
     if task is None:
         return []
-    return frame_values(dropwhile(is_of_caller, awaiting_task(task)), attempt.task.failures.scrub)
+    return frame_values(dropwhile(is_of_caller, awaiting_task(task)), scrub)
 
 
-def on_event_loops() -> Iterator[tuple[Attempt, list[FrameType]]]:
-    """Yield the attempts whose handlers execute on the event loop of a worker now, and their frames."""
+def on_event_loops() -> Iterator[tuple[Call, list[FrameType]]]:
+    """Yield the calls whose handlers execute on the event loop of a worker now, and their frames."""
     for lane, frames in executing((_LOOP,)):
-        attempt = lane.f_locals.get("attempt")
-        if isinstance(attempt, Attempt):
-            yield attempt, frames
+        call = lane.f_locals.get("call")
+        if isinstance(call, Attempt | Batch):
+            yield call, frames

@@ -8,32 +8,32 @@ import threading
 from asyncio import CancelledError
 
 from rowcall.context import running
-from rowcall.worker.attempt import Attempt, Finished
+from rowcall.worker.lanes.batch import Call, CallFinished
 
 
 class ThreadLane:
-    """Creates threads when they are needed; each runs one attempt after the other."""
+    """Creates threads when they are needed; each runs one call after the other."""
 
-    def __init__(self, finished: Finished) -> None:
+    def __init__(self, finished: CallFinished) -> None:
         self._finished = finished
-        self._waiting: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._threads = 0
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
 
-    def start(self, attempt: Attempt) -> None:
+    def start(self, call: Call) -> None:
         if not self._idle.acquire(blocking=False):
             with self._lock:
                 self._threads += 1
             threading.Thread(target=self._work, name=f"rowcall-handler-{self._threads}", daemon=True).start()
-        self._waiting.put(attempt)
+        self._waiting.put(call)
 
     def _work(self) -> None:
-        while (attempt := self._waiting.get()) is not None:
-            next_attempt: Attempt | None = attempt
-            while next_attempt is not None:
-                contextvars.copy_context().run(_call, next_attempt)
-                next_attempt = self._finished(next_attempt)
+        while (call := self._waiting.get()) is not None:
+            next_call: Call | None = call
+            while next_call is not None:
+                contextvars.copy_context().run(_call, next_call)
+                next_call = self._finished(next_call)
             self._idle.release()
 
     def close(self) -> None:
@@ -41,21 +41,21 @@ class ThreadLane:
             self._waiting.put(None)
 
 
-def _call(attempt: Attempt) -> None:
-    running.set(attempt)
+def _call(call: Call) -> None:
+    running.set(call)
     try:
-        given = attempt.start()
+        given = call.start()
         if given is None:
-            attempt.fetch()
-            given = attempt.arguments()
-        if attempt.stopped_because is not None:
+            call.fetch()
+            given = call.arguments()
+        if call.stopped_because is not None:
             raise CancelledError
         args, kwargs = given
-        result = attempt.task.call(*args, **kwargs)
-        attempt.succeed(result)
-        if attempt.large_result is not None:
-            attempt.end(attempt.put_large_result())
+        result = call.task.call(*args, **kwargs)
+        call.succeed(result)
+        if call.large_result is not None:
+            call.end(call.put_large_result())
     except BaseException as error:  # a handler may raise anything, SystemExit and KeyboardInterrupt included
-        attempt.fail(error)
-    if attempt.trace is not None:
-        attempt.end_trace()
+        call.fail(error)
+    if call.trace is not None:
+        call.end_trace()

@@ -12,13 +12,14 @@ from types import FrameType
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
+from rowcall.worker.pace import (
+    AT_ONCE_SECONDS,
+    COLLECTED_AFTER,
+    SAME_SIGNAL_SECONDS,
+    SIGNAL_CHECK_SECONDS,
+    SWITCH_SECONDS,
+)
 from rowcall.worker.worker import Worker
-
-AT_ONCE_SECONDS = 3.0
-SAME_SIGNAL_SECONDS = 0.1
-SIGNAL_CHECK_SECONDS = 2.0
-SWITCH_SECONDS = 0.001
-COLLECTED_AFTER = (10_000, 20, 50)
 
 
 def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Callable[[], None] | None = None) -> None:

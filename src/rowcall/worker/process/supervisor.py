@@ -18,14 +18,17 @@ from collections.abc import Callable, Sequence
 from rowcall.base.clock import Clock
 from rowcall.base.text import duration
 from rowcall.context import logger
+from rowcall.worker.pace import (
+    BEYOND_GRACE_SECONDS,
+    CHILDREN_AT_ONCE_SECONDS,
+    FIRST_RESTART_SECONDS,
+    LAST_RESTART_SECONDS,
+    LIVED_A_WHILE_SECONDS,
+    MOST_DOUBLINGS,
+    SUPERVISOR_WAIT_SECONDS,
+)
 from rowcall.worker.process.signals import Signals
 from rowcall.worker.worker import Worker
-
-FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 1.0, 30.0
-LIVED_A_WHILE_SECONDS = 10.0
-AT_ONCE_SECONDS = 5.0
-BEYOND_GRACE_SECONDS = 7.0
-LONGEST_WAIT_SECONDS = 0.5
 
 LEASH_OPTION = "--leash"
 WRONG_USE = 2
@@ -41,7 +44,7 @@ def pause_seconds(quick_deaths: int) -> float:
     """
     if quick_deaths == 0:
         return 0.0
-    return min(FIRST_PAUSE_SECONDS * 2.0 ** min(quick_deaths - 1, 10), LAST_PAUSE_SECONDS)
+    return min(FIRST_RESTART_SECONDS * 2.0 ** min(quick_deaths - 1, MOST_DOUBLINGS), LAST_RESTART_SECONDS)
 
 
 def quick_deaths(before: int, lived_seconds: float) -> int:
@@ -220,7 +223,7 @@ class Supervisor:
 
     def _next_in_seconds(self) -> float:
         # Python handles a signal that comes just before the wait only after it: so no wait is long
-        times = [self._timer() + LONGEST_WAIT_SECONDS]
+        times = [self._timer() + SUPERVISOR_WAIT_SECONDS]
         if self._deadline is not None:
             times.append(self._deadline)
         if not self._stopping:
@@ -235,7 +238,7 @@ class Supervisor:
                 self._send_all(_GRACEFULLY, self._grace_seconds + BEYOND_GRACE_SECONDS)
         elif self._handled == 2:
             logger.warning("stopping at once: running jobs are released")
-            self._send_all(_AT_ONCE, AT_ONCE_SECONDS)
+            self._send_all(_AT_ONCE, CHILDREN_AT_ONCE_SECONDS)
         else:
             self._kill_all()
 
@@ -293,5 +296,5 @@ def _obey(leash: int, worker: Worker) -> None:
         word = os.read(leash, 1)
     if word == _AT_ONCE:
         worker.stop_at_once()
-        if not worker.clock.wait(worker.ended, AT_ONCE_SECONDS - 1):
+        if not worker.clock.wait(worker.ended, CHILDREN_AT_ONCE_SECONDS - 1):
             os._exit(1)  # the database does not answer; other workers recover the jobs

@@ -7,13 +7,11 @@ from types import FrameType
 
 from rowcall.base.clock import Clock
 from rowcall.observe.frames import frame_values
-from rowcall.worker.attempt import Attempt
 from rowcall.worker.attempt_log import log_blocking
+from rowcall.worker.lanes.batch import Call
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.handler_stack import on_event_loops
-
-BLOCKED_SECONDS = 1.0
-LOOK_SECONDS = 0.2
+from rowcall.worker.pace import BLOCKED_SECONDS, LOOK_SECONDS
 
 
 class BlockedLoop:
@@ -23,11 +21,11 @@ class BlockedLoop:
         self._timer = clock.timer
         self._dispatcher = dispatcher
         self._has_replied = True
-        self._suspect: Attempt | None = None
+        self._suspect: Call | None = None
         self._since = 0.0
         self.pause_seconds = LOOK_SECONDS
         """When to look again."""
-        self._logged: weakref.WeakSet[Attempt] = weakref.WeakSet()
+        self._logged: weakref.WeakSet[Call] = weakref.WeakSet()
 
     def look(self) -> None:
         """Ask the event loop for a reply, or log the handler that keeps it from one."""
@@ -37,22 +35,22 @@ class BlockedLoop:
             if not self._dispatcher.call_on_event_loop(self._reply):
                 self._has_replied = True
                 return
-        attempt, frames = self._executing()
-        if was_free or attempt is not self._suspect:
-            self._suspect, self._since = attempt, self._timer()
-        if attempt is None or attempt in self._logged:
+        call, frames = self._executing()
+        if was_free or call is not self._suspect:
+            self._suspect, self._since = call, self._timer()
+        if call is None or call in self._logged:
             return
         remaining = self._since + BLOCKED_SECONDS - self._timer()
         if remaining > 0:
             self.pause_seconds = min(remaining, LOOK_SECONDS)
             return
-        self._logged.add(attempt)
-        log_blocking(attempt, BLOCKED_SECONDS, frame_values(frames, attempt.task.failures.scrub))
+        self._logged.add(call)
+        log_blocking(call.attempts[0], BLOCKED_SECONDS, frame_values(frames, call.task.failures.scrub))
 
     def _reply(self) -> None:
         self._has_replied = True
 
-    def _executing(self) -> tuple[Attempt | None, list[FrameType]]:
-        """Return the attempt of this worker that its event loop executes now, and its frames."""
+    def _executing(self) -> tuple[Call | None, list[FrameType]]:
+        """Return the call of this worker that its event loop executes now, and its frames."""
         ours = (found for found in on_event_loops() if self._dispatcher.is_running(found[0]))
         return next(ours, (None, []))

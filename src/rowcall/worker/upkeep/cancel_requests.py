@@ -8,11 +8,10 @@ from rowcall.queue import Queue
 from rowcall.store.queries.control import INTERRUPTED
 from rowcall.worker.attempt_log import log_ended_outside
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pace import CANCEL_CHECK_SECONDS
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep.blocked_loop import BlockedLoop
 from rowcall.worker.upkeep.stack_requests import StackRequests
-
-CHECK_SECONDS = 0.4
 
 
 class CancelRequests:
@@ -35,7 +34,7 @@ class CancelRequests:
     def _pause(self, thread: Background) -> bool:
         """Wait for the next check, and watch the event loop until then. Return whether to continue."""
         timer = self._queue.clock.timer
-        until = timer() + CHECK_SECONDS
+        until = timer() + CANCEL_CHECK_SECONDS
         while (remaining := until - timer()) > 0:
             if not thread.pause(min(self._blocked_loop.pause_seconds, remaining)):
                 return False

@@ -14,9 +14,8 @@ from rowcall.queue import Queue
 from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import HEALTH, NOW, ONCE_EVERY, UNFINISHED, StoreHealth
 from rowcall.store.queries.workers import WORKERS
+from rowcall.worker.pace import HEALTH_SILENCE_MS
 from rowcall.worker.registrar import host_name
-
-SILENCE_MS = 3_600_000
 
 
 class HealthLog:
@@ -50,7 +49,7 @@ class HealthLog:
         """Log it, unless another worker has done so within the last hour."""
         where = f" on {host_name()}" if complaint.here else ""
         queue = self._queue
-        said = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), f"complaint: {complaint.kind}{where}", SILENCE_MS)
+        said = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), f"complaint: {complaint.kind}{where}", HEALTH_SILENCE_MS)
         if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 

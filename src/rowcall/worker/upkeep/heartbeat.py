@@ -8,6 +8,7 @@ from contextlib import closing
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, SET_TASKS
+from rowcall.worker.pace import MISSED_HEARTBEATS
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 
@@ -23,7 +24,7 @@ class Heartbeat:
     @property
     def is_confirmed(self) -> bool:
         """Whether our own heartbeats reach the database. If not, the silence of other workers proves nothing."""
-        return self._queue.clock.monotonic() - self._confirmed_at <= 3 * self.interval_seconds
+        return self._queue.clock.monotonic() - self._confirmed_at <= MISSED_HEARTBEATS * self.interval_seconds
 
     def run(self, thread: Background) -> None:
         # a separate connection, which nothing else can keep busy

@@ -11,8 +11,7 @@ from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.limits.held_jobs import MOST_FREED, find_room
 from rowcall.store.order.heads import make_ready
-
-PAUSE_SECONDS = 3.0
+from rowcall.worker.pace import HELD_GROWTH, HELD_PAUSE_SECONDS
 
 
 class HeldJobs:
@@ -27,7 +26,7 @@ class HeldJobs:
     def check(self) -> int:
         """Return how many jobs were freed. Do nothing if the last check was a moment ago."""
         now = self._queue.clock.monotonic()
-        if self._checked_at is not None and now - self._checked_at < PAUSE_SECONDS:
+        if self._checked_at is not None and now - self._checked_at < HELD_PAUSE_SECONDS:
             return 0
         self._checked_at = now
         return self._free_some()
@@ -53,5 +52,5 @@ class HeldJobs:
 
     def _more_each_time(self, held: str, count: int) -> int:
         """The freed jobs may not run, as their queue is paused or their task unknown: free others, too."""
-        self._again[held] = min(max(count, self._again.get(held, 0) * 8), MOST_FREED)
+        self._again[held] = min(max(count, self._again.get(held, 0) * HELD_GROWTH), MOST_FREED)
         return self._again[held]

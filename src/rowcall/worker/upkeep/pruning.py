@@ -15,15 +15,16 @@ from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
 from rowcall.store.queries.counts import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
+from rowcall.worker.pace import (
+    CLEAN_UP_EVERY_MS,
+    COLLECT_EVERY_MS,
+    FOLD_EVERY_MS,
+    HEALTH_SECONDS,
+    PRUNE_EVERY_MS,
+    UPKEEP_SECONDS,
+)
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.health_log import HealthLog
-
-ROUND_SECONDS = 30.0
-FOLD_EVERY_MS = 20_000
-PRUNE_EVERY_MS = 60_000
-CLEAN_UP_EVERY_MS = 600_000
-COLLECT_EVERY_MS = 3_600_000
-HEALTH_SECONDS = 300.0
 
 
 class Duty(NamedTuple):
@@ -46,7 +47,7 @@ class PruningDuties:
 
     def run(self, thread: Background) -> None:
         # not the whole fleet at once, and not while a worker is starting
-        while thread.pause(jittered(self._queue.clock, ROUND_SECONDS)):
+        while thread.pause(jittered(self._queue.clock, UPKEEP_SECONDS)):
             thread.attempt(lambda: self.round(thread.stopping))
 
     def round(self, stopping: Stopping = never) -> None:

@@ -14,15 +14,18 @@ from rowcall.operations.effects import Read, Write
 from rowcall.queue import Queue
 from rowcall.store.queries.workers import SURVEY, Peer
 from rowcall.store.recovery.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker
-from rowcall.worker.registrar import HEARTBEATS_PER_LEASE, Registrar
+from rowcall.worker.pace import (
+    CHECKPOINT_SECONDS,
+    HEARTBEATS_PER_LEASE,
+    RECOVERY_CHECK_SECONDS,
+    SURVEY_JITTER,
+    SURVEYS_PER_LEASE,
+)
+from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Stopping, never
 from rowcall.worker.upkeep.heartbeat import Heartbeat
 from rowcall.worker.upkeep.held_jobs import HeldJobs
 from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
-
-SURVEYS_PER_LEASE = 3
-CHECK_SECONDS = 0.5
-CHECKPOINT_SECONDS = 2.0
 
 
 class Recovery:
@@ -54,13 +57,14 @@ class Recovery:
         while not thread.stopping():
             if not thread.attempt(lambda: self._step(thread.stopping)):
                 self._seen.clear()  # while the database did not answer, silence proves nothing
-            thread.pause(CHECK_SECONDS)
+            thread.pause(RECOVERY_CHECK_SECONDS)
 
     def _step(self, stopping: Stopping) -> None:
         clock = self._queue.clock
         if clock.monotonic() >= self._survey_at or self._any_dead_here():
             # not the whole fleet at once
-            self._survey_at = clock.monotonic() + self._survey_seconds * (0.8 + 0.4 * clock.chance())
+            least, more = SURVEY_JITTER
+            self._survey_at = clock.monotonic() + self._survey_seconds * (least + more * clock.chance())
             self.check(stopping)
         if clock.monotonic() >= self._checkpoint_at:
             self._checkpoint_at = clock.monotonic() + CHECKPOINT_SECONDS
@@ -79,7 +83,8 @@ class Recovery:
         """Check once; return the number of recovered jobs."""
         queue = self._queue
         now = queue.clock.monotonic()
-        if self._heartbeat is not None and now - self._surveyed_at > 2 * (self._survey_seconds + CHECK_SECONDS):
+        usual_seconds = self._survey_seconds + RECOVERY_CHECK_SECONDS
+        if self._heartbeat is not None and now - self._surveyed_at > 2 * usual_seconds:
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
         (survey,) = queue.run(Read(queue.dialect.ask(SURVEY, queue.now_ms())))

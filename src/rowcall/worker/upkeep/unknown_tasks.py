@@ -12,11 +12,10 @@ from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.ends.waiting import FAILED_AT_ONCE, fail_unknown, known_keys
 from rowcall.store.queries.claims import FIND_WORK, Work
+from rowcall.worker.pace import LONGEST_GAP_SECONDS, UNKNOWN_PAGES_AT_ONCE, UNKNOWN_PAUSE_SECONDS
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
 
-UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
-BATCHES_AT_ONCE = 4
 NOT_IN_TIME = "no worker that fits claimed the job in time"
 
 
@@ -86,7 +85,7 @@ class UnknownTasks:
         reason = detail
         if unfit:
             detail, reason = NOT_IN_TIME, f"no worker whose version of the task {task!r} they fit claimed them in time"
-        for _ in range(BATCHES_AT_ONCE):
+        for _ in range(UNKNOWN_PAGES_AT_ONCE):
             if stopping():
                 break
             due_ms, now_ms = round(seconds * 1000), queue.now_ms()

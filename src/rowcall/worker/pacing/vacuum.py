@@ -8,8 +8,11 @@ from rowcall.queue import Queue
 from rowcall.worker.service import Background
 
 VACUUM_AFTER = 20_000
+"""Claims after which searches become measurably slower."""
 LEAST_PAUSE_SECONDS, USELESS_PAUSE_SECONDS = 1.0, 60.0
+"""A vacuum that could remove nothing, because of an old snapshot, is not worth another one soon."""
 SHARE_OF_TIME = 0.05
+"""Vacuums take at most this share of the time."""
 
 
 class Vacuum:

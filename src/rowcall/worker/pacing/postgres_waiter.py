@@ -22,12 +22,15 @@ from rowcall.wake.waker import Waker
 from rowcall.worker.registrar import Registrar
 
 BUSY_SECONDS = 0.05
+"""A worker that is busy for longer withdraws its announcement, which is a statement."""
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
+"""How often to look at transactions that may not notify: most end in milliseconds, a few stay open."""
 NOISY_WAKEUPS, NOISE_PAUSE_SECONDS = 20, 0.018
-# how often to check for work even without a notification
+"""After so many notifications about jobs of other workers, treat several as one."""
 FIRST_POLL_SECONDS, LAST_POLL_SECONDS, POLL_GROWTH = 1.0, 5.0, 3
-# and where no notification can come
+"""How often to check for work even without a notification, as a hint may get lost."""
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
+"""How often to check where no notification can come."""
 
 
 def postgres_waiter(queue: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> PostgresWaiter:

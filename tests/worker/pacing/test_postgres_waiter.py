@@ -19,7 +19,7 @@ from rowcall.wake import waker as waker_module
 from rowcall.wake.postgres_listener import Listener
 from rowcall.wake.waiter import Wakeup
 from rowcall.wake.waker import Waker
-from rowcall.worker.loop.postgres_waiter import (
+from rowcall.worker.pacing.postgres_waiter import (
     BUSY_SECONDS,
     FIRST_DEAF_SECONDS,
     FIRST_DOUBT_SECONDS,

@@ -1,18 +1,19 @@
-"""How many jobs the loop may claim now."""
+"""How many jobs the loop may claim now: free slots, and room in the buffer."""
 
 from __future__ import annotations
 
 from rowcall.base.clock import Clock
 from rowcall.store.claims.round import Claim, Demand
-from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
-
-AHEAD_SECONDS = 0.05
-MOST_BYTES_AHEAD = 8 * 1024 * 1024
-_MEMORY = 0.3
-STALE_SECONDS = 5 * AHEAD_SECONDS
-MOST_LAST_AHEAD = MOST_BUFFERED // 2  # a kill that leaves no file uses up to so many attempts that had not begun
-INSTANT_SECONDS = 0.001
-LEAST_REACH = 16
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pace import (
+    AHEAD_SECONDS,
+    LEAST_REACH,
+    MOST_BUFFERED,
+    MOST_BYTES_AHEAD,
+    RATE_MEMORY,
+    SIZE_MEMORY,
+    STALE_SECONDS,
+)
 
 
 class Throughput:
@@ -34,12 +35,12 @@ class Throughput:
         if busy_seconds > 0:
             rate = finished / busy_seconds
             # a long time says more than a short one: after 50 ms the past hardly counts
-            weight = max(_MEMORY, min(1.0, busy_seconds / AHEAD_SECONDS))
+            weight = max(RATE_MEMORY, min(1.0, busy_seconds / AHEAD_SECONDS))
             self._per_second += weight * (rate - self._per_second)
 
     def observe_payloads(self, sizes: list[int]) -> None:
         if sizes:
-            self._bytes_each += 0.5 * (sum(sizes) / len(sizes) - self._bytes_each)
+            self._bytes_each += SIZE_MEMORY * (sum(sizes) / len(sizes) - self._bytes_each)
 
     @property
     def buffer_size(self) -> int:
@@ -47,33 +48,47 @@ class Throughput:
         return min(size, int(MOST_BYTES_AHEAD / self._bytes_each)) if self._bytes_each > 0 else size
 
 
-class Capacity:
+class Slots:
     """Free slots, and room in the buffer for jobs that are claimed ahead of need."""
 
-    def __init__(self, dispatcher: Dispatcher, clock: Clock, *, one_writer: bool) -> None:
+    def __init__(self, dispatcher: Dispatcher, clock: Clock, *, most_last_ahead: int | None) -> None:
         self._dispatcher = dispatcher
-        self._one_writer = one_writer
+        self._most_last_ahead = most_last_ahead
         self._timer = clock.timer
         self._throughput = Throughput()
         self._reach = MOST_BUFFERED
         self._busy_since: float | None = None
         self._moved_at = 0.0
-        self.slot_needed = False
+        self._slot_needed = False
+        self._stopping = False
+
+    def stop_claiming(self) -> None:
+        """Called by any thread: from now on there is no room."""
+        self._stopping = True
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    @property
+    def slot_needed(self) -> bool:
         """Whether a job that must not be buffered waits for a free slot: nothing else is claimed before it."""
-        self.stopping = False
-        self.instant = False
-        """Whether it took so little that handlers hardly wait for anything but the interpreter."""
+        return self._slot_needed
 
     def free(self) -> tuple[int, int]:
         """Return the number of free slots, and the room in the buffer."""
-        if self.stopping:
+        if self._stopping:
             return 0, 0
         slots = self._dispatcher.free_slots
-        if self.slot_needed and slots <= 0:
+        if self._slot_needed and slots <= 0:
             return 0, 0
         if self.lost_ahead <= 0 or self.last_ahead == 0:
             return slots, 0
         return slots, max(0, min(self._reach, self._throughput.buffer_size - self._dispatcher.buffered))
+
+    def batch_room(self) -> dict[str, int]:
+        """Return how many more jobs fit into the open batches."""
+        return {} if self._stopping else self._dispatcher.batch_room()
 
     @property
     def lost_ahead(self) -> int:
@@ -82,21 +97,10 @@ class Capacity:
 
     @property
     def last_ahead(self) -> int | None:
-        """How many more last attempts may wait in the buffer; None for any number, as a file says what has begun."""
-        if self._one_writer:
+        """How many more last attempts may wait in the buffer; None for any number."""
+        if self._most_last_ahead is None:
             return None
-        return max(0, MOST_LAST_AHEAD - sum(one.ready.lost == 0 for one in self._dispatcher.charged))
-
-    @property
-    def any(self) -> bool:
-        return not self.stopping and sum(self.free()) + sum(self._dispatcher.batch_room().values()) > 0
-
-    @property
-    def enough_to_do(self) -> bool:
-        """Whether the lanes are busy for long enough, so that a larger group of outcomes can gather."""
-        if self.slot_needed:
-            return self._dispatcher.free_slots <= 0
-        return self._dispatcher.buffered > self.enough_buffered
+        return max(0, self._most_last_ahead - sum(one.ready.lost == 0 for one in self._dispatcher.charged))
 
     @property
     def enough_buffered(self) -> int:
@@ -112,10 +116,7 @@ class Capacity:
             self._throughput.observe(finished=0, busy_seconds=STALE_SECONDS)
         return stale
 
-    def note_finished(self, attempts: int, last_seconds: float = 0.0) -> None:
-        """Some attempts have ended, and the last of them took so long."""
-        if attempts:
-            self.instant = last_seconds < INSTANT_SECONDS
+    def note_finished(self, attempts: int) -> None:
         if self._busy_since is not None:
             now = self._timer()
             self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)
@@ -123,7 +124,7 @@ class Capacity:
 
     def note_claimed(self, demand: Demand, claim: Claim) -> None:
         if demand.room > 0:
-            self.slot_needed = claim.slot_needed
+            self._slot_needed = claim.slot_needed
             # where the buffer ends early, do not read far beyond its end
             near = max(LEAST_REACH, 2 * len(claim.buffered))
             self._reach = near if claim.is_cut else min(MOST_BUFFERED, 2 * self._reach)

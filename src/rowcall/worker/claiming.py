@@ -9,50 +9,15 @@ from rowcall.declare.declaration import Declaration, fingerprints
 from rowcall.queue import Queue
 from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.jobs.unreadable import Unreadable
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, all_plain
+from rowcall.store.queries.claims import Ready, all_plain
 from rowcall.worker.attempt import Attempt, ClaimFacts
 from rowcall.worker.attempt_log import log_started
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.capacity import Capacity
+from rowcall.worker.pacing.protocol import Pacing
 from rowcall.worker.pushing import Pushing
 from rowcall.worker.registrar import Registrar
-from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
-
-LEAST_CLAIMED = 100
-SLOW_SECONDS, LONGEST_SECONDS = 0.05, 5.0
-SHARE_OF_TIME = 0.05
-
-
-class Resuming:
-    """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
-    the vacuum from removing them. So if a round claimed all it had room for, and these were many or its search was
-    slow, the next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are
-    found by the next round that starts at the beginning: as soon as such searches take less than a twentieth of the
-    time, and at least every five seconds.
-    """
-
-    def __init__(self, queue: Queue) -> None:
-        self._timer = queue.clock.timer
-        self._is_needed = not queue.dialect.one_writer
-        self._places: Places = NOTHING_KNOWN
-        self._until = 0.0
-
-    def places(self) -> Places:
-        return self._places if self._timer() < self._until else NOTHING_KNOWN
-
-    def note(self, demand: Demand, claim: Claim) -> None:
-        """A round has ended."""
-        if demand.room == 0 or not self._is_needed:
-            return
-        claimed, seconds = len(claim.started) + len(claim.buffered), claim.work.seconds
-        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= SLOW_SECONDS
-        if claimed < demand.room or not worthwhile or claim.joining or claim.left:
-            self._places = NOTHING_KNOWN
-            return
-        self._places = claim.places
-        if not demand.resume:
-            self._until = self._timer() + min(LONGEST_SECONDS, seconds / SHARE_OF_TIME)
+from rowcall.worker.slots import Slots
 
 
 @dataclass(eq=False)
@@ -62,34 +27,33 @@ class Claims:
     dispatcher: Dispatcher
     registrar: Registrar
     completion: Completion
-    capacity: Capacity
-    unknown: UnknownTasks
+    slots: Slots
+    pacing: Pacing
     logs_starts: Callable[[], bool]
     _turn: int = 0
 
     def __post_init__(self) -> None:
-        self.resuming = Resuming(self.queue)
         self._pushing = Pushing(self.queue)
 
     def demand(self) -> Demand:
-        slots, buffer = self.capacity.free()
+        slots, buffer = self.slots.free()
         queues, in_flight = self.queues, self.dispatcher.in_flight
         return Demand(
             worker=self.registrar.name,
             holder=self.registrar.current.holder,
             slots=slots,
             buffer=buffer,
-            lost_ahead=self.capacity.lost_ahead,
-            last_ahead=self.capacity.last_ahead,
+            lost_ahead=self.slots.lost_ahead,
+            last_ahead=self.slots.last_ahead,
             types=fingerprints(self.queue.declared.tasks),
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             first_queue=self._turn,
             batches=self.dispatcher.batches,
-            batch_room={} if self.capacity.stopping else self.dispatcher.batch_room(),
+            batch_room=self.slots.batch_room(),
             limits=self.queue.declared.limits.declared,
             aliases=self.queue.declared.aliases,
-            resume=self.resuming.places(),
+            resume=self.pacing.resume(),
         )
 
     def accept(self, claim: Claim) -> None:

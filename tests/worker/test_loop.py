@@ -16,8 +16,10 @@ from rowcall.store.claims.round import round_of_work
 from rowcall.store.sqlite.dialect import catalogue
 from rowcall.store.statement import Plan, Row, Statement
 from rowcall.testing import FakeClock, eventually
-from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
-from rowcall.worker.loop import rounds, settler
+from rowcall.worker import settling
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pace import MOST_BUFFERED
+from rowcall.worker.pacing import sqlite
 from tests.worker.support import all_ended, ended
 
 
@@ -108,8 +110,8 @@ def test_handlers_that_never_wait_run_while_the_last_ones_are_settled(
 
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "PORTION", 20)
-    monkeypatch.setattr(settler, "LEAST_GROUP", 5)
+    monkeypatch.setattr(sqlite, "PORTION", 20)
+    monkeypatch.setattr(settling, "LEAST_GROUP", 5)
 
 
 @pytest.mark.usefixtures("small_portions")
@@ -131,7 +133,7 @@ def test_portions_keep_to_the_slots_and_to_the_order(jobs: Rowcall, concurrency:
     assert most == concurrency
     furthest = max(abs(number - place) for place, number in enumerate(order))
     # with several slots, one thread may start the last jobs of a portion while another starts the next portion
-    assert furthest < 2 * concurrency + (rounds.PORTION if concurrency > 1 else 0)
+    assert furthest < 2 * concurrency + (sqlite.PORTION if concurrency > 1 else 0)
 
 
 @pytest.mark.usefixtures("small_portions")

@@ -8,8 +8,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from tests.worker.loop.test_rounds import Transactions
 from tests.worker.support import all_ended, ended, some_heartbeats
+from tests.worker.test_loop import Transactions
 
 
 def test_an_unknown_task_costs_no_busy_loop(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:

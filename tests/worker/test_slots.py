@@ -11,9 +11,9 @@ from rowcall import Rowcall
 from rowcall.store.claims.round import Claim, Demand
 from rowcall.store.queries.claims import Work
 from rowcall.worker.attempt import Attempt
-from rowcall.worker.lanes.dispatcher import MOST_BUFFERED, Dispatcher
-from rowcall.worker.loop import capacity as capacity_module
-from rowcall.worker.loop.capacity import MOST_BYTES_AHEAD, STALE_SECONDS, Capacity, Throughput
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pace import MOST_BUFFERED, MOST_BYTES_AHEAD, STALE_SECONDS
+from rowcall.worker.slots import Slots, Throughput
 from tests.worker.support import claimed
 from tests.worker.timers import StoppedClock
 
@@ -43,87 +43,85 @@ def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
     finish.set()
 
 
-def run_quick_jobs(capacity: Capacity, clock: StoppedClock, attempt: Attempt) -> None:
+def run_quick_jobs(slots: Slots, clock: StoppedClock, attempt: Attempt) -> None:
     for _ in range(20):
-        capacity.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempt.ready]))
+        slots.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempt.ready]))
         clock.at += 0.01
-        capacity.note_finished(10)
+        slots.note_finished(10)
 
 
 def test_at_first_there_is_room_for_the_slots_alone(dispatcher: Dispatcher, clock: StoppedClock) -> None:
-    capacity = Capacity(dispatcher, clock, one_writer=True)
-    assert capacity.free() == (2, 0)
-    assert capacity.any
-    capacity.stopping = True
-    assert capacity.free() == (0, 0)
-    assert not capacity.any
+    slots = Slots(dispatcher, clock, most_last_ahead=None)
+    assert slots.free() == (2, 0)
+    slots.stop_claiming()
+    assert slots.free() == (0, 0)
+    assert slots.stopping
 
 
 def test_quick_jobs_open_the_buffer(dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]) -> None:
-    capacity = Capacity(dispatcher, clock, one_writer=True)
-    run_quick_jobs(capacity, clock, attempts[0])
-    slots, buffer = capacity.free()
-    assert slots == 2
+    slots = Slots(dispatcher, clock, most_last_ahead=None)
+    run_quick_jobs(slots, clock, attempts[0])
+    free, buffer = slots.free()
+    assert free == 2
     assert 25 <= buffer <= 50  # what a thousand jobs a second are in 50 ms
 
 
 def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    capacity = Capacity(dispatcher, clock, one_writer=True)
+    slots = Slots(dispatcher, clock, most_last_ahead=None)
     dispatcher.accept(attempts[:2], [])
     dispatcher.start_accepted()
-    capacity.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_needed=True))
-    assert capacity.free() == (0, 0)
-    assert capacity.enough_to_do
+    slots.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_needed=True))
+    assert slots.free() == (0, 0)
+    assert slots.slot_needed
 
 
 def test_a_full_buffer_of_last_attempts_takes_no_more_jobs(
-    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt], monkeypatch: pytest.MonkeyPatch
+    dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
     """Where no file says what has begun, each of them may be charged for nothing."""
-    monkeypatch.setattr(capacity_module, "MOST_LAST_AHEAD", 1)
-    capacity = Capacity(dispatcher, clock, one_writer=False)
-    assert Capacity(dispatcher, clock, one_writer=True).last_ahead is None
-    run_quick_jobs(capacity, clock, attempts[0])
-    assert capacity.last_ahead == 1
-    assert capacity.free()[1] > 0
+    slots = Slots(dispatcher, clock, most_last_ahead=1)
+    assert Slots(dispatcher, clock, most_last_ahead=None).last_ahead is None
+    run_quick_jobs(slots, clock, attempts[0])
+    assert slots.last_ahead == 1
+    assert slots.free()[1] > 0
     dispatcher.accept(attempts[:2], attempts[2:])  # attempts that are marked as started
-    assert capacity.last_ahead == 0
-    assert capacity.free() == (0, 0)
+    assert slots.last_ahead == 0
+    assert slots.free() == (0, 0)
     assert dispatcher.pop_buffered() == attempts[2:]
     attempts[2].settled = True
-    assert capacity.last_ahead == 1
+    assert slots.last_ahead == 1
 
 
 def test_there_are_no_more_lost_jobs_in_the_buffer_than_slots(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    capacity = Capacity(dispatcher, clock, one_writer=True)
-    run_quick_jobs(capacity, clock, attempts[0])
+    slots = Slots(dispatcher, clock, most_last_ahead=None)
+    run_quick_jobs(slots, clock, attempts[0])
     for attempt in attempts:
         attempt.ready.lost = 1
-    assert capacity.lost_ahead == 2
-    assert capacity.free()[1] > 2
+    assert slots.lost_ahead == 2
+    assert slots.free()[1] > 2
     dispatcher.accept(attempts[:1], attempts[1:])
-    assert capacity.lost_ahead == 0
-    assert capacity.free()[1] == 0
+    assert slots.lost_ahead == 0
+    assert slots.free()[1] == 0
 
 
 def test_a_buffer_behind_slow_jobs_becomes_stale(
     dispatcher: Dispatcher, clock: StoppedClock, attempts: list[Attempt]
 ) -> None:
-    capacity = Capacity(dispatcher, clock, one_writer=True)
-    run_quick_jobs(capacity, clock, attempts[0])
-    assert not capacity.is_stale(any_ended=False)
+    slots = Slots(dispatcher, clock, most_last_ahead=None)
+    run_quick_jobs(slots, clock, attempts[0])
+    assert not slots.is_stale(any_ended=False)
     dispatcher.accept(attempts[:2], attempts[2:])
     dispatcher.start_accepted()
     clock.at += STALE_SECONDS / 2
-    assert not capacity.is_stale(any_ended=False)
+    assert not slots.is_stale(any_ended=False)
     clock.at += STALE_SECONDS
-    assert capacity.is_stale(any_ended=False)
-    assert capacity.free() == (0, 0)  # or the next round would claim again what is released
-    assert not capacity.is_stale(any_ended=True)
+    assert slots.is_stale(any_ended=False)
+    assert slots.free() == (0, 0)  # or the next round would claim again what is released
+    assert not slots.is_stale(any_ended=True)
 
 
 def test_nothing_is_held_before_anything_is_known() -> None:

@@ -37,28 +37,38 @@ from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.settle_thread import SettleThread
+from rowcall.worker.pace import (
+    ALONE_SECONDS,
+    ASK_AGAIN_SECONDS,
+    LEAST_GROUP,
+    LONGEST_UNDECIDED_SECONDS,
+    MARK_AFTER_SECONDS,
+    MOST_SETTLED,
+    NEVER,
+)
+from rowcall.worker.pacing.settle_thread import SettleThread
 
-MOST_SETTLED = 2000
-LEAST_GROUP = 100
-ALONE_SECONDS = 10.0
-MARK_AFTER_SECONDS = 1.0
 NONE: Mapping[int, Transition] = MappingProxyType({})
-ASK_AGAIN_SECONDS = 0.05
-LONGEST_UNDECIDED_SECONDS = 5.0
 _JOB_ID = attrgetter("ready.id")
 
 
 class Settler:
     """Used by the loop's thread alone."""
 
-    def __init__(self, queue: Queue, dispatcher: Dispatcher, connection: Connection, report: AttemptLog) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        dispatcher: Dispatcher,
+        connection: Connection,
+        report: AttemptLog,
+        thread: SettleThread | None,
+    ) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
         self._connection = connection
+        self._thread = thread
         self.report = report
         self.completed = CompletedAttempts(queue, dispatcher, connection, report)
-        self._thread = None if queue.dialect.one_writer else SettleThread(queue)
         self._beside_from = 0.0
         """When the thread gets large groups again, after it could not settle one."""
         self._unsettled: list[Attempt] = []
@@ -94,17 +104,14 @@ class Settler:
                 self._unsettled.append(attempt)
 
     @property
-    def any_unsettled(self) -> bool:
-        return bool(self._unsettled)
+    def unsettled(self) -> int:
+        """How many attempts the next rounds settle."""
+        return len(self._unsettled)
 
     @property
     def awaited(self) -> int:
         """How many attempts still have to be settled."""
-        return len(self._unsettled) + len(self._in_thread) + self.completed.awaited + len(self.late)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._unsettled) >= MOST_SETTLED
+        return len(self._unsettled) + self.beside + self.completed.awaited + len(self.late)
 
     @property
     def is_group(self) -> bool:
@@ -121,8 +128,13 @@ class Settler:
         return self._thread.attempts if self._thread is not None else []
 
     @property
-    def any_in_thread(self) -> bool:
-        return bool(self._in_thread)
+    def beside(self) -> int:
+        """How many attempts the thread settles."""
+        return len(self._in_thread)
+
+    @property
+    def beside_done(self) -> bool:
+        return self._thread is not None and self._thread.is_done
 
     @property
     def is_large(self) -> bool:
@@ -149,11 +161,11 @@ class Settler:
 
         return plan()
 
-    def take_settled(self, *, wait: bool) -> bool:
-        """Take what the thread has settled, and return whether there was anything. Raise what it raised: then a round
-        settles the group, or finds out whether it is settled.
+    def take_settled(self) -> bool:
+        """Wait for the group of the thread, and return whether it was settled. Raise what the thread raised: then a
+        round settles the group, or finds out whether it is settled.
         """
-        if self._thread is None or not self._thread.attempts or not (wait or self._thread.is_done):
+        if self._thread is None or not self._thread.attempts:
             return False
         attempts, outcome = self._thread.take()
         try:
@@ -245,7 +257,7 @@ class Settler:
         """Called before the loop ends with an error."""
         try:
             with contextlib.suppress(RowcallError):  # what the thread could not settle is settled here
-                self.take_settled(wait=True)
+                self.take_settled()
             self._settle(self._unsettled)
         except RowcallError as error:
             logger.warning(
@@ -333,13 +345,13 @@ def _succeeded(attempt: Attempt) -> bool:
 def ended_of(attempt: Attempt, now: float) -> Ended:
     assert attempt.transition is not None
     transition, completion = attempt.transition, attempt.claim.completion
-    if completion is not None and completion.blobs.cipher is not None:
+    if completion.blobs.cipher is not None:
         transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
     finished_ms = int((now - attempt.finished_at) * 1000) if attempt.finished_at else 0
     reported = attempt.last_report()
     progress = reported and reported.at_end(succeeded=_succeeded(attempt))
-    if progress is not None and completion is not None:
+    if progress is not None:
         message = completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
         progress = msgspec.structs.replace(progress, message=message)
     ages = started_ms, finished_ms
@@ -402,8 +414,11 @@ class CompletedAttempts:
         yield from self._undecided
 
     @property
-    def any(self) -> bool:
-        return bool(self._new or self._undecided)
+    def ask_at(self) -> float:
+        """When to ask next."""
+        if self._new:
+            return self._asked_at
+        return self._asked_at + ASK_AGAIN_SECONDS if self._undecided else NEVER
 
     @property
     def awaited(self) -> int:
@@ -419,8 +434,6 @@ class CompletedAttempts:
     def settle(self) -> bool:
         """Find out which of the transactions have ended. Return whether any has."""
         clock = self._queue.clock
-        if not self._new and (not self._undecided or clock.timer() - self._asked_at < ASK_AGAIN_SECONDS):
-            return False
         self._asked_at = clock.timer()
         attempts, now = list(self), clock.monotonic()
         try:

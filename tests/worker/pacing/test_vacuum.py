@@ -15,7 +15,7 @@ from rowcall.app import queue_of
 from rowcall.drivers.postgres.database import LEAST_DELETED
 from rowcall.testing import eventually
 from rowcall.testing.postgres_database import database_of
-from rowcall.worker.upkeep.vacuum import VACUUM_AFTER, Vacuum
+from rowcall.worker.pacing.vacuum import VACUUM_AFTER, Vacuum
 from tests.pgbouncer import PgBouncer
 
 pytestmark = pytest.mark.new_database  # no statistics of earlier tests

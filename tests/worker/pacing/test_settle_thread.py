@@ -11,8 +11,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.worker.loop.settle_thread import SettleThread
-from rowcall.worker.loop.settler import LEAST_GROUP
+from rowcall.worker.pace import LEAST_GROUP
+from rowcall.worker.pacing.settle_thread import SettleThread
 
 MANY = 10 * LEAST_GROUP
 WAITING = """

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from rowcall.context import logger
+from rowcall.domain.errors import DataRefused, RowcallError
 from rowcall.domain.outcome import Released
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.loop.settler import Settler
+from rowcall.worker.pace import DECIDED_SECONDS, NEVER
 from rowcall.worker.registrar import Registrar
-
-DECIDED_SECONDS = 12.0  # the server ends a transaction that was cut off sooner than that
+from rowcall.worker.settling import Settler
 
 
 @dataclass(eq=False)
@@ -26,21 +25,32 @@ class Ownership:
     connection: Connection
     registrar: Registrar
     settler: Settler
-    lost: bool = False
-    """Whether this worker was declared lost."""
-    in_doubt: bool = False
-    """Whether the reply to a commit was lost."""
+    _lost: bool = False
+    _in_doubt: bool = False
     _is_logged: bool = False
-    _check_again_at: float = math.inf
+    _check_again_at: float = NEVER
+
+    def note_lost(self) -> None:
+        """This worker was declared lost. Called by any thread."""
+        self._lost = True
+
+    def note_failed(self, error: RowcallError) -> None:
+        """The reply to a commit may be lost, unless the database refused the data."""
+        self._in_doubt = not isinstance(error, DataRefused)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether `ensure` must find out what belongs to this worker, as well as it can."""
+        return self._lost or self._in_doubt
 
     def ensure(self) -> bool:
         """Call before each step. Return whether there may be jobs to claim because of what was found."""
         if self.registrar.lease.may_be_over:
             self._renew_lease()
-        registered = self.lost
-        if self.lost:
+        registered = self._lost
+        if self._lost:
             self._register_again()
-        if self.in_doubt or self.queue.clock.timer() > self._check_again_at:
+        if self._in_doubt or self.queue.clock.timer() > self._check_again_at:
             self._resolve_doubt()
             return True
         return registered
@@ -52,7 +62,7 @@ class Ownership:
         if self.connection.write(ask):
             self.registrar.lease.renew(sent_at)
         else:
-            self.lost = True
+            self._lost = True
 
     def _register_again(self) -> None:
         """Stop the handlers, as their jobs belong to other workers, and register under another name."""
@@ -66,13 +76,13 @@ class Ownership:
         self.dispatcher.stop_all()
         self.registrar.register()
         self.dispatcher.identify(self.registrar.current)
-        self.lost = self._is_logged = self.in_doubt = False
+        self._lost = self._is_logged = self._in_doubt = False
 
     def _resolve_doubt(self) -> None:
         """Find out what was committed: now, and once more when the server has surely decided."""
         self.release_unknown()
-        self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self.in_doubt else math.inf
-        self.in_doubt = False
+        self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self._in_doubt else NEVER
+        self._in_doubt = False
 
     def release_unknown(self) -> None:
         """Release the jobs that were claimed in our name, and that we do not hold."""
@@ -84,7 +94,7 @@ class Ownership:
         self.dispatcher.stop_all()
         self.dispatcher.abandon_all(Released())
         self.settler.drop_all()
-        self.lost = self._is_logged = True
+        self._lost = self._is_logged = True
 
     def _drop_unstarted(self) -> None:
         for attempt in self.dispatcher.pop_unstarted():

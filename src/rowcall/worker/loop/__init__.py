@@ -1,1 +1,0 @@
-"""The loop of a worker: rounds of settling, staging and claiming; waiting; trouble with the database."""

@@ -1,0 +1,92 @@
+"""PostgreSQL: a server works on several statements at once, each costs a round trip, and deleted rows stay."""
+
+from __future__ import annotations
+
+from rowcall.base.clock import Clock
+from rowcall.drivers.database import Connection
+from rowcall.queue import Queue
+from rowcall.store.claims.round import Claim, Demand, claim_first
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places
+from rowcall.wake.waker import Waker
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pace import MOST_LAST_AHEAD
+from rowcall.worker.pacing.postgres_waiter import postgres_waiter
+from rowcall.worker.pacing.settle_thread import SettleThread
+from rowcall.worker.pacing.vacuum import Vacuum
+from rowcall.worker.registrar import Registrar
+
+LEAST_CLAIMED = 100
+"""A round that claimed as many has deleted as many: the next search would go through them."""
+SLOW_SECONDS, LONGEST_SECONDS = 0.05, 5.0
+"""A search that took so long is resumed, and for at most so long: jobs of a higher priority wait meanwhile."""
+SHARE_OF_TIME = 0.05
+"""Searches from the beginning take at most this share of the time."""
+
+
+class PostgresPacing:
+    most_last_ahead = MOST_LAST_AHEAD
+
+    def __init__(
+        self, queue: Queue, dispatcher: Dispatcher, connection: Connection, waker: Waker, registrar: Registrar
+    ) -> None:
+        self._queue = queue
+        self._dispatcher = dispatcher
+        self._connection = connection
+        self._resuming = Resuming(queue.clock)
+        self._vacuum = Vacuum(queue)
+        self.waiter = postgres_waiter(queue, connection, waker, registrar)
+        self.settle_thread = SettleThread(queue)
+        self.services = (self._vacuum.thread,)
+
+    def starts_beside(self, *, is_group: bool) -> bool:
+        return False  # waiting for a server, the loop's thread does not need the interpreter
+
+    def start_accepted(self) -> None:
+        self._dispatcher.start_accepted()
+
+    def start_claimed(self) -> None:
+        self._dispatcher.start_accepted()
+
+    def note_finished(self, last_seconds: float) -> None:
+        pass
+
+    def resume(self) -> Places:
+        return self._resuming.places()
+
+    def claim_first(self, demand: Demand) -> Claim | None:
+        plan = claim_first(self._queue.dialect, demand, self._queue.now_ms())
+        return self._connection.write(plan, one_statement=True)
+
+    def note_round(self, demand: Demand, claim: Claim) -> None:
+        self._resuming.note(demand, claim)
+        self._vacuum.note_claimed(claim.taken + len(claim.joining))
+
+
+class Resuming:
+    """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
+    the vacuum from removing them. So if a round claimed all it had room for, and these were many or its search was
+    slow, the next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are
+    found by the next round that starts at the beginning: as soon as such searches take less than a twentieth of the
+    time, and at least every five seconds.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._timer = clock.timer
+        self._places: Places = NOTHING_KNOWN
+        self._until = 0.0
+
+    def places(self) -> Places:
+        return self._places if self._timer() < self._until else NOTHING_KNOWN
+
+    def note(self, demand: Demand, claim: Claim) -> None:
+        """A round has ended."""
+        if demand.room == 0:
+            return
+        claimed, seconds = claim.taken, claim.work.seconds
+        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= SLOW_SECONDS
+        if claimed < demand.room or not worthwhile or claim.joining or claim.left:
+            self._places = NOTHING_KNOWN
+            return
+        self._places = claim.places
+        if not demand.resume:
+            self._until = self._timer() + min(LONGEST_SECONDS, seconds / SHARE_OF_TIME)

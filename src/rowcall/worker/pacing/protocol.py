@@ -1,0 +1,71 @@
+"""What the loop asks of the pacing of its database, and which one it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rowcall.drivers.database import Connection
+from rowcall.drivers.sqlite.connection import SqliteConnection
+from rowcall.queue import Queue
+from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.queries.claims import Places
+from rowcall.wake.waiter import Waiter
+from rowcall.wake.waker import Waker
+from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pacing.settle_thread import SettleThread
+from rowcall.worker.pacing.sqlite import SqlitePacing
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.service import Service
+
+
+class Pacing(Protocol):
+    """Used by the loop's thread alone."""
+
+    @property
+    def waiter(self) -> Waiter: ...
+
+    @property
+    def services(self) -> Sequence[Service]:
+        """Threads that the worker starts and stops."""
+
+    @property
+    def settle_thread(self) -> SettleThread | None:
+        """Settles large groups beside the loop."""
+
+    @property
+    def most_last_ahead(self) -> int | None:
+        """How many last attempts may wait in the buffer; None for any number."""
+
+    def starts_beside(self, *, is_group: bool) -> bool:
+        """Return whether the lanes can wait for the next round, which starts handlers while it settles the last ones.
+
+        `is_group`: whether there is a group to settle.
+        """
+
+    def start_accepted(self) -> None:
+        """Start what the dispatcher has accepted."""
+
+    def start_claimed(self) -> None:
+        """Start what a round has just claimed, unless the next one starts it."""
+
+    def note_finished(self, last_seconds: float) -> None:
+        """Attempts have ended, and the last one took so long."""
+
+    def resume(self) -> Places:
+        """Return where the search of the next round starts."""
+
+    def claim_first(self, demand: Demand) -> Claim | None:
+        """After a notification: claim with the fewest statements. Return None if a round is needed."""
+
+    def note_round(self, demand: Demand, claim: Claim) -> None: ...
+
+
+def pacing_for(
+    queue: Queue, dispatcher: Dispatcher, connection: Connection, waker: Waker, registrar: Registrar
+) -> Pacing:
+    if isinstance(connection, SqliteConnection):
+        return SqlitePacing(queue, dispatcher, connection, waker)
+    from rowcall.worker.pacing.postgres import PostgresPacing  # not everybody has its driver
+
+    return PostgresPacing(queue, dispatcher, connection, waker, registrar)

@@ -1,0 +1,73 @@
+"""Where a busy worker on PostgreSQL resumes its search for ready jobs."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Work
+from rowcall.worker.pacing.postgres import LEAST_CLAIMED, LONGEST_SECONDS, SLOW_SECONDS, Resuming
+from tests.worker.timers import StoppedClock
+
+WORK = Work(0, None, None, registered=True, ready={})
+READY = Ready(7, "send", "default", "{}", 5, 0, 0, 0, None, None, None)
+PLACES = {("default", "send"): (-1, 7, 7)}
+FULL = Demand(worker="w", slots=LEAST_CLAIMED)
+RESUMED = Demand(worker="w", slots=LEAST_CLAIMED, resume=PLACES)
+
+
+def claim(jobs: int = LEAST_CLAIMED, *, seconds: float = 0.02, left: bool = False) -> Claim:
+    work = replace(WORK, seconds=seconds)
+    return Claim(work, started=[READY] * jobs, places=PLACES, left=left)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture
+def resuming(clock: StoppedClock) -> Resuming:
+    return Resuming(clock)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "resumes_for"), [(0.0, 0.0), (0.02, 0.4), (5.0, LONGEST_SECONDS)], ids=["quick", "slower", "slow"]
+)
+def test_after_a_round_that_filled_a_large_buffer_it_resumes_the_longer_the_slower_the_search_was(
+    resuming: Resuming, clock: StoppedClock, seconds: float, resumes_for: float
+) -> None:
+    assert resuming.places() == NOTHING_KNOWN
+    resuming.note(FULL, claim(seconds=seconds))
+    clock.at += max(0.0, resumes_for - 0.01)
+    resuming.note(RESUMED, claim(seconds=5.0))  # not a search from the beginning
+    assert resuming.places() == (PLACES if resumes_for else NOTHING_KNOWN)
+    clock.at += 0.02
+    assert resuming.places() == NOTHING_KNOWN
+
+
+@pytest.mark.parametrize("found", [claim(LEAST_CLAIMED - 1), claim(left=True)], ids=["not full", "left some"])
+def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: Claim) -> None:
+    resuming.note(FULL, claim())
+    resuming.note(RESUMED, found)
+    assert resuming.places() == NOTHING_KNOWN
+
+
+def test_after_a_slow_search_it_resumes_however_few_were_claimed(resuming: Resuming) -> None:
+    """Otherwise slow rounds keep the buffer small, and a small buffer keeps the rounds slow."""
+    few, resumed = Demand(worker="w", slots=3), Demand(worker="w", slots=3, resume=PLACES)
+    resuming.note(few, claim(3, seconds=SLOW_SECONDS - 0.01))
+    assert resuming.places() == NOTHING_KNOWN
+    resuming.note(few, claim(3, seconds=SLOW_SECONDS))
+    assert resuming.places() == PLACES
+    resuming.note(resumed, claim(3))
+    assert resuming.places() == PLACES
+    resuming.note(resumed, claim(2))
+    assert resuming.places() == NOTHING_KNOWN
+
+
+def test_a_round_that_only_settles_changes_nothing(resuming: Resuming) -> None:
+    resuming.note(FULL, claim())
+    resuming.note(Demand(worker="w", slots=0), Claim(WORK))
+    assert resuming.places() == PLACES
