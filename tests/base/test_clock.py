@@ -35,8 +35,8 @@ NOT_EVENTS = {
 KNOWN_WAITS = {
     # event loops: the time of a handler, and how long a driver waits for a cancelled step
     "worker/lanes/async_lane.py": [
-        "self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, attempt, waited_seconds + CANCEL_AGAIN_SECONDS)",
-        "loop.call_later(attempt.timeout_seconds, self._time_out, attempt, 0.0)",
+        "self._loop.call_later(CANCEL_AGAIN_SECONDS, self._time_out, call, waited_seconds + CANCEL_AGAIN_SECONDS)",
+        "loop.call_later(call.timeout_seconds, self._time_out, call, 0.0)",
     ],
     "drivers/transaction_block.py": ["loop.call_later(LOCK_PATIENCE_SECONDS, self._interrupt, plan)"],
     "http/serve.py": ["asyncio.get_running_loop().call_later(seconds, transport.abort)"],
