@@ -42,8 +42,9 @@ STALE_SECONDS = 5 * AHEAD_SECONDS
 """Buffered jobs that did not move for this long are released: other workers may have slots for them."""
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 """Payloads in the buffer: large ones must not fill the memory."""
-MOST_LAST_AHEAD = MOST_BUFFERED // 2
-"""A kill that leaves no liveness file uses up to so many last attempts that had not begun."""
+MOST_LAST_AHEAD = MOST_BUFFERED * 3 // 4
+"""A kill that leaves no liveness file uses up to so many last attempts that had not begun. With 100, jobs with one
+attempt ran a third as fast as others on a server, with 500 three quarters, with this nine tenths."""
 LEAST_REACH = 16
 """Where the buffer ends early, still read this far: one statement for a few jobs is as cheap."""
 RATE_MEMORY, SIZE_MEMORY = 0.3, 0.5
