@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import psycopg
 import pytest
 
@@ -30,7 +31,9 @@ from tests.conformance.store import Row, check_ready
 from tests.conformance.worker_parts import StoreWorker
 from tests.store.postgres.stepping import Beside, Stepper
 
-FAILURE = decide(AttemptBudget(1, 5), Reported("NO:GOOD", "bad"))
+FOLLOWED = '{"failed":{"type":"note","queue":"notes"}}'
+"""A follow-up that the rows of the jobs do not have, as they were written without the declaration of their task."""
+FAILURE = msgspec.structs.replace(decide(AttemptBudget(1, 5), Reported("NO:GOOD", "bad")), on_end=FOLLOWED)
 FAR_AHEAD_MS = 4_000_000_000_000
 
 
@@ -68,7 +71,7 @@ def recover(scene: Scene) -> Plan[object]:
 
 
 def complete_in_a_transaction(scene: Scene) -> Plan[object]:
-    completed = Completed(scene.claimed[1].fence, "1", 5)
+    completed = Completed(scene.claimed[1].fence, "1", 5, on_end=FOLLOWED)
     return complete(scene.dialect, completed, lambda settled: [], None)
 
 

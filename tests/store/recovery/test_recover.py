@@ -10,6 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
+from rowcall.store.ends.attempts import leave_open
 from rowcall.store.recovery.recover import Recovered, recover_worker, release_unknown
 from tests.conformance.worker_parts import StoreWorker
 
@@ -45,3 +46,14 @@ def test_a_claim_that_the_worker_does_not_know_about_is_released(jobs: Rowcall) 
     assert owned == {(known.id, 1), (unknown.id, 1)}
     assert (jobs.get(known).status, jobs.get(unknown).status) == ("running", "pending")
     assert jobs.get(unknown).attempt == 0
+
+
+def test_a_job_that_its_target_has_accepted_is_not_released(jobs: Rowcall) -> None:
+    """The reply to a commit was lost while a target still works on an attempt of this worker."""
+    jobs.enqueue("send")
+    worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
+    ready = worker.start_one()
+    assert queue.run(Write(leave_open, queue.dialect, ready.fence, "example.com", 60_000, queue.now_ms()))
+    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [], queue.now_ms()))
+    assert owned == {(ready.id, ready.lease)}
+    assert jobs.get(ready.id).status == "running"

@@ -20,7 +20,7 @@ from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.marks import mark
 from rowcall.store.queries import ends as queries
-from rowcall.store.queries.claims import CLAIMED, MAKE_READY, RENEW, Fence, Mark, TakenClaim
+from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, MAKE_READY, RENEW, Fence, Mark, TakenClaim
 from rowcall.store.queries.counts import NOW, Tally
 from rowcall.store.queries.ends import Owner, Settlement, Success
 from rowcall.store.queries.flows import BEGIN_WRITING
@@ -192,6 +192,8 @@ def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan
     for job_id, on_end in jobs:
         if on_end is not None:
             ids_by_text.setdefault(on_end, []).append(job_id)
+    if ids_by_text:  # claims are locked before jobs
+        yield from dialect.ask(LOCK_CLAIMS, sorted(job_id for ids in ids_by_text.values() for job_id in ids))
     for on_end, ids in ids_by_text.items():
         yield from dialect.ask(queries.ADD_ON_END, ids, on_end)
 

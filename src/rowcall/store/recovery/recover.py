@@ -76,7 +76,7 @@ def release_unknown(
     `held` has the attempts (ids and leases) that the worker knows about.
     """
     owned = yield from dialect.ask(queries.OWNED_BY_HOLDER, holder)
-    unknown = [job for job in owned if (job.id, job.lease) not in held]
+    unknown = [job for job in owned if not job.opened and (job.id, job.lease) not in held]  # opened: the target's now
     ended = [
         _ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown
     ]
