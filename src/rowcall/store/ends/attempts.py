@@ -174,7 +174,7 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None
 
 def drop_void(dialect: Dialect, fences: Sequence[Fence]) -> Plan[None]:
     """Delete the claims of attempts whose jobs were changed from outside, if they are still there."""
-    taken = yield from _take(dialect, fences)
+    taken = yield from _take(dialect, sorted(fences))  # as every settler: in the order of the ids
     if taken:
         yield from dialect.ask(MAKE_READY, [one.job_id for one in taken])
 

@@ -114,11 +114,6 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
         """Return what claims sort by: its place in the table of ready jobs."""
         return ~self.priority, self.id if self.turn is None else self.turn, self.id
 
-    @property
-    def needs_mark(self) -> bool:
-        """Whether the job starts only after a commit says so: it was lost before, or has no other attempt."""
-        return self.lost > 0 or self.attempt >= self.max_attempts
-
 
 _IS_PLAIN = attrgetter("is_plain")
 _FAIR = attrgetter("fair")
