@@ -20,7 +20,7 @@ QUICK_RING := TestEnqueue TestClaim TestSettle TestStage TestFence TestRetry Tes
 QUICK := $(wildcard $(QUICK_ROOMS:%=tests/%)) $(wildcard tests/test_*.py) --ignore=tests/store/postgres \
 	$(foreach ring,$(QUICK_RING),$(addsuffix ::$(ring),tests/conformance/test_sqlite.py tests/conformance/test_postgres.py))
 
-# check the style, then run targets side by side (one core would idle beside mypy), and print how long it all took
+# check the style, then run targets side by side (one core would idle next to mypy), and print how long it all took
 timed = start=$$(date +%s); status=0; \
 	$(MAKE) --no-print-directory lint && $(MAKE) --no-print-directory -j3 SIDE_BY_SIDE=1 $(2) || status=$$?; \
 	echo "make $(1) took $$(($$(date +%s) - start)) s"; exit $$status
@@ -30,7 +30,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test test-py313 thorough dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
+.PHONY: help demo check test test-py313 thorough faults dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -68,6 +68,9 @@ thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 
 test-py313: ## Run every check with Python 3.13, in a chroot of Debian 13 (needs root and debootstrap)
 	tools/test_in_chroot test
+
+faults: $(INSTALLED_TEST) ## Let each statement of each call fail in each way (ARGS="sqlite --only enqueue" to choose)
+	$(PYTHON) -m tests.faults $(ARGS)
 
 dist: $(INSTALLED_TEST) ## Build the source archive and the wheel, and check them
 	rm -rf dist

@@ -1,1 +1,1 @@
-"""Measurements of Rowcall beside the bare databases and beside other queues: `python -m benchmarks --help`."""
+"""Measurements of Rowcall next to the bare databases and next to other queues: `python -m benchmarks --help`."""

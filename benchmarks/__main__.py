@@ -1,4 +1,4 @@
-"""Measure Rowcall beside the bare databases and beside other queues, print the tables, and write docs/benchmarks."""
+"""Measure Rowcall next to the bare databases and next to other queues, print the tables, and write docs/benchmarks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def main() -> int:
     results, machine = measure(given)
     if given.update:
         add_earlier(results, output)
-    write(results, machine, output)
     show(results)
+    write(results, machine, output)
     path = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
     print(f"Written to {path} after {results.seconds:.0f} s.")
     if given.quick:

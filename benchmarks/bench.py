@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
 from benchmarks.database import Kind, url_of
-from benchmarks.sizes import Sizes
-from rowcall.testing.postgres import PostgresServer
+from benchmarks.sizes import FULL, Sizes
+from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 
 Figures = dict[str, float]
 """What one round of an experiment measured: one number for each name."""
@@ -25,7 +26,7 @@ TURNS = 3
 
 
 def in_turns(measures: Mapping[str, Callable[[], float]]) -> Figures:
-    """Take these measurements in turns, and return the median of each: what slows the machine slows them alike.
+    """Take these measurements in turns, and return the median of each: what slows the machine slows them equally.
 
     Each turn begins with the next one, as the first of a turn may be slower.
     """
@@ -50,6 +51,10 @@ class Bench:
     kind: Kind = "sqlite"
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     _kept: dict[tuple[Kind, str], Site] = field(default_factory=dict)
+
+    def on(self, kind: Kind) -> Bench:
+        """Return the same for a database."""
+        return replace(self, kind=kind)
 
     @contextmanager
     def fresh_site(self) -> Iterator[Site]:
@@ -81,6 +86,16 @@ class Bench:
         folder.mkdir()
         url = self.postgres.create_database(folder.name) if self.kind == "postgres" else url_of(folder / "queue.db")
         return Site(url, folder)
+
+
+@contextmanager
+def opened() -> Iterator[Bench]:
+    """A bench of full size with a durable PostgreSQL server for many workers, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="rowcall-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # a server that root starts runs as another user
+        with PostgresServer(folder / "postgres", settings={**DURABLE_SETTINGS, "max_connections": "300"}) as server:
+            yield Bench(FULL, folder, server)
 
 
 @dataclass(frozen=True)

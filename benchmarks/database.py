@@ -27,7 +27,7 @@ class Database(Protocol):
         """The value to give for a time."""
 
     def settle_down(self) -> None:
-        """Do what a database that is left alone would have done by itself."""
+        """Do what a database that is left alone would have done on its own."""
 
     def close(self) -> None: ...
 

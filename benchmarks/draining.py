@@ -24,7 +24,7 @@ def drain_rate(
     settled_down: bool = True,
     flows: bool = False,
 ) -> float:
-    """Jobs per second of so many processes of `rowcall work`, with these options, for these jobs.
+    """Jobs per second of this many processes of `rowcall work`, with these options, for these jobs.
 
     They are in the table already, or come of those.
     """
@@ -48,6 +48,6 @@ def flow_drain(bench: Bench, enqueue: Callable[[FlowApp], range]) -> float:
 
 
 def settle_down(site: Site) -> None:
-    """Let the database do what it would have done by itself, given a minute."""
+    """Let the database do what it would have done on its own, given a minute."""
     with closing(Observer(site.url)) as observer:
         observer.settle_down()

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from benchmarks.app import open_app
 from benchmarks.database import Database, connect, is_postgres
 from benchmarks.noop import ARGUMENTS
-from rowcall.base.histogram import bucket_of
 from rowcall.store.counts.pruning import PAST_KEPT_MS
+from rowcall.store.counts.tallies import bucket_of
 from rowcall.store.queries.counts import DAY_MS, MINUTE_MS, SPANS
 
 MOST_BUCKETS = 80
@@ -66,6 +66,20 @@ class Filler:
         """Write jobs that may run now. Return their ids."""
         return self._insert(count, {"type": kind, "status": "pending", "priority": priority, "queue": queue})
 
+    def running(self, count: int, kind: str, *, queue: str) -> None:
+        """Jobs that a worker claimed a minute ago."""
+        jobs = self.waiting(count, kind, queue=queue)
+        then = self._database.moment(self._now_ms - MINUTE_MS)
+        self._database.rows("delete from rowcall_ready where id between ? and ?", jobs[0], jobs[-1])
+        self._database.rows(
+            "insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at)"
+            " select id, 1, 1, 'busy:1', 1, ?, ? from rowcall_job where id between ? and ?",
+            then,
+            then,
+            jobs[0],
+            jobs[-1],
+        )
+
     def future(self, count: int, kind: str, *, priority: int, queue: str = "default") -> None:
         """Jobs that are due tomorrow, each a millisecond after the other."""
         columns = {"type": kind, "status": "scheduled", "priority": priority, "queue": queue}
@@ -111,10 +125,10 @@ class Filler:
             minutes = span.ms // MINUTE_MS
             durations = _histogram(minutes)
             for at in range(-(-since // span.ms) * span.ms, until, span.ms):
-                alike = (self._database.moment(at), span.ms, queue, kind)
+                span_values = (self._database.moment(at), span.ms, queue, kind)
                 for row in (
-                    (*alike, "retried", error_code, 2 * minutes, durations, durations),
-                    (*alike, "succeeded", "", 58 * minutes, "{}", "{}"),
+                    (*span_values, "retried", error_code, 2 * minutes, durations, durations),
+                    (*span_values, "succeeded", "", 58 * minutes, "{}", "{}"),
                 ):
                     self._database.rows(
                         "insert into rowcall_history (at, span_ms, queue, type, outcome, error_code, jobs, waits, runs)"
@@ -152,7 +166,7 @@ def _histogram(minutes: int) -> str:
 
 @contextmanager
 def filling(url: str, *, indexes_last: bool = True) -> Iterator[Filler]:
-    """Fill a queue's table. Not durable meanwhile; all of it is on disk, and settled down, at the end."""
+    """Fill a queue's table. Not durable while it is filled; all of it is on disk, and settled down, at the end."""
     words = POSTGRES if is_postgres(url) else SQLITE
     with closing(connect(url)) as database:
         for statement in words.quickly:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Annotated, NamedTuple
 
-from benchmarks.app import open_app
+from benchmarks.app import enqueue_jobs, open_app
 from benchmarks.noop import ARGUMENTS, MANY, NUMBER, TO
 from rowcall import INJECTED, Context, Depends, Job, Limit, Rowcall
 from rowcall.middleware import AsyncCallNext
@@ -13,6 +14,8 @@ from rowcall.operations.flows import Flow
 from rowcall.task import AsyncContextTask, AsyncTask, BaseTask
 
 STEPS = 10
+BATCH = 100
+LIMIT_KEYS, FAIR_VALUES, QUEUE_JOBS = 10_000, 1_000, 30
 
 
 class FlowApp(NamedTuple):
@@ -26,6 +29,7 @@ class FlowApp(NamedTuple):
     surrounded: BaseTask[..., object]
     stepped: AsyncContextTask[[int, str], None]
     returning: AsyncTask[[int, str], dict[str, object]]
+    batched: BaseTask[..., object]
 
 
 async def resources() -> AsyncIterator[dict[str, str]]:
@@ -79,8 +83,14 @@ def open_flow_app(url: str) -> FlowApp:
     async def returning(n: int, to: str) -> dict[str, object]:
         return {"n": n, "to": to}
 
+    @app.jobs.task(batch=BATCH)
+    async def batched(items: list[dict[str, object]]) -> None:
+        pass
+
     app.jobs.lifespan(resources)
-    return FlowApp(app.jobs, app.noop_async, hop, keyed, limited, fair, ordered, surrounded, stepped, returning)
+    return FlowApp(
+        app.jobs, app.noop_async, hop, keyed, limited, fair, ordered, surrounded, stepped, returning, batched
+    )
 
 
 async def _step(n: int) -> int:
@@ -118,9 +128,9 @@ def enqueue_limited(app: FlowApp, count: int, keys: int) -> range:
     return _of_keys(app.limited, count, keys)
 
 
-def enqueue_fair(app: FlowApp, count: int) -> range:
-    """Write jobs of as many values. Return their ids, in the order of their turns."""
-    return _of_keys(app.fair, count, count)
+def enqueue_fair(app: FlowApp, count: int, values: int) -> range:
+    """Write jobs of many values, in turn. Return their ids, in the order of their turns."""
+    return _of_keys(app.fair, count, values)
 
 
 def enqueue_ordered(app: FlowApp, count: int, keys: int) -> range:
@@ -128,7 +138,7 @@ def enqueue_ordered(app: FlowApp, count: int, keys: int) -> range:
     return _of_keys(app.ordered, count, keys)
 
 
-def _of_keys(task: AsyncTask[[int, str], None], count: int, keys: int) -> range:
+def _of_keys(task: AsyncTask[[int, str], object], count: int, keys: int) -> range:
     written: list[Job] = []
     for start in range(0, count, MANY):
         written += task.enqueue_many(_numbered(range(start, start + MANY), keys))
@@ -146,13 +156,14 @@ def enqueue_last_attempts(app: FlowApp, count: int) -> range:
     return range(ids[0], ids[-1] + 1)
 
 
-def enqueue_to_queues(app: FlowApp, count: int, queues: int) -> range:
-    """Write plain jobs to many queues, as many to each. Return their ids."""
-    written: list[Job] = []
+def enqueue_to_queues(app: FlowApp, count: int, queues: int, *, interleaved: bool = False) -> range:
+    """Write plain jobs to many queues, as many to each: one queue after the other, or in turns. Return their ids."""
+    tasks = [app.noop.using(queue=f"queue-{number}") for number in range(queues)]
+    each = count // queues
+    groups = chain.from_iterable([tasks] * each) if interleaved else tasks
     with app.jobs.transaction():
-        for number in range(queues):
-            written += app.noop.using(queue=f"queue-{number}").enqueue_many([ARGUMENTS] * (count // queues))
-    return range(written[0].id, written[-1].id + 1)
+        written = [task.enqueue_many([ARGUMENTS] * (1 if interleaved else each)) for task in groups]
+    return range(written[0][0].id, written[-1][-1].id + 1)
 
 
 def _numbered(numbers: Sequence[int], most: int) -> list[dict[str, object]]:
@@ -168,3 +179,19 @@ def _in_flows(app: FlowApp, count: int, add_three: Callable[[Flow], object]) -> 
         written = flow.enqueue()
         ids += [written[0].id, written[-1].id]
     return range(ids[0], ids[-1] + 1)
+
+
+BACKLOGS: Mapping[str, Callable[[FlowApp, int], range]] = {
+    "plain": lambda app, count: enqueue_jobs(app.noop, count),
+    "results": lambda app, count: _of_keys(app.returning, count, count),
+    "keyed": lambda app, count: _of_keys(app.keyed, count, count),
+    "limited": lambda app, count: enqueue_limited(app, count, LIMIT_KEYS),
+    "ordered": lambda app, count: enqueue_ordered(app, count, LIMIT_KEYS),
+    "fair": lambda app, count: enqueue_fair(app, count, FAIR_VALUES),
+    "batches": lambda app, count: enqueue_jobs(app.batched, count),
+    "chains": enqueue_chains,
+    "one_attempt": lambda app, count: enqueue_jobs(app.noop.using(max_attempts=1), count),
+    "queues": lambda app, count: enqueue_to_queues(app, count, count // QUEUE_JOBS),
+    "queues_interleaved": lambda app, count: enqueue_to_queues(app, count, count // QUEUE_JOBS, interleaved=True),
+}
+"""How many jobs of each kind are written, of which the ids are returned."""

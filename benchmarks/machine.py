@@ -34,7 +34,7 @@ def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
         "SQLAlchemy": version("sqlalchemy"),
         "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
         **(_postgres_facts(server) if server is not None else {}),
-        "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS),
+        "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS if importlib.util.find_spec(name)),
     }
 
 

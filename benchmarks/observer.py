@@ -11,7 +11,9 @@ from benchmarks.workers import WorkerProcess
 LONGEST_WAIT_SECONDS = 180.0
 LOOK_EVERY_SECONDS = 0.005
 
-UNFINISHED = "select 1 from rowcall_job where id between ? and ? and status in ('blocked', 'scheduled', 'pending')"
+# earlier revisions, which are compared with, write that a job is running
+UNFINISHED = """
+select 1 from rowcall_job where id between ? and ? and status in ('blocked', 'scheduled', 'pending', 'running')"""
 
 
 class Observer:
@@ -62,7 +64,7 @@ class Observer:
         return self._one("select count(*) from rowcall_ready")
 
     def wait_for_workers(self, count: int, worker: WorkerProcess) -> None:
-        """Wait until so many workers are registered."""
+        """Wait until this many workers are registered."""
         deadline = time.monotonic() + LONGEST_WAIT_SECONDS
         while self._one("select count(*) from rowcall_worker") < count:
             worker.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -39,7 +39,7 @@ def run(experiments: Sequence[Experiment], bench: Bench, rounds: int, say: Calla
 def _measure(experiment: Experiment, bench: Bench, results: Results, say: Callable[[str], None]) -> None:
     began = time.monotonic()
     try:
-        figures = experiment.measure(replace(bench, kind=experiment.kind))
+        figures = experiment.measure(bench.on(experiment.kind))
     except Exception as error:
         results.failures[experiment.name] = f"{type(error).__name__}: {error}"
         say(f"{experiment.title}: FAILED, {type(error).__name__}: {error}")

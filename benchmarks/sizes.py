@@ -43,13 +43,12 @@ class Sizes:
     questions_retrying: int = 2_000_000
     questions_waiting: int = 400_000
     questions_future: int = 100_000
+    questions_running: int = 20_000
     pruned_jobs: int = 1_000_000
     bulk_jobs: int = 1_000_000
-    pruned_beside_jobs: int = 300_000
+    drain_during_prune_jobs: int = 300_000
     flow_jobs: int = 36_000
-    one_attempt_jobs: int = 6_000
     step_jobs: int = 3_000
-    limit_keys: int = 10_000
     fair_values: int = 100_000
     queues: int = 1_000
 
@@ -91,13 +90,12 @@ QUICK = Sizes(
     questions_retrying=2_000,
     questions_waiting=1_000,
     questions_future=1_000,
+    questions_running=400,
     pruned_jobs=5_000,
     bulk_jobs=5_000,
-    pruned_beside_jobs=3_000,
+    drain_during_prune_jobs=3_000,
     flow_jobs=3_000,
-    one_attempt_jobs=1_000,
     step_jobs=1_000,
-    limit_keys=1_000,
     fair_values=3_000,
     queues=100,
 )

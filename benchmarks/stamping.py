@@ -29,7 +29,7 @@ def started_worker(site: Site, stamps: Path | None = None, *, queue: str | None 
 
 
 def wait_for_stamps(path: Path, count: int, worker: WorkerProcess) -> list[Stamp]:
-    """The stamps of so many jobs, once all are there."""
+    """The stamps of this many jobs, once all are there."""
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
     while len(stamps := read_stamps(path)) < count:
         worker.check()

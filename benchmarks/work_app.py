@@ -20,6 +20,10 @@ def flow_jobs(url: str) -> Rowcall:
     return open_flow_app(url).jobs
 
 
+if os.environ.get("ROWCALL_BENCH_WITHOUT") or os.environ.get("ROWCALL_BENCH_ROUNDS"):
+    from benchmarks.patches import apply  # older code has other lanes
+
+    apply()
 _URL, _STAMPS = os.environ["ROWCALL_BENCH_URL"], os.environ["ROWCALL_BENCH_STAMPS"]
 jobs = flow_jobs(_URL) if os.environ["ROWCALL_BENCH_FLOWS"] else open_app(_URL, Path(_STAMPS) if _STAMPS else None).jobs
 print("ready", flush=True)

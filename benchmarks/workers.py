@@ -1,4 +1,4 @@
-"""Real processes beside this one: started, looked at, stopped."""
+"""Real processes next to this one: started, looked at, stopped."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ class ProcessFailed(Exception):
     """A process of the benchmark ended, or would not end."""
 
 
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set variables for the processes that start within the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 class WorkerProcess:
     def __init__(self, process: subprocess.Popen[bytes], errors: Path) -> None:
         self._process = process
@@ -40,7 +55,7 @@ class WorkerProcess:
         self._process.stdin.close()
 
     def check(self) -> None:
-        """Raise if it has ended by itself."""
+        """Raise if it has ended on its own."""
         code = self._process.poll()
         if code is not None:
             raise ProcessFailed(f"the worker ended with {code}: {self._errors.read_text().strip()[-2000:]}")
@@ -115,7 +130,7 @@ class Background:
 
 @contextmanager
 def background(name: str, *arguments: object) -> Iterator[Background]:
-    """One of `benchmarks/processes` beside what is measured, from when it says that it is ready; then killed."""
+    """One of `benchmarks/processes` next to what is measured, from when it says that it is ready; then killed."""
     process = subprocess.Popen(
         command(name, [str(argument) for argument in arguments]), cwd=ROOT, stdout=subprocess.PIPE
     )

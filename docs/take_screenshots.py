@@ -22,7 +22,7 @@ from playwright.sync_api import Browser, ViewportSize, sync_playwright
 from rowcall import Access, Rowcall
 from rowcall.app import queue_of
 from rowcall.http.serve import server_of
-from rowcall.http.settings import settings
+from rowcall.http.server_options import settings
 from rowcall.testing import FakeClock, eventually
 
 FOLDER = Path(__file__).with_name("screenshots")

@@ -10,8 +10,8 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.types.json import Json
 
+from rowcall.testing.deadline import eventually
 from rowcall.testing.postgres_database import Databases, database_of
-from rowcall.testing.waiting import eventually
 from tests.kept_connections import KeptConnections
 
 Row = tuple[object, ...]

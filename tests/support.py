@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.testing.waiting import eventually
 
 __all__ = ["ForkedProcess", "PythonProcess", "eventually"]

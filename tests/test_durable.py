@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Backoff, Context, InvalidArguments, InvalidOption, Rowcall
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_wrong_options_are_refused_where_they_are_given(jobs: Rowcall) -> None:
     assert jobs.steps(job) == []
 
 
-def test_an_error_wins_over_a_sleep_beside_it(jobs: Rowcall) -> None:
+def test_an_error_wins_over_a_sleep_next_to_it(jobs: Rowcall) -> None:
     async def fail() -> None:
         raise ValueError("no")
 

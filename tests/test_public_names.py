@@ -19,7 +19,7 @@ def errors_below(kind: type[BaseException]) -> list[type[BaseException]]:
 
 
 def test_every_error_is_exported() -> None:
-    # what a driver raises beside these is caught in the driver, or is a StoreUnavailable to the caller
+    # what a driver raises next to these is caught in the driver, or is a StoreUnavailable to the caller
     found = [kind for root in (rowcall.RowcallError, rowcall.Control) for kind in errors_below(root)]
     inner = [kind.__name__ for kind in found if kind not in CLASSES and not kind.__module__.startswith("tests.")]
     assert {*inner} <= {"NothingWritten", "DiskFull"}

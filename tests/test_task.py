@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import pydoc
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,7 +154,7 @@ def test_importing_declares_and_opens_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("url", "name"), [(None, "rowcall.db"), ("sqlite:///mine.db", "mine.db")])
 def test_without_a_url_the_environment_names_the_file(tmp_path: Path, url: str | None, name: str) -> None:
-    environment = {} if url is None else {"ROWCALL_URL": url}
+    environment = {"PYTHONPATH": os.environ.get("PYTHONPATH", "")} | ({} if url is None else {"ROWCALL_URL": url})
     with PythonProcess("-c", DECLARE_ONLY, "use", cwd=str(tmp_path), env=environment) as process:
         assert process.wait() == 0, process.output
     with Rowcall(tmp_path / name) as jobs:

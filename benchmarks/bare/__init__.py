@@ -20,7 +20,7 @@ class BareQueue(Protocol):
 
 
 def new_bare_queue(url: str) -> BareQueue:
-    """An empty one, beside whatever else is there."""
+    """An empty one, next to whatever else is there."""
     if not is_postgres(url):
         return BareSqlite(path_of(url))
     queue = BarePostgres(url)

@@ -1,4 +1,4 @@
-"""Connections as applications have them: on each, a bare INSERT into the ceiling's table beside an `enqueue`."""
+"""Connections as applications have them: on each, a bare INSERT into the ceiling's table next to an `enqueue`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""psycopg's connection with its own cursor, which begins a transaction by itself."""
+"""psycopg's connection with its own cursor, which begins a transaction on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The standard library's connection, which begins a transaction by itself."""
+"""The standard library's connection, which begins a transaction on its own."""
 
 from __future__ import annotations
 

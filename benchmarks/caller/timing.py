@@ -18,10 +18,10 @@ class CallerConnection(Protocol):
     """One connection, on which a job can be written in either way."""
 
     async def transactions(self, what: What, count: int) -> list[float]:
-        """The seconds of each of so many transactions, which write and commit a job."""
+        """The seconds of each of this many transactions, which write and commit a job."""
 
     async def statements(self, what: What, count: int) -> list[float]:
-        """The seconds of each of so many writes, all inside one transaction."""
+        """The seconds of each of this many writes, all inside one transaction."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """SAQ on PostgreSQL with what made it fastest here: 100 jobs at once, uvloop, jobs not kept (`ttl=-1`), nothing logged.
 
-Its pool has as many connections as it takes by itself, four to twenty; more jobs at once were no quicker.
+Its pool has as many connections as it takes on its own, four to twenty; more jobs at once were no quicker.
 """
 
 from __future__ import annotations

@@ -30,13 +30,13 @@ from benchmarks.experiments import (
 
 _README = Experiment("readme", "the README's command, without log lines, and with all", readme.measure)
 _SLOWDOWNS = Experiment(
-    "slowdowns", "results, limits, order, one attempt and many queues beside a plain drain", slowdowns.measure
+    "slowdowns", "results, limits, order, one attempt and many queues next to a plain drain", slowdowns.measure
 )
 
 _SQLITE = (
     _README,
     Experiment("drain", "drains: the bare ceiling, Rowcall, huey", drain.measure_sqlite),
-    Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
+    Experiment("enqueue", "enqueueing next to bare inserts", enqueue.measure),
     Experiment("caller", "enqueueing on the caller's connections: sqlite3, SQLAlchemy Core", caller.measure),
     Experiment("backlog", "drains from a large table", backlog.measure),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure, "half"),
@@ -44,12 +44,12 @@ _SQLITE = (
     Experiment("idle", "processor time of an idle worker", idle.measure_sqlite, "half"),
     Experiment("endurance", "memory and WAL in a long drain", endurance.measure, "half"),
     Experiment("crowd", "enqueueing in a crowd", crowd.measure, "half"),
-    Experiment("flows", "chains, fan-in and keys beside a plain drain", flows.measure),
-    Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
-    Experiment("fairness", "jobs in turns beside a plain drain", fairness.measure),
+    Experiment("flows", "chains, fan-in and keys next to a plain drain", flows.measure),
+    Experiment("steps", "jobs of ten durable steps next to a plain drain", steps.measure),
+    Experiment("fairness", "jobs in turns next to a plain drain", fairness.measure),
     _SLOWDOWNS,
-    Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
-    Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
+    Experiment("bulk", "a drain next to actions on very many jobs", bulk.measure, "half"),
+    Experiment("prune", "a drain next to a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
     Experiment("dashboard", "the dashboard and its API, asked of ten million rows", dashboard.measure, "one"),
 )
@@ -61,18 +61,18 @@ _POSTGRES = (
         "drains: the bare ceiling, Rowcall, graphile-worker, PgQueuer, procrastinate, SAQ",
         drain.measure_postgres,
     ),
-    Experiment("enqueue", "enqueueing beside bare inserts", enqueue.measure),
+    Experiment("enqueue", "enqueueing next to bare inserts", enqueue.measure),
     Experiment("caller", "enqueueing on the caller's connections: psycopg, asyncpg, SQLAlchemy Core", caller.measure),
     Experiment("backlog", "drains from a large table", backlog.measure_full),
     Experiment("pickup", "pick-up by an idle worker", pickup.measure_with_plain_sql, "half"),
     Experiment("idle", "processor time and statements of an idle worker", idle.measure_postgres, "half"),
     Experiment("producers", "the cost of notifications for eight producers", producers.measure, "half"),
-    Experiment("flows", "chains, fan-in and keys beside a plain drain", flows.measure),
-    Experiment("steps", "jobs of ten durable steps beside a plain drain", steps.measure),
-    Experiment("fairness", "jobs in turns beside a plain drain", fairness.measure),
+    Experiment("flows", "chains, fan-in and keys next to a plain drain", flows.measure),
+    Experiment("steps", "jobs of ten durable steps next to a plain drain", steps.measure),
+    Experiment("fairness", "jobs in turns next to a plain drain", fairness.measure),
     _SLOWDOWNS,
-    Experiment("bulk", "a drain beside actions on very many jobs", bulk.measure, "half"),
-    Experiment("prune", "a drain beside a prune of very many jobs", prune.measure, "half"),
+    Experiment("bulk", "a drain next to actions on very many jobs", bulk.measure, "half"),
+    Experiment("prune", "a drain next to a prune of very many jobs", prune.measure, "half"),
     Experiment("questions", "the five questions, asked of ten million rows", questions.measure, "one"),
     Experiment("dashboard", "the dashboard and its API, asked of ten million rows", dashboard.measure, "one"),
     Experiment("churn", "drains after many jobs have gone through the table", churn.measure, "half"),

@@ -1,4 +1,4 @@
-"""Actions on very many jobs beside a drain, and single enqueues beside both, each timed."""
+"""Actions on very many jobs next to a drain, and single enqueues next to both, each timed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _drain(bench: Bench, *, acting: bool) -> Figures:
             fill.future(bench.sizes.bulk_jobs, TASK, priority=0, queue=QUEUE)
         app = open_app(site.url)
         with app.jobs:
-            ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            ids = enqueue_jobs(app.noop_async, bench.sizes.drain_during_prune_jobs)
             settle_down(site)
             if not acting:
                 with enqueueing(app):

@@ -1,4 +1,4 @@
-"""An `enqueue` inside the caller's own transaction beside a bare INSERT there: the whole of it, and without commit."""
+"""An `enqueue` inside the caller's own transaction next to a bare INSERT there: the whole of it, and without commit."""
 
 from __future__ import annotations
 

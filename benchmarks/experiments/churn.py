@@ -1,6 +1,6 @@
 """Drains from a table after many jobs have gone through it, vacuumed only by workers, and by autovacuum as set.
 
-Then a drain of as many jobs beside a reader whose snapshot is older: nothing that is deleted can be vacuumed.
+Then a drain of as many jobs next to a reader whose snapshot is older: nothing that is deleted can be vacuumed.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from rowcall_job"""
 def measure(bench: Bench) -> Figures:
     """Measure drain after drain, each by a new worker: the first few, the last few, and a new table next to them."""
     turns = bench.sizes.churn_jobs // bench.sizes.drain_jobs
-    rates, beside = [], []
+    rates, new_table_rates = [], []
     with bench.fresh_site() as site:
         for turn in range(turns):
             if turn >= turns - ENDS:
-                beside.append(_drain_of_a_new_table(bench))
+                new_table_rates.append(_drain_of_a_new_table(bench))
             rates.append(_drain(bench, site))
         table_mb, indexes_mb = _megabytes(site)
     return {
         "first": median(rates[:ENDS]),
         "last": median(rates[-ENDS:]),
         "slowest": min(rates),
-        "new_table": median(beside),
+        "new_table": median(new_table_rates),
         "jobs": turns * bench.sizes.drain_jobs,
         "table_mb": table_mb,
         "indexes_mb": indexes_mb,
-        **_beside_reader(bench),
+        **_with_reader(bench),
     }
 
 
-def _beside_reader(bench: Bench) -> Figures:
-    """Drain a long backlog beside a reader: the rates of its first and of its last tenth, and of a new worker then."""
+def _with_reader(bench: Bench) -> Figures:
+    """Drain a long backlog next to a reader: the rates of its first and of its last tenth, and of a new worker then."""
     with bench.fresh_site() as site, psycopg.connect(site.url) as reader:
         make_queue(site.url)
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -63,9 +63,9 @@ def _beside_reader(bench: Bench) -> Figures:
         new_worker = _drain(bench, site)
     tenth_of_jobs = len(ids) / 10
     return {
-        "beside_reader_first": tenth_of_jobs / (tenth - first),
-        "beside_reader": tenth_of_jobs / (last - last_tenth),
-        "new_worker_beside_reader": new_worker,
+        "with_reader_first": tenth_of_jobs / (tenth - first),
+        "with_reader": tenth_of_jobs / (last - last_tenth),
+        "new_worker_with_reader": new_worker,
     }
 
 

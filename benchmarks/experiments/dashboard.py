@@ -18,8 +18,8 @@ from benchmarks.experiments.questions import fill
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.http.serve import server_of
-from rowcall.http.settings import settings
-from rowcall.testing.waiting import eventually
+from rowcall.http.server_options import settings
+from rowcall.testing.deadline import eventually
 
 TIMES = 5
 PAGES = (
@@ -29,6 +29,8 @@ PAGES = (
     "/?window=30d",
     "/jobs",
     "/jobs?status=failed",
+    "/jobs?status=running",
+    "/jobs?status=pending&queue=mail",
     "/jobs?status=scheduled&queue=mail",
     "/jobs?type=charge&order=oldest",
     "/jobs?tag=vip",
@@ -50,6 +52,8 @@ PAGES = (
 )
 ROUTES = (
     "/api/jobs?status=failed",
+    "/api/jobs?status=running&type=charge",
+    "/api/jobs?status=pending",
     "/api/jobs?payload=customer%3D7",
     "/api/jobs/{id}",
     "/api/stats",

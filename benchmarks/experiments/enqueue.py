@@ -1,4 +1,4 @@
-"""Enqueueing: one by one, by 100 tasks at once, and 1,000 in a call, beside bare inserts with the same settings."""
+"""Enqueueing: one by one, by 100 tasks at once, and 1,000 in a call, next to bare inserts with the same settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that take turns by a value, beside a plain drain of as many."""
+"""Jobs that take turns by a value, next to a plain drain of as many."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def measure(bench: Bench) -> Figures:
     jobs, values = bench.sizes.flow_jobs, bench.sizes.fair_values
     return {
         "plain": flow_drain(bench, lambda app: enqueue_jobs(app.noop, jobs)),
-        "fair": flow_drain(bench, lambda app: enqueue_fair(app, jobs + values)[:jobs]),
+        "fair": flow_drain(bench, lambda app: enqueue_fair(app, jobs + values, jobs + values)[:jobs]),
     }

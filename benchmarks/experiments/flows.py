@@ -1,4 +1,4 @@
-"""Jobs with more than a handler: chains, fan-in, keys, middleware; beside a plain drain of as many."""
+"""Jobs with more than a handler: chains, fan-in, keys, middleware; next to a plain drain of as many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker with nothing to do: its processor time, alone and beside an app that commits, and what it asks a server."""
+"""A worker with nothing to do: its processor time, alone and next to an app that commits, and what it asks a server."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def measure_sqlite(bench: Bench) -> Figures:
     with bench.fresh_site() as site, started_worker(site) as worker:
         quiet = _percent_of_a_core(worker, lambda: time.sleep(seconds))
         with _another_app(site.url) as database:
-            beside = _percent_of_a_core(worker, lambda: _commit(database, seconds))
+            with_commits = _percent_of_a_core(worker, lambda: _commit(database, seconds))
             rows: int = database.rows("select count(*) from app_note")[0][0]
-    return {"quiet_percent": quiet, "beside_percent": beside, "commits_per_second": rows / seconds}
+    return {"quiet_percent": quiet, "with_commits_percent": with_commits, "commits_per_second": rows / seconds}
 
 
 def measure_postgres(bench: Bench) -> Figures:

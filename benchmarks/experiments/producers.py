@@ -21,7 +21,7 @@ TABLES = "rowcall_job, rowcall_attempt, rowcall_event, rowcall_job_tag"
 
 
 class Case(NamedTuple):
-    """`worker_of` is the queue that a worker beside them serves, `busy` that it has a backlog for all the time."""
+    """`worker_of` is the queue that a worker next to them serves, `busy` that it has a backlog for all the time."""
 
     way: Literal["plain", "enqueue"]
     trigger: bool = True

@@ -1,4 +1,4 @@
-"""A prune of very many jobs beside a drain, and single enqueues beside both, each timed."""
+"""A prune of very many jobs next to a drain, and single enqueues next to both, each timed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENQUEUE_EVERY_SECONDS = 0.01
 
 
 def measure(bench: Bench) -> Figures:
-    return {"drain_alone": _drain(bench), **_drain_beside_prune(bench)}
+    return {"drain_alone": _drain(bench), **_drain_during_prune(bench)}
 
 
 def _drain(bench: Bench) -> float:
@@ -28,18 +28,18 @@ def _drain(bench: Bench) -> float:
         _fill(bench, site)
         app = open_app(site.url)
         with app.jobs:
-            ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            ids = enqueue_jobs(app.noop_async, bench.sizes.drain_during_prune_jobs)
             settle_down(site)
             with enqueueing(app):
                 return drain_rate(site, ids, settled_down=False)
 
 
-def _drain_beside_prune(bench: Bench) -> Figures:
+def _drain_during_prune(bench: Bench) -> Figures:
     with bench.fresh_site() as site:
         _fill(bench, site)
         app = open_app(site.url)
         with app.jobs:
-            ids = enqueue_jobs(app.noop_async, bench.sizes.pruned_beside_jobs)
+            ids = enqueue_jobs(app.noop_async, bench.sizes.drain_during_prune_jobs)
             settle_down(site)
             with background("prune", site.url) as pruning, enqueueing(app) as waits_ms:
                 rate = drain_rate(site, ids, settled_down=False)

@@ -1,27 +1,21 @@
-"""What slows a drain down: results, limits, order, one attempt, many queues. One of each, beside a plain drain."""
+"""What slows a drain down: results, limits, order, one attempt, many queues. One of each, next to a plain drain."""
 
 from __future__ import annotations
 
-from benchmarks.app import enqueue_jobs
 from benchmarks.bench import Bench, Figures
 from benchmarks.draining import flow_drain
-from benchmarks.flow_app import (
-    enqueue_last_attempts,
-    enqueue_limited,
-    enqueue_ordered,
-    enqueue_to_queues,
-)
+from benchmarks.flow_app import BACKLOGS, enqueue_last_attempts, enqueue_to_queues
 
 
 def measure(bench: Bench) -> Figures:
-    sizes = bench.sizes
-    jobs, few = sizes.flow_jobs, sizes.one_attempt_jobs
+    jobs, queues = bench.sizes.flow_jobs, bench.sizes.queues
+
+    def drain(kind: str) -> float:
+        return flow_drain(bench, lambda app: BACKLOGS[kind](app, jobs))
+
     return {
-        "plain": flow_drain(bench, lambda app: enqueue_jobs(app.noop, jobs)),
-        "results": flow_drain(bench, lambda app: enqueue_jobs(app.returning, jobs)),
-        "limited": flow_drain(bench, lambda app: enqueue_limited(app, jobs, sizes.limit_keys)),
-        "ordered": flow_drain(bench, lambda app: enqueue_ordered(app, jobs, sizes.limit_keys)),
-        "last_attempts": flow_drain(bench, lambda app: enqueue_last_attempts(app, few)),
-        "one_attempt": flow_drain(bench, lambda app: enqueue_jobs(app.noop.using(max_attempts=1), few)),
-        "many_queues": flow_drain(bench, lambda app: enqueue_to_queues(app, jobs, sizes.queues)),
+        **{kind: drain(kind) for kind in ("plain", "results", "limited", "ordered", "one_attempt")},
+        "last_attempts": flow_drain(bench, lambda app: enqueue_last_attempts(app, jobs)),
+        "many_queues": flow_drain(bench, lambda app: enqueue_to_queues(app, jobs, queues)),
+        "queues_in_turn": flow_drain(bench, lambda app: enqueue_to_queues(app, jobs, queues, interleaved=True)),
     }

@@ -1,4 +1,4 @@
-"""Jobs made of ten durable steps each, beside a plain drain."""
+"""Jobs made of ten durable steps each, next to a plain drain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enqueueing beside bare inserts, taking turns: enqueue URL BARE_URL SINGLE GATHERED BULK."""
+"""Enqueueing next to bare inserts, taking turns: enqueue URL BARE_URL SINGLE GATHERED BULK."""
 
 from __future__ import annotations
 

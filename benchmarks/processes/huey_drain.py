@@ -1,6 +1,6 @@
 """huey on SQLite, its own consumer, one worker thread: huey_drain FILE JOBS default|fastest.
 
-`default` is SqliteHuey with nothing set: journal_mode=wal, and synchronous as SQLite has it by itself, which is full.
+`default` is SqliteHuey with nothing set: journal_mode=wal, and synchronous as SQLite has it on its own, which is full.
 `fastest` sets what huey documents for speed: fsync=False (synchronous=off: a power cut may lose jobs or the file), no
 results kept, a larger cache. Further worker threads share one connection; two and four were no quicker in a short
 trial. Nothing is logged and no code listens to huey's signals, so neither costs anything.

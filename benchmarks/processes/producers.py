@@ -1,6 +1,6 @@
 """Processes that enqueue at once, a job at a time: producers URL COUNT SECONDS.
 
-Reads lines: `plain` (SQL) or `enqueue`. After each, all of them enqueue for so many seconds, and the figures are
+Reads lines: `plain` (SQL) or `enqueue`. After each, all of them enqueue for this many seconds, and the figures are
 printed: enqueued per second by all together, and the milliseconds that one took.
 """
 

@@ -27,6 +27,7 @@ SLOWER = {
     "one attempt: every tenth job has `max_attempts=1`": ("slowdowns.last_attempts", "slowdowns.plain"),
     "one attempt: every job has `max_attempts=1`": ("slowdowns.one_attempt", "slowdowns.plain"),
     "many queues: 1,000, with as many jobs in each": ("slowdowns.many_queues", "slowdowns.plain"),
+    "many queues: 1,000, whose jobs were written in turns": ("slowdowns.queues_in_turn", "slowdowns.plain"),
 }
 """For each cause, its figure and the one to compare with."""
 

@@ -72,7 +72,7 @@ def draw_targets(section: Section, measured: Measured, path: Path) -> bool:
             score = min(max(target.score(values.median), LEAST_SCORE), MOST_SCORE)
             colour = REACHED if target.reached(values.median) else MISSED
             axes.barh(position, score - 1, left=1, height=0.6, color=colour)
-            text = _beside(target, values.median)
+            text = _value_and_limit(target, values.median)
             right = score >= 1
             axes.text(score * (1.04 if right else 0.96), position, text, va="center", ha="left" if right else "right")
         axes.axvline(1, color=INK, linewidth=1)
@@ -96,7 +96,7 @@ def _label(what: str, measure: str) -> str:
     return label
 
 
-def _beside(target: Target, value: float) -> str:
+def _value_and_limit(target: Target, value: float) -> str:
     bound = "at least" if target.at_least else "at most"
     return f"{with_unit(value, target.unit)} ({bound} {with_unit(target.limit, target.unit)})"
 

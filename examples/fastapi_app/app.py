@@ -16,7 +16,7 @@ from rowcall import Binding, Context, Rowcall
 from rowcall.fastapi import RowcallTasks, add_problem_details, jobs_in
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "sqlite:///app.db")  # or postgresql://user@host/database
-WORKER_BESIDE = os.environ.get("WORKER_BESIDE", "yes") == "yes"
+RUN_WORKER = os.environ.get("RUN_WORKER", "yes") == "yes"
 
 jobs = Rowcall(DATABASE_URL)
 
@@ -63,7 +63,7 @@ async def get_session() -> AsyncIterator[AsyncSession]:
         yield session
 
 
-app = FastAPI(lifespan=jobs.lifespan_for_app(worker=WORKER_BESIDE, lifespan=database))
+app = FastAPI(lifespan=jobs.lifespan_for_app(worker=RUN_WORKER, lifespan=database))
 add_problem_details(app)  # JobNotFound is a 404, and so on
 DatabaseSession = Annotated[AsyncSession, Depends(get_session)]
 SessionJobs = Annotated[Binding, Depends(jobs_in(jobs, get_session))]

@@ -36,8 +36,8 @@ from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.domain.job import Chain, Job, Summary
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
-from rowcall.http.settings import AsgiApp, HttpOptions, WsgiApp
-from rowcall.http.settings import settings as http_settings
+from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
+from rowcall.http.server_options import settings as http_settings
 from rowcall.operations import by_hand, events, flows, inspect, job_actions, pauses, results, signals
 from rowcall.operations import enqueue as enqueueing
 from rowcall.operations import push as pushing
@@ -67,7 +67,7 @@ from rowcall.task import (
 )
 from rowcall.worker.app_lifespan import AppLifespan, app_lifespan
 from rowcall.worker.pace import DEFAULT_CONCURRENCY
-from rowcall.worker.process.signals import work
+from rowcall.worker.process.os_signals import work
 from rowcall.worker.raised_errors import raising
 from rowcall.worker.settings import Queues, WorkerOptions, settings
 from rowcall.worker.worker import Worker
@@ -159,10 +159,10 @@ class Rowcall:
 
     def task(self, function: Callable[..., object] | None = None, /, **options: object) -> object:
         """Declare a function as a task: `@jobs.task`, or `@jobs.task(queue="media", max_attempts=3)`."""
-        given = checked(options, TASK_OPTIONS)
+        checked_options = checked(options, TASK_OPTIONS)
         if function is not None:
-            return self._declare(function, given)
-        return lambda function: self._declare(function, given)
+            return self._declare(function, checked_options)
+        return lambda function: self._declare(function, checked_options)
 
     def _declare(self, function: Callable[..., object], options: Options) -> AnyTask | BatchTask[object]:
         if isinstance(function, BaseTask):

@@ -321,14 +321,14 @@ class Steps:
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
         ended = await asyncio.gather(*steps, return_exceptions=True)
-        suspends = [one for one in ended if isinstance(one, Suspend)]
-        for one in ended:
-            if isinstance(one, BaseException) and not isinstance(one, Suspend):
+        suspends = [value for value in ended if isinstance(value, Suspend)]
+        for value in ended:
+            if isinstance(value, BaseException) and not isinstance(value, Suspend):
                 self.suspended = None
-                raise one
+                raise value
         if suspends:
-            times = [one.run_at_ms for one in suspends if one.run_at_ms is not None]
-            self._suspend(min(times, default=None), waits=any(one.waits for one in suspends))
+            times = [suspend.run_at_ms for suspend in suspends if suspend.run_at_ms is not None]
+            self._suspend(min(times, default=None), waits=any(suspend.waits for suspend in suspends))
         return tuple(ended)
 
 
@@ -458,7 +458,7 @@ def _returned_by(function: Callable[..., object]) -> _Returned:
         returns = hints_of(function).get("return")
     except InvalidOption:
         returns = None
-    found = returns, result_decoder(returns)
+    decoding = returns, result_decoder(returns)
     with contextlib.suppress(TypeError):  # not hashable, or without weak references
-        _returned[function] = found
-    return found
+        _returned[function] = decoding
+    return decoding

@@ -1,6 +1,6 @@
 """FastAPI. See docs/fastapi.md."""
 
-from rowcall.integrations.asgi.tasks import Tasks
+from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.integrations.fastapi.dependencies import RowcallTasks, jobs_in
 from rowcall.integrations.starlette.problem_handler import add_problem_details
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import secrets
 import threading
@@ -29,10 +28,11 @@ from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.enqueue import enqueue, enqueue_alike
+from rowcall.store.jobs.enqueue import enqueue_members
 from rowcall.store.queries.counts import ADD_SETTING, SETTING
 from rowcall.store.schema import QUEUE_ID
 from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import ReadTime, database_time
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Surrounding(Protocol):
     async def afind(self) -> object: ...
 
 
-OpenDatabase = Callable[[Config], tuple[Dialect, Database]]
+OpenDatabase = Callable[[Config, ReadTime], tuple[Dialect, Database]]
 
 
 class Parts(NamedTuple):
@@ -86,8 +86,8 @@ class Backend:
         self.end_waiter: QueueThread | None = None
         self.at_close: set[Callable[[], None]] = set()
         """Called when the queue is closed, while it can still be used."""
-        self.turns = itertools.count()
-        """Which queue comes first when jobs are claimed by hand."""
+        self.last_queue = ""
+        """When jobs are claimed by hand, the queue behind this one comes first."""
         self._configure = configure
         self._schema_ready = False
         self._parts: Parts | None = None
@@ -119,10 +119,9 @@ class Backend:
         with self._opening:
             if self._parts is None:
                 config = self._configure()
-                dialect, database = self.open_database(config)
-                store = (
-                    config.blobs if config.blobs is not None else _blob_store(config, dialect, database, self.now_ms)
-                )
+                read_time = database_time if type(self.clock) is SystemClock else self.now_ms
+                dialect, database = self.open_database(config, read_time)
+                store = config.blobs if config.blobs is not None else _blob_store(config, dialect, database)
                 self.cipher = None if config.encrypt is None else Cipher(config.encrypt)
                 blobs = Blobs(store, config.blob_threshold, config.payload_limit, self.cipher)
                 self._parts = Parts(config, dialect, database, blobs)
@@ -139,7 +138,7 @@ class Backend:
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""
-        if self.database.one_writer and innermost_block(self.database) is not None:
+        if self.database.block_excludes_writers and innermost_block(self.database) is not None:
             raise InvalidOption(
                 "transaction",
                 "SQLite has one writer, and that is the block, which this call cannot join: call it before or after it",
@@ -168,11 +167,11 @@ class Backend:
             if self._schema_ready:
                 return
             version = self.database.read(self.dialect.version(), snapshot=True)
-            found, newest = version.found, self.dialect.newest_version
+            current, newest = version.found, self.dialect.newest_version
             version.require_fit(newest)
-            if found < newest and not self.config.auto_migrate:
-                raise SchemaMismatch(found, newest, "run: rowcall migrate APP (auto_migrate is off)")
-            if found < newest:
+            if current < newest and not self.config.auto_migrate:
+                raise SchemaMismatch(current, newest, "run: rowcall migrate APP (auto_migrate is off)")
+            if current < newest:
                 self._migrate(patience_seconds)
             self._tables_are_ready()
 
@@ -188,12 +187,12 @@ class Backend:
 
     def _tables_are_ready(self) -> None:
         if self.cipher is not None:
-            found = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
-            if not found:  # someone has emptied the table
+            queue_ids = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
+            if not queue_ids:  # someone has emptied the table
                 new = secrets.token_hex(16)
                 self.database.write(lambda: self.dialect.ask(ADD_SETTING, QUEUE_ID, new))
-                found = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
-            self.cipher.queue_id = found[0]
+                queue_ids = self.database.read(self.dialect.ask(SETTING, QUEUE_ID))
+            self.cipher.queue_id = queue_ids[0]
         self._schema_ready = True
 
     def is_schema_ready(self) -> bool:
@@ -208,7 +207,7 @@ class Backend:
         while True:
             try:
                 with patience(UNLIMITED):
-                    return self.database.write(lambda: self.dialect.migrate(self.now_ms()), once=True)
+                    return self.database.write(lambda: self.dialect.migrate(), once=True)
             except Conflict as error:
                 if self.clock.timer() > deadline:
                     raise StoreUnavailable(
@@ -276,17 +275,17 @@ Operation = Effects[Queue, T]
 """Something that a user can do, written once for sync and async code."""
 
 
-def open_database(config: Config) -> tuple[Dialect, Database]:
+def open_database(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
     """Return the database, without a connection to it yet, and its dialect."""
-    return _sqlite(config) if config.server is None else _postgres(config)
+    return _sqlite(config, now_ms) if config.server is None else _postgres(config, now_ms)
 
 
-def _sqlite(config: Config) -> tuple[Dialect, Database]:
-    dialect = SqliteDialect(config.table_prefix)
-    return dialect, SqliteDatabase(config, partial(enqueue, dialect), partial(enqueue_alike, dialect))
+def _sqlite(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
+    dialect = SqliteDialect(config.table_prefix, now_ms)
+    return dialect, SqliteDatabase(config, partial(enqueue_members, dialect))
 
 
-def _postgres(config: Config) -> tuple[Dialect, Database]:
+def _postgres(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
     try:
         from rowcall.drivers.postgres.database import PostgresDatabase
     except ModuleNotFoundError as error:
@@ -295,12 +294,11 @@ def _postgres(config: Config) -> tuple[Dialect, Database]:
         raise InvalidOption("url", f"PostgreSQL needs {error.name}: pip install 'rowcall[postgres]'") from None
     from rowcall.store.postgres.dialect import PostgresDialect
 
-    dialect = PostgresDialect(config.table_prefix)
-    plans = partial(enqueue, dialect), partial(enqueue_alike, dialect)
-    return dialect, PostgresDatabase(config, *plans, dialect.notification())
+    dialect = PostgresDialect(config.table_prefix, now_ms)
+    return dialect, PostgresDatabase(config, partial(enqueue_members, dialect), dialect.notification())
 
 
-def _blob_store(config: Config, dialect: Dialect, database: Database, now_ms: Callable[[], int | None]) -> BlobStore:
+def _blob_store(config: Config, dialect: Dialect, database: Database) -> BlobStore:
     if config.server is None:
         return BlobFolder(f"{database.path}-blobs", database.path, durable=not config.in_memory)
-    return BlobTable(database, dialect, now_ms)
+    return BlobTable(database, dialect)

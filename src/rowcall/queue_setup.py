@@ -58,9 +58,9 @@ class Setup:
         refuse_unknown(options, {"url", *QueueOptions.__annotations__})
         config = self._config(checked_only=self._url is None or callable(self._url))
         queue, tracing = self.queue, tracing_of(self._options.get("tracing", False))
+        queue.own_backend.clock = self._options.get("clock") or SystemClock()
         if open_now:
             queue.database  # noqa: B018
-        queue.own_backend.clock = self._options.get("clock") or SystemClock()
         queue.declared.tracing = tracing
         queue.declared.options = config
         queue.declared.failures.configure(config.scrub, config.traceback_limit)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from rowcall.context import Context
-from rowcall.declare.declaration import Declaration, declare, mappings, remember
+from rowcall.declare.declaration import Declaration, declare, remember
 from rowcall.declare.fairness import shared
 from rowcall.declare.limits import host_limits, limited
 from rowcall.declare.option_table import (
@@ -21,16 +21,14 @@ from rowcall.declare.option_table import (
     checked,
     new_job,
 )
-from rowcall.domain.errors import DuplicateTask, InvalidArguments, InvalidOption, in_row
+from rowcall.domain.errors import DuplicateTask, InvalidOption, in_row
 from rowcall.domain.job import Job, Status
 from rowcall.drivers.transaction_block import CallerBlock
 from rowcall.operations.enqueue import (
     Bound,
     enqueue,
     enqueue_by_name,
-    enqueue_calls,
     enqueue_each,
-    enqueue_many,
     through_middleware,
 )
 from rowcall.queue import Operation, Queue
@@ -51,13 +49,13 @@ class Enqueuer(Generic[P, R]):
         self,
         queue: Queue,
         declared: Declaration,
-        given: Options = NOTHING_GIVEN,
+        options: Options = NOTHING_GIVEN,
         connection: object = None,
         job: NewJob | None = None,
     ) -> None:
         self._queue = queue
         self._declared = declared
-        self._given = given
+        self._options = options
         self._connection = connection
         self._new_job = job
         self._job(final=False)  # refuse wrong options here
@@ -66,14 +64,14 @@ class Enqueuer(Generic[P, R]):
         """Return the job without its arguments. It is kept once the queue is open: `configure` may change it before."""
         job = self._new_job
         if job is None:
-            queue, declared, given = self._queue, self._declared, self._given
+            queue, declared, options = self._queue, self._declared, self._options
             job = queue.declared.follow_ups.applied(
-                new_job(declared.name, declared.options, given, queue.declared.options)
+                new_job(declared.name, declared.options, options, queue.declared.options)
             )
-            job = limited(job, declared.limits_for(given, queue.declared.limits, queue.declared.options.push))
+            job = limited(job, declared.limits_for(options, queue.declared.limits, queue.declared.options.push))
             job = shared(job, declared.sharing, queue.declared.fair_queues.get(job.queue))
             if final or queue.is_open:
-                check_push(declared.name, declared.options, given, queue.declared.options.push)
+                check_push(declared.name, declared.options, options, queue.declared.options.push)
             if queue.is_open and not queue.is_swapped:
                 self._new_job = job
         return job
@@ -82,34 +80,32 @@ class Enqueuer(Generic[P, R]):
         """Return the same, with a caller's connection."""
         if queue is not self._queue:
             raise InvalidOption("task", f"{self._declared.name!r} is declared on another queue")
-        return Enqueuer(queue, self._declared, self._given, connection, self._job() if queue.is_open else None)
+        return Enqueuer(queue, self._declared, self._options, connection, self._job() if queue.is_open else None)
 
     def __repr__(self) -> str:
-        given, default = msgspec.structs.asdict(self._given), msgspec.structs.asdict(NOTHING_GIVEN)
+        given, default = msgspec.structs.asdict(self._options), msgspec.structs.asdict(NOTHING_GIVEN)
         options = ", ".join(f"{name}={value!r}" for name, value in given.items() if value != default[name])
         return f"<task {self._declared.name!r} with {options or 'its own options'}>"
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
-        payload = self._declared.arguments.to_json(args, kwargs)
-        if self._queue.declared.enqueue_middleware:
-            return self._queue.run(self._write_changed(payload))
-        return self._queue.run(enqueue(self._queue, self._job(), payload, self._connection))
+        (job,) = self._queue.run(self._write(self._declared.arguments.to_json(args, kwargs)))
+        return job
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
-        payload = self._declared.arguments.to_json(args, kwargs)
-        if self._queue.declared.enqueue_middleware:
-            return await self._queue.arun(self._write_changed(payload))
-        return await self._queue.arun(enqueue(self._queue, self._job(), payload, self._connection))
+        (job,) = await self._queue.arun(self._write(self._declared.arguments.to_json(args, kwargs)))
+        return job
 
-    def _write_changed(self, payload: str) -> Operation[Job]:
+    def _write(self, payload: str) -> Operation[list[Job]]:
+        if not self._queue.declared.enqueue_middleware:
+            return enqueue(self._queue, self._job(), [payload], self._connection)
         call = self._changed(payload)
-        return enqueue(self._queue, call.job, call.payload, self._connection)
+        return enqueue(self._queue, call.job, [call.payload], self._connection)
 
     def _changed(self, payload: str) -> Bound:
         """Return a call as the enqueue middleware of the app has changed it."""
-        return through_middleware(self._queue, self._declared.name, payload, self._given)
+        return through_middleware(self._queue, self._declared.name, payload, self._options)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Bound:
         """Return a call that is not enqueued yet: a step of a chain, or a job of a flow.
@@ -136,31 +132,20 @@ class Enqueuer(Generic[P, R]):
     def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
         plain = [row for row in rows if not isinstance(row, Bound)]
         if len(plain) == len(rows) and not self._queue.declared.enqueue_middleware:
-            return enqueue_many(self._queue, self._job(), self._payloads(plain), self._connection)
+            return enqueue(self._queue, self._job(), self._declared.arguments.all_to_json(plain), self._connection)
         calls: list[Bound] = []
         for row in rows:
             with in_row(rows, len(calls)):
                 calls.append(self._call_of(row))
-        write = enqueue_calls if len(plain) == len(rows) else enqueue_each
-        return write(self._queue, calls, self._connection)
+        return enqueue_each(self._queue, calls, self._connection)
 
     def _call_of(self, row: Mapping[str, object] | Bound) -> Bound:
         if not isinstance(row, Bound):
-            (payload,) = self._payloads([row])
+            payload = self._declared.payload_of(row)
             return self._changed(payload) if self._queue.declared.enqueue_middleware else Bound(self._job, payload)
         if row.job.type != self._declared.name:
             raise InvalidOption("rows", f"must be calls of {self._declared.name!r}, got {row!r}")
         return row
-
-    def _payloads(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
-        to_json = self._declared.arguments.to_json
-        payloads: list[str] = []
-        try:
-            payloads.extend(to_json((), row) for row in mappings(self._declared.name, rows))
-        except InvalidArguments as error:
-            error.row = len(payloads) if len(rows) > 1 else None
-            raise
-        return payloads
 
 
 class BaseTask(Enqueuer[P, R]):
@@ -232,13 +217,13 @@ class BaseTask(Enqueuer[P, R]):
     def _followed_by(
         self, statuses: tuple[Status, ...], function: Callable[..., object] | None, options: dict[str, object]
     ) -> object:
-        given = checked(options, TASK_OPTIONS)
+        checked_options = checked(options, TASK_OPTIONS)
 
         def declare_follow_up(function: Callable[..., object]) -> object:
             if isinstance(function, BaseTask) and (options or not function.is_of(self._queue)):
                 problem = f"{function.name!r} is already a task; pass it without options, on the queue that declares it"
                 raise InvalidOption("follow-up", problem)
-            known = function._declared if isinstance(function, BaseTask) else declare(function, given)
+            known = function._declared if isinstance(function, BaseTask) else declare(function, checked_options)
             follow_ups = self._queue.declared.follow_ups
             follow_ups.check(self._declared, known, statuses)
             task = function if isinstance(function, BaseTask) else declare_task(self._queue, known)

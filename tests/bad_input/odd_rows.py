@@ -404,7 +404,7 @@ def steer(jobs: Rowcall) -> None:
 
 
 def live_with(shell: Shell, *, commands: bool = True) -> None:
-    """Good jobs run beside what is there, by a worker and by hand, and all calls answer."""
+    """Good jobs run next to what is there, by a worker and by hand, and all calls answer."""
     with Rowcall(shell.url) as jobs:
         declare(jobs)
         look_at_everything(jobs)

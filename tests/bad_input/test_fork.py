@@ -118,7 +118,7 @@ assert jobs.drain().succeeded == 3
     "program",
     [BESIDE_A_WORKER, INSIDE_A_TRANSACTION, PRE_FORK_SERVER, PARENT_CLOSES_FIRST, MULTIPROCESSING, IN_A_HANDLER],
     ids=[
-        *("beside a worker", "inside a transaction", "pre-fork server", "parent closes first", "multiprocessing"),
+        *("next to a worker", "inside a transaction", "pre-fork server", "parent closes first", "multiprocessing"),
         "in a handler",
     ],
 )

@@ -115,7 +115,7 @@ def test_tags_that_cannot_be_read_are_shown_as_one_text(jobs: Rowcall, path: Pat
     assert "ud800" in outcome.output
 
 
-def test_a_claim_hands_over_jobs_beside_one_with_tags_that_cannot_be_read(jobs: Rowcall, path: Path) -> None:
+def test_a_claim_hands_over_jobs_next_to_one_with_tags_that_cannot_be_read(jobs: Rowcall, path: Path) -> None:
     insert(path, "tags", BROKEN_TAGS)
     claimed = jobs.claim("me", limit=10)
     assert [job.id for job in claimed] == [1, 2, 3, 4, 5, 6]

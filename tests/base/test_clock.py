@@ -42,14 +42,13 @@ KNOWN_WAITS = {
     "http/serve.py": ["asyncio.get_running_loop().call_later(seconds, transport.abort)"],
     "drivers/uncancellable.py": ["loop.call_later(self._patience_seconds, self._give_up, loop)"],
     # descriptors: the waiters get how long from a clock
-    "wake/file_watch.py": ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
-    "wake/waker.py": ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
+    "wake/waiter.py": 2 * ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
     # processes: a fork, and children of a supervisor
     "drivers/forking.py": ["poll.poll(CHILD_SECONDS * 1000)"],
     "drivers/sqlite/connection.py": ["self._in_use.acquire(timeout=READ_SECONDS)"],
     "worker/process/supervisor.py": ["self._ended.get(timeout=self._next_in_seconds())"],
     # a count of another reader, which has a limit; threads that may be blocked by a server out of reach
-    "http/counts.py": ["asyncio.wait([self._asking])"],
+    "http/shared_counts.py": ["asyncio.wait([self._asking])"],
     # a reading of events that several streams share: its own wait uses the clock
     "http/live.py": ["reading.wait(position, quiet_at - timer())"],
     "http/shared_events.py": ["asyncio.wait([self._task])"],

@@ -67,7 +67,7 @@ def test_anything_else_is_refused_with_an_example(code: object) -> None:
 
 
 def test_a_duration_with_many_spaces_is_read_once() -> None:
-    """A search that divides the spaces in every way takes hours for so many."""
+    """A search that divides the spaces in every way takes hours for this many."""
     spaces = " " * 1_000_000
     assert seconds_from_text(f"{spaces}5{spaces}m{spaces}") == 300
     assert seconds_from_text(f"5{spaces}!") is None

@@ -97,7 +97,7 @@ def test_where_the_password_of_a_url_ends_is_clear_or_not(url: str, clear: bool)
 
 @pytest.mark.parametrize("part", ["pass", "a", "scram_client_", ":", "//", "%3a", "a=", "&"])
 def test_a_long_text_is_searched_once(part: str) -> None:
-    """A search that starts again at each part takes hours for so many."""
+    """A search that starts again at each part takes hours for this many."""
     text = part * 200_000
     assert (looks_secret(text), may_be_url(text)) == (False, False)
     assert redacted(text, "postgresql://bob@db-1") == text

@@ -35,7 +35,7 @@ def digest_in_row(jobs: Rowcall, job: Job, column: str = "payload") -> str | Non
 
 
 class Shelves:
-    """The folder beside a file, or the table of a server."""
+    """The folder next to a file, or the table of a server."""
 
     def __init__(self, jobs: Rowcall) -> None:
         self._jobs = jobs

@@ -99,7 +99,7 @@ def test_between_the_result_and_its_row(url: str, jobs: Rowcall) -> None:
 
 
 def test_between_the_row_and_what_is_written_down_of_it(url: str, jobs: Rowcall) -> None:
-    """On a connection that commits each statement by itself: the job is there, and so must its payload be."""
+    """On a connection that commits each statement on its own: the job is there, and so must its payload be."""
     ran = declared(jobs)
     kill_itself(url, IN_AUTOCOMMIT)
     (job,) = jobs.list().jobs

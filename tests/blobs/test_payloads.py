@@ -102,6 +102,17 @@ def test_many_at_once_keep_their_order_and_share_what_is_equal(jobs: Rowcall) ->
     assert {job for _, job in referred(jobs)} == {written[index].id for index in (0, 2, 3)}
 
 
+def test_jobs_with_the_same_large_result_refer_to_it_each(jobs: Rowcall) -> None:
+    @jobs.task
+    async def shout() -> str:
+        return TEXT
+
+    ids = [job.id for job in shout.enqueue_many([{}] * 3)]
+    assert jobs.drain().succeeded == 3
+    (digest,) = Shelves(jobs).digests
+    assert sorted(referred(jobs)) == [(str(digest), job_id) for job_id in ids]
+
+
 def test_a_list_shows_references(jobs: Rowcall) -> None:
     job = jobs.enqueue("task", {"text": TEXT})
     (listed,) = jobs.list().jobs

@@ -153,7 +153,7 @@ def test_rows_do_not_move_under_the_pointer(page: Page, shop: Shop) -> None:
     expect(rows.nth(2)).to_have_class("at")
 
 
-def test_failures_show_in_the_title_and_beside_errors(page: Page, shop: Shop) -> None:
+def test_failures_show_in_the_title_and_next_to_errors(page: Page, shop: Shop) -> None:
     page.goto("/queues")
     expect(page).to_have_title("(5) Queues · Rowcall")
     shop.charge_card.enqueue(7)

@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import PushOptions, Retention, Rowcall
 from rowcall.base.clock import Clock
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store, check_ready

@@ -96,7 +96,7 @@ class Grower:
         return self._chance.sample(self._earlier, self._chance.randint(1, min(3, len(self._earlier))))
 
     def _start_chain(self) -> Chain:
-        """Add a chain whose last step continues by itself."""
+        """Add a chain whose last step continues on its own."""
         further_steps = self._chance.randint(0, 2)
         steps = [self._vertices.choose(self._chance) for _ in range(self._chance.randint(0, 2))]
         chain = self._jobs.start_chain([*steps, self._vertices.choose(self._chance, further_steps)])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from rowcall import Backoff, Context, Fail, JobOutcome, Limit, Rowcall
 from rowcall.task import AsyncContextTask, BatchTask, ContextTask
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance.graphs import declare_vertices
 from tests.conformance.notes import Notes
 

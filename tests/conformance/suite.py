@@ -1,7 +1,7 @@
 """The conformance kit: what every database must do to carry Rowcall. A new database is done when it passes.
 
 `cases/` has one module for each subject, `model/` a model of the queue in plain Python and Hypothesis machines that
-drive it beside a real store. A module of tests binds all cases to a database with one fixture, which opens an empty
+drive it next to a real store. A module of tests binds all cases to a database with one fixture, which opens an empty
 store:
 
     from tests.conformance.suite import *

@@ -10,15 +10,16 @@ from rowcall.app import queue_of
 from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Read, Write
-from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_first, round_of_work
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.jobs.marks import mark
-from rowcall.store.queries.claims import FIND_WORK, NOTHING_KNOWN, Mark, Places, Ready, new_holder
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, NOTHING_KNOWN, Mark, Places, Ready, new_holder
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.recovery.register import register
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.settings import settings
 from rowcall.worker.upkeep.recovery import Recovery
 from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
@@ -54,7 +55,7 @@ class StoreWorker:
             lock_path=None,
             tasks=None if tasks is None else json.dumps(tasks),
         )
-        queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration, queue_of(jobs).now_ms())))
+        queue_of(jobs).run(Write(lambda: register(queue_of(jobs).dialect, registration)))
 
     def claim(
         self,
@@ -63,7 +64,7 @@ class StoreWorker:
         buffer: int = 0,
         queues: Iterable[str] | None = None,
         resume: Places = NOTHING_KNOWN,
-    ) -> Claim:
+    ) -> RoundResult:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
         `resume`: what stands before these places may be left out. Without a buffer, it claims as an idle worker does.
@@ -80,7 +81,7 @@ class StoreWorker:
             limits=queue.declared.limits.declared,
             resume={} if queue.dialect.one_writer else resume,
         )
-        claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
+        claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand)))
         return self._round([], demand) if claim is None else claim
 
     def start_one(self) -> Ready:
@@ -98,20 +99,16 @@ class StoreWorker:
     def mark_started(self, ready: Ready) -> None:
         """Let the row of a buffered job say that it got its turn."""
         queue = queue_of(self._jobs)
-        queue.run(Write(mark, queue.dialect, [Mark(*ready.fence, started_age_ms=0)], queue.now_ms()))
+        queue.run(Write(mark, queue.dialect, [Mark(*ready.fence, started_age_ms=0)]))
 
     def heartbeat(self) -> bool:
         ask = queue_of(self._jobs).dialect.ask
-        return bool(
-            queue_of(self._jobs).run(Write(lambda: ask(HEARTBEAT_OF_WORKER, queue_of(self._jobs).now_ms(), self.name)))
-        )
+        return bool(queue_of(self._jobs).run(Write(lambda: ask(HEARTBEAT_OF_WORKER, self.name))))
 
-    def _round(self, ended: list[Ended], demand: Demand, tallies: Tallies | None = None) -> Claim:
+    def _round(self, ended: list[Ended], demand: Demand, tallies: Tallies | None = None) -> RoundResult:
         jobs = self._jobs
         make_tallies = None if tallies is None else lambda settled: tallies.rows()
-        return queue_of(jobs).run(
-            Write(lambda: round_of_work(queue_of(jobs).dialect, ended, make_tallies, demand, queue_of(jobs).now_ms()))
-        )
+        return queue_of(jobs).run(Write(lambda: round_of_work(queue_of(jobs).dialect, ended, make_tallies, demand)))
 
 
 def watcher(jobs: Rowcall) -> Recovery:
@@ -126,7 +123,7 @@ def checking(jobs: Rowcall, clock: FakeClock) -> Callable[[float], None]:
     def check(seconds: float) -> None:
         for _ in range(round(seconds / 50) or 1):
             clock.advance(50 if seconds else 0)
-            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, "", *EVERY_QUEUE)))
             unknown.note(work)
             unknown.check()
 

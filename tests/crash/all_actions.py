@@ -6,7 +6,7 @@ python -m tests.crash.all_actions postgres --jobs 200000
 Workers run the jobs and are killed all the time. Another process cancels, retries, edits, prioritizes, reschedules,
 deletes, pauses, acts in bulk, claims by hand and writes plain SQL. Each handler first writes its job and its attempt to
 a file of its process. When all is calm, the tables are compared with these files: nothing is lost, no attempt has run
-twice, no job waits without a row that lets it run, and no row is left over.
+twice, no job waits without a row that lets it run, no row is left over, and the counts are those of the rows.
 """
 
 from __future__ import annotations
@@ -19,32 +19,30 @@ import signal
 import struct
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from rowcall import Context, JobNotFound, LeaseLost, Rowcall, RowcallError
+from rowcall import Backoff, Context, JobNotFound, LeaseLost, Limit, Rowcall, RowcallError
 from rowcall.task import ContextTask
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.process import PythonProcess
+from tests.crash.storm import leftovers
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
 WORKERS = 3
 KILL_EVERY_SECONDS = 1.2
-PORTIONS = 40
-CALM_SECONDS = 120.0
+JOBS_PER_PORTION = 5000
+FEWEST_PORTIONS = 4
+FEWEST_SECONDS = 4.0
+SLOW_SHARE, SLOW_SECONDS = 20, 0.05  # so that there are running jobs to act on
+AGAIN = Backoff.constant(0.1)
 RECORD = struct.Struct("<QI")
 UNFINISHED = "select count(*) from rowcall_job where status in ('pending', 'scheduled', 'running', 'blocked')"
-NONE_OF = {
-    "claims": "select * from rowcall_claim",
-    "ready rows": "select * from rowcall_ready",
-    "jobs that are not finished": "select id, status, held, lease from rowcall_job where finished_at is null",
-    "workers": "select name from rowcall_worker",
-    "attempts without a job": "select * from rowcall_attempt where job_id not in (select id from rowcall_job)",
-}
 FORGOTTEN = """
     select id from rowcall_job where status = 'pending' and held is null
       and id not in (select id from rowcall_ready) and id not in (select job_id from rowcall_claim)"""
@@ -61,11 +59,13 @@ def declared(url: str, folder: Path) -> Declared:
     jobs = Rowcall(url)
     witness = os.open(folder / f"began-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    @jobs.task(max_attempts=50)
+    @jobs.task(max_attempts=50, retry=AGAIN, tags=["storm"])
     def note(ctx: Context) -> None:
         os.write(witness, RECORD.pack(ctx.job.id, ctx.job.attempt))
+        if ctx.job.id % SLOW_SHARE == 0:
+            threading.Event().wait(SLOW_SECONDS)
 
-    @jobs.task(max_attempts=1)
+    @jobs.task(max_attempts=1, retry=AGAIN, limit=Limit("few", concurrency=20))
     def once(ctx: Context) -> None:
         os.write(witness, RECORD.pack(ctx.job.id, ctx.job.attempt))
 
@@ -85,6 +85,7 @@ class Steerer:
         self._chance = random.Random(seed)
         self._deleted = open(folder / "deleted", "a", encoding="ascii", buffering=1)  # noqa: SIM115
         self.done: Counter[str] = Counter()
+        self._known: list[int] = []
 
     def run(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -97,15 +98,18 @@ class Steerer:
             with contextlib.suppress(RowcallError):
                 action(self._any())
                 self.done[action.__name__.strip("_")] += 1
-        self._jobs.resume("default")
         print(dict(self.done), flush=True)
 
     def _any(self) -> int:
-        status = self._chance.choice(("pending", "running", "running", "scheduled", "succeeded", "failed", "cancelled"))
-        found = self._jobs.list(status=status, limit=50).jobs
-        if not found:
+        """Return a job that was in some state a moment ago. To list jobs takes longer than to act on one."""
+        if not self._known:
+            status = self._chance.choice(("pending", "running", "scheduled", "succeeded", "failed", "cancelled"))
+            order: Literal["newest", "oldest"] = self._chance.choice(("newest", "oldest"))
+            self._known = [job.id for job in self._jobs.list(status=status, order=order, limit=25).jobs]
+            self._chance.shuffle(self._known)
+        if not self._known:
             raise JobNotFound(0)
-        return self._chance.choice(found).id
+        return self._known.pop()
 
     def _cancel(self, job_id: int) -> None:
         self._jobs.cancel(job_id, "storm")
@@ -168,42 +172,50 @@ def steer(url: str, folder: Path, seed: int, seconds: float) -> None:
 
 def storm(url: str, folder: Path, count: int, seed: int) -> list[str]:
     """Return what is wrong after it."""
-    chance, (jobs, note, once) = random.Random(seed), declared(url, folder)
-    jobs.migrate()
-    database = opened(url)
-    began, kills, portions = time.monotonic(), 0, PORTIONS
+    began = time.monotonic()
+    tasks = declared(url, folder)
+    with tasks.jobs as jobs, closing(opened(url)) as database:
+        jobs.migrate()
+        portions = max(FEWEST_PORTIONS, count // JOBS_PER_PORTION)
+        size = count // portions // 4
+        kills, actions = rage(tasks, url, folder, portions, size, seed)
+        jobs.resume("default")
+        for _ in range(100):
+            jobs.drain()
+            if not left(database):
+                break
+            time.sleep(0.3)  # noqa: TID251  # retries and leases of claims by hand
+        problems = [*checked(database, folder, portions * size * 4), *leftovers.wrong_answers(jobs, database)]
+    took = time.monotonic() - began
+    print(f"{count} jobs, {kills} kills, {len(problems)} problems in {took:.0f} s; actions: {actions}", flush=True)
+    return problems
+
+
+def rage(tasks: Declared, url: str, folder: Path, portions: int, size: int, seed: int) -> tuple[int, str]:
+    """Enqueue, kill and steer. Return the number of kills, and what was done how often."""
+    chance, kills = random.Random(seed), 0
+    seconds = max(FEWEST_SECONDS, portions * size * 4 / 2500)
 
     def start(*what: str) -> PythonProcess:
         return PythonProcess("-m", "tests.crash.all_actions", *what, cwd=str(Path(__file__).parents[2]))
 
     with ExitStack() as processes:
         workers = [processes.enter_context(start("work", url, str(folder))) for _ in range(WORKERS)]
-        steerer = processes.enter_context(start("steer", url, str(folder), str(seed), str(count / 2500)))
-        while portions or steerer.alive or left(database) > WORKERS:
-            for task in (note, note, note, once) if portions else ():
-                task.enqueue_many([{}] * (count // PORTIONS // 4))
+        steerer = processes.enter_context(start("steer", url, str(folder), str(seed), str(seconds)))
+        while portions or steerer.alive:
+            for task in (tasks.note, tasks.note, tasks.note, tasks.once) if portions else ():
+                task.enqueue_many([{}] * size)
             portions = max(0, portions - 1)
             time.sleep(KILL_EVERY_SECONDS * (0.5 + chance.random()))  # noqa: TID251
             victim = chance.randrange(WORKERS)
             workers[victim].close()
             workers[victim] = processes.enter_context(start("work", url, str(folder)))
             kills += 1
-            if time.monotonic() - began > count / 200 + CALM_SECONDS:
-                return [f"{left(database)} jobs are stuck: {jobs.stats().by_status}"]
-        said = steerer.output.strip().splitlines()[-1:]
+        assert steerer.wait() == 0, steerer.output
         for worker in workers:
             worker.send(signal.SIGTERM)
             worker.wait()
-    jobs.resume("default")
-    for _ in range(100):
-        jobs.drain()
-        if not left(database):
-            break
-        time.sleep(0.3)  # noqa: TID251  # retries and leases of claims by hand
-    problems = list(checked(database, folder, count // PORTIONS // 4 * 4 * PORTIONS))
-    seconds = time.monotonic() - began
-    print(f"{count} jobs, {kills} kills, {len(problems)} problems in {seconds:.0f} s; actions: {said}", flush=True)
-    return problems
+        return kills, steerer.output.strip().splitlines()[-1]
 
 
 def left(database: PlainDatabase) -> int:
@@ -211,9 +223,9 @@ def left(database: PlainDatabase) -> int:
 
 
 def checked(database: PlainDatabase, folder: Path, count: int) -> Iterator[str]:
-    for what, sql in {**NONE_OF, "pending jobs without a ready or a claim row": FORGOTTEN}.items():
-        if odd := database.ask(sql):
-            yield f"{len(odd)} {what}: {odd[:5]}"
+    if forgotten := database.ask(FORGOTTEN):
+        yield f"{len(forgotten)} pending jobs without a ready or a claim row: {forgotten[:5]}"
+    yield from leftovers.rows_left(database)
     there = {
         int(row[0]): (str(row[1]), int(row[2])) for row in database.ask("select id, status, attempt from rowcall_job")
     }

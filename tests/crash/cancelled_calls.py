@@ -341,7 +341,7 @@ def stack(world: World) -> Call:
     silent = Registration(
         name="silent", host="", pid=1, queues="*", concurrency=1, version="", lease_ms=1, lock_path=None
     )
-    queue.run(Write(register, queue.dialect, silent, None))
+    queue.run(Write(register, queue.dialect, silent))
     world.enqueued()
     job = world.jobs.dequeue("silent", queues=[world.queue])
     assert job is not None
@@ -583,7 +583,7 @@ def drain(world: World) -> Call:
 def worker(world: World) -> Call:
     world.enqueued()
 
-    async def beside() -> None:
+    async def enter_and_leave() -> None:
         async with world.jobs.worker(queues=[world.queue]):
             await asyncio.sleep(0)
 
@@ -591,7 +591,7 @@ def worker(world: World) -> Call:
         world.check_worker()
         assert [(job.status, job.attempt) for job in world.found] in ([("pending", 0)], [("succeeded", 1)])
 
-    return Call(beside(), check)
+    return Call(enter_and_leave(), check)
 
 
 def of_context(method: str) -> None:

@@ -1,4 +1,4 @@
-"""Cancel a call at its n-th suspension, for n = 1, 2, 3, … until it ends by itself.
+"""Cancel a call at its n-th suspension, for n = 1, 2, 3, … until it ends on its own.
 
 Some drivers suspend a call dozens of times. After the first few, one of `ROWCALL_TEST_CANCEL_SHARE` suspensions
 is tried, chosen by the name of the test.
@@ -117,7 +117,7 @@ def run(story: Callable[[], Awaitable[T]]) -> T:
 
 
 class Counted(Generic[T]):
-    """Await a call; `reached` is called when the call has been suspended so many times."""
+    """Await a call; `reached` is called when the call has been suspended this many times."""
 
     def __init__(self, call: Awaitable[T], blow: Blow, reached: Callable[[], object]) -> None:
         self._call = call
@@ -154,7 +154,7 @@ class Counted(Generic[T]):
 
 
 async def cancelled_once(call: Awaitable[object], blow: Blow) -> bool:
-    """Whether the call was cancelled before it ended by itself. A cancellation is never swallowed."""
+    """Whether the call was cancelled before it ended on its own. A cancellation is never swallowed."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert isinstance(loop, SteppedLoop)
     assert task is not None

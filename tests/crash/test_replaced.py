@@ -13,7 +13,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.domain.errors import FileReplaced
 from rowcall.drivers.sqlite.fork_hooks import open_connections
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.worker.support import Site
 
 pytestmark = pytest.mark.crash

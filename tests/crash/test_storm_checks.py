@@ -426,7 +426,7 @@ def one_more_than_a_limit_allows(story: Story) -> None:
 
 
 @breaks(flow_checks.limits_of_concurrency_hold)
-def a_handler_that_runs_on_beside_its_next_attempt(story: Story) -> None:
+def a_handler_that_runs_on_next_to_its_next_attempt(story: Story) -> None:
     story.enqueue(20, "late")
     story.claim(20)
     story.note("begin:late", 20, 1)

@@ -11,8 +11,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.testing.waiting import eventually
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""Statements of the README and docs/postgresql.md about a server, besides their code blocks."""
+"""Statements of the README and docs/postgresql.md about a server, apart from their code blocks."""
 
 from __future__ import annotations
 

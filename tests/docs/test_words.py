@@ -34,23 +34,17 @@ BANNED = {
     r"news": "notification",
     r"(?:takes?|took|in) the place of|stands? for|stands? in": "replaces",
     r"as (?:it|they) (?:is|are|was|were) now|by now": "say it plainly",
-}
-# gone from the pages, and not yet from all of the code; capitals: a heading that a test of the walk looks for
-BANNED_ON_PAGES = {
-    r"(?-i:besides?)": "next to, with, in addition to",
-    r"alike|meanwhile": "in the same way, at that time",
-    r"by (?:itself|themselves)": "automatically, alone",
+    r"besides?": "next to, with, in addition to",
+    r"alike": "the same way",
+    r"meanwhile": "in between, while …",
+    r"by (?:itself|themselves)": "automatically, alone, on its own",
+    r"so many": "this many, that many",
 }
 MOST_WORDS = 27
 NAMES = {'"nobody"', '"wanted"'}  # a user of the system, and a field of `SchemaMismatch`
 
 
-def _compiled(banned: dict[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile(rf"(?<![\w`'.-])(?:{words})(?![\w`'-])", re.I), instead) for words, instead in banned.items()]
-
-
-_BANNED = _compiled(BANNED)
-_ON_PAGES = _compiled(BANNED | BANNED_ON_PAGES)
+_BANNED = [(re.compile(rf"(?<![\w`'.-])(?:{words})(?![\w`'-])", re.I), instead) for words, instead in BANNED.items()]
 _ANY_BANNED = re.compile(rf"(?<![\w`'.-])(?:{'|'.join(BANNED)})(?![\w`'-])", re.I)
 
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
@@ -86,7 +80,7 @@ def banned_in(path: Path) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {found[0]!r} (write: {instead})"
         for number, line in texts(path)
-        for pattern, instead in (_ON_PAGES if path.suffix == ".md" else _BANNED)
+        for pattern, instead in _BANNED
         for found in pattern.finditer(line)
     ]
 

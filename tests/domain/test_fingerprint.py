@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowcall.domain.batch_payload import ItemArguments
-from rowcall.domain.fingerprint import DIGITS, SEPARATOR, key_of, parts_of, takes
+from rowcall.domain.fingerprint import DIGITS
 from rowcall.domain.payload import Arguments
+from rowcall.store.queries.claims import SEPARATOR, key_of, parts_of, takes
 
 T = TypeVar("T")
 

@@ -205,7 +205,7 @@ def test_nan_for_an_annotated_number_is_named_and_not_called_null() -> None:
             Arguments("scale", scale, skip_first=False).to_json(args, kwargs)
 
 
-def test_a_null_beside_numbers_is_not_taken_for_nan() -> None:
+def test_a_null_next_to_numbers_is_not_taken_for_nan() -> None:
     assert call(unannotated, [None, 1.5, "null"]) == ([], {"a": [None, 1.5, "null"]})
 
 
@@ -331,7 +331,7 @@ def test_nothing_that_runs_code_from_data_is_imported_anywhere() -> None:
 
 
 @pytest.mark.parametrize("by_position", [True, False], ids=["by position", "by name"])
-def test_nan_is_refused_beside_an_opaque_value(by_position: bool) -> None:
+def test_nan_is_refused_next_to_an_opaque_value(by_position: bool) -> None:
     def send(a: object, b: object) -> None: ...
 
     values = (float("nan"), msgspec.Raw(b"null"))
@@ -357,7 +357,7 @@ def test_the_deepest_value_that_can_be_encoded_is_refused() -> None:
 
 
 def test_a_long_problem_is_searched_once() -> None:
-    """A search that starts again at each mark takes hours for so many."""
+    """A search that starts again at each mark takes hours for this many."""
     marks = " - at `$" * 1_000_000
     assert arguments_of(send).explain(msgspec.ValidationError(f"{marks}.to`")).startswith("argument 'to': ")
     assert arguments_of(send).explain(msgspec.ValidationError(f"{marks}.to` x")).startswith("argument 'to` x': ")

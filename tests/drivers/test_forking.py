@@ -54,7 +54,7 @@ def wait_until(condition):
 
 errors = []
 
-class Beside(threading.Thread):
+class Background(threading.Thread):
     def __init__(self, step):
         super().__init__()
         self.step, self.stop = step, threading.Event()
@@ -95,7 +95,7 @@ def wait_for_it():
     task.enqueue(2)
 
 from rowcall.app import queue_of
-block, enqueuer = threading.Thread(target=block), Beside(wait_for_it)
+block, enqueuer = threading.Thread(target=block), Background(wait_for_it)
 block.start()
 begun.wait()
 with enqueuer:
@@ -127,7 +127,7 @@ def open_and_close():
     jobs.get(1)
     jobs.close()
 
-with Beside(open_and_close):
+with Background(open_and_close):
     for _ in range(forks):
         join(fork(lambda: (of_child.enqueue(2), jobs.get(1), jobs.close())))
 assert count(type="of_child") == forks
@@ -140,7 +140,7 @@ def enqueue():
         task.enqueue(1)
     wait_until(lambda: count(status="pending") < 20)
 
-with jobs.worker(concurrency=4), Beside(enqueue):
+with jobs.worker(concurrency=4), Background(enqueue):
     for _ in range(forks):
         join(fork(lambda: jobs.result(of_child.enqueue(2), timeout=60)))
 assert jobs.workers() == []
@@ -156,7 +156,7 @@ def block():
         task.enqueue(-1)
         task.enqueue(-2)
 
-with Beside(block), Beside(lambda: jobs.list(limit=100)):
+with Background(block), Background(lambda: jobs.list(limit=100)):
     for _ in range(max(1, forks // 10)):
         with multiprocessing.get_context("fork").Pool(2) as pool:
             assert len(set(pool.map(enqueue, range(20), chunksize=1))) == 20
@@ -171,7 +171,7 @@ def serve():
 def write():
     task.enqueue(3)
 
-with Beside(write):
+with Background(write):
     for _ in range(max(1, forks // 5)):
         for child in [fork(serve) for _ in range(2)]:
             join(child)
@@ -183,7 +183,7 @@ FROM_SEVERAL_THREADS = """
 def fork_one():
     join(fork(lambda: jobs.enqueue("of_another")))
 
-with Beside(fork_one), Beside(fork_one), Beside(lambda: task.enqueue(2)):
+with Background(fork_one), Background(fork_one), Background(lambda: task.enqueue(2)):
     for _ in range(forks):
         join(fork(lambda: of_child.enqueue(3)))
 assert count(type="of_child") == forks
@@ -192,7 +192,7 @@ assert count(type="of_child") == forks
 INSIDE_A_BIG_BLOCK = """
 from concurrent.futures import ThreadPoolExecutor
 
-def read_beside_the_block():
+def read_next_to_the_block():
     with ThreadPoolExecutor(1) as threads:  # this thread is inside the block, which belongs to the parent
         threads.submit(jobs.get, 1).result()
 
@@ -200,7 +200,7 @@ with jobs.transaction():
     for _ in range(forks):  # more than SQLite's cache holds: no page may reach the log before the commit
         for _ in range(20):
             jobs.enqueue("big", {"text": "x" * 60_000})
-        join(fork(read_beside_the_block))
+        join(fork(read_next_to_the_block))
 join(fork(lambda: of_child.enqueue(1)))
 task.enqueue(1)
 assert jobs.stats().by_status["pending"] == 3 + 20 * forks
@@ -220,7 +220,7 @@ def read():
     assert summed(10_000) == [50_005_000]
 
 threading.Thread(target=summed, args=[10**15], daemon=True).start()
-with Beside(read):
+with Background(read):
     for _ in range(forks):
         join(fork(lambda: of_child.enqueue(1)))
 assert count(type="of_child") == forks

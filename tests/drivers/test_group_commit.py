@@ -32,16 +32,11 @@ class Groups:
         self.begun = threading.Event()
         self.groups: list[list[int]] = []
 
-    def write_many(self, members: list[int]) -> list[int | Exception]:
+    def write(self, members: list[int]) -> list[int | Exception]:
         self.groups.append(members)
         self.begun.set()
         assert self.open.wait(20)
         return [2 * member if member >= 0 else ValueError(member) for member in members]
-
-    def write_one(self, member: int) -> int:
-        (answer,) = self.write_many([member])
-        assert not isinstance(answer, Exception)
-        return answer
 
 
 @pytest.fixture
@@ -57,7 +52,7 @@ def groups() -> Groups:
 
 @pytest.fixture
 def shared(groups: Groups, threads: Executor) -> GroupCommit[int, int]:
-    return GroupCommit(threading.Lock(), groups.write_one, groups.write_many, lambda: threads, 5)
+    return GroupCommit(threading.Lock(), groups.write, lambda: threads, 5)
 
 
 def submit_behind_a_slow_commit(
@@ -88,35 +83,27 @@ def test_one_that_is_refused_does_not_fail_the_others(
     assert futures[3].result(20) == 6
 
 
-def never_called(members: list[int]) -> list[int | Exception]:
-    raise AssertionError(members)
-
-
 @pytest.mark.parametrize("error", [DataRefused("no"), Conflict("deadlock"), NothingWritten("gone")])
 def test_members_of_a_group_that_was_not_written_are_written_alone(error: Exception) -> None:
-    def write_one(member: int) -> int:
-        if member < 0:
-            raise DataRefused(str(member))
-        return 2 * member
-
-    def write_many(members: list[int]) -> list[int | Exception]:
-        raise error
+    def write(members: list[int]) -> list[int | Exception]:
+        if len(members) > 1:
+            raise error
+        if members[0] < 0:
+            raise DataRefused(str(members[0]))
+        return [2 * members[0]]
 
     with ThreadPoolExecutor(1) as thread:
-        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write_one, write_many, lambda: thread, 5)
+        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write, lambda: thread, 5)
         answers = asyncio.run(submit_together(shared, [1, -2, 3]))
     assert [answers[0], str(answers[1]), answers[2]] == [2, "-2", 6]
 
 
 def test_members_are_written_alone_only_while_the_database_answers() -> None:
-    def unavailable(member: object) -> NoReturn:
-        raise StoreUnavailable("away")
-
-    def conflict(members: object) -> NoReturn:
-        raise Conflict("deadlock")
+    def write(members: list[int]) -> NoReturn:
+        raise Conflict("deadlock") if len(members) > 1 else StoreUnavailable("away")
 
     with ThreadPoolExecutor(1) as thread:
-        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), unavailable, conflict, lambda: thread, -1)
+        shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write, lambda: thread, -1)
         answers = asyncio.run(submit_together(shared, [1, 2, 3]))
     assert [str(answer) for answer in answers] == ["away", *["away. Nothing was written"] * 2]
 
@@ -128,22 +115,22 @@ async def submit_together(shared: GroupCommit[int, int], members: list[int]) -> 
 
 
 def test_a_commit_that_fails_fails_all_its_members_and_no_later_one(threads: Executor) -> None:
-    def write_one(member: int) -> int:
-        if member == 13:
+    def write(members: list[int]) -> list[int]:
+        if members == [13]:
             raise StoreUnavailable("gone")
-        return member
+        return members
 
-    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write_one, never_called, lambda: threads, 5)
+    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), write, lambda: threads, 5)
     with pytest.raises(StoreUnavailable, match="gone"):
         shared.submit(13)
     assert shared.submit(1) == 1
 
 
 def test_an_interrupt_during_a_commit_leaves_no_one_waiting(threads: Executor) -> None:
-    def interrupted(member: int) -> int:
+    def interrupted(members: list[int]) -> NoReturn:
         raise KeyboardInterrupt
 
-    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), interrupted, never_called, lambda: threads, 5)
+    shared: GroupCommit[int, int] = GroupCommit(threading.Lock(), interrupted, lambda: threads, 5)
     with pytest.raises(KeyboardInterrupt):
         shared.submit(1)
     assert not shared._waiting
@@ -216,7 +203,7 @@ def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, path: Path) -> Non
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, threads: Executor) -> None:
     def write(number: int) -> int:
         kind = "" if number % 10 == 0 else "task"
-        return queue_of(jobs).database.shared.submit(Member(NewJob(type=kind, queue="default"), "{}", None)).id
+        return queue_of(jobs).database.shared.submit(Member(NewJob(type=kind, queue="default"), "{}")).id
 
     futures = [threads.submit(write, number) for number in range(MANY)]
     wait(futures, 20)

@@ -26,11 +26,11 @@ def overview() -> Effects[None, list[float]]:
 def both() -> Iterator[tuple[list[float], float]]:
     yield effects.run(overview(), None), current_patience()
 
-    async def beside() -> tuple[list[float], float]:
+    async def two_at_once() -> tuple[list[float], float]:
         found, other = await asyncio.gather(effects.arun(overview(), None), Ask().arun(None))
         return found, other
 
-    yield asyncio.run(beside())
+    yield asyncio.run(two_at_once())
 
 
 def test_an_operation_has_its_own_and_others_do_not() -> None:

@@ -97,7 +97,7 @@ def test_on_sqlite_other_writes_are_refused_at_once_rather_than_waiting_for_thei
     jobs.release(job)
 
 
-def test_on_a_server_other_writes_continue_beside_it(on_server: Rowcall) -> None:
+def test_on_a_server_other_writes_continue_next_to_it(on_server: Rowcall) -> None:
     with on_server.transaction():
         on_server.enqueue("inside")
         on_server.pause("default")
@@ -108,21 +108,21 @@ def test_on_a_server_other_writes_continue_beside_it(on_server: Rowcall) -> None
 def test_a_cancelled_call_in_a_block_waits_for_no_lock_for_long(
     on_server: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def enqueue_beside() -> None:
+    async def enqueue_next_to() -> None:
         async with on_server.transaction():
-            await on_server.aenqueue("beside", key="same")
+            await on_server.aenqueue("outside", key="same")
 
     async def story() -> None:
         async with on_server.transaction():
             await on_server.aenqueue("inside")
-            await on_server.aenqueue("beside", key="same")
+            await on_server.aenqueue("outside", key="same")
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(asyncio.create_task(enqueue_beside()), 0.2)
+                await asyncio.wait_for(asyncio.create_task(enqueue_next_to()), 0.2)
             await on_server.aenqueue("after")
 
     monkeypatch.setattr(transaction_block, "LOCK_PATIENCE_SECONDS", 0.05)
     asyncio.run(story())
-    assert sorted(job.type for job in on_server.list().jobs) == ["after", "beside", "inside"]
+    assert sorted(job.type for job in on_server.list().jobs) == ["after", "inside", "outside"]
 
 
 def test_what_comes_after_an_interrupted_plan_is_not_interrupted(on_server: Rowcall) -> None:

@@ -61,7 +61,7 @@ def stop(process: PythonProcess, said: str) -> None:
     assert said in process.output
 
 
-def test_fastapi_with_a_worker_beside_it(example: Open, running: ExitStack) -> None:
+def test_fastapi_with_a_worker_next_to_it(example: Open, running: ExitStack) -> None:
     app = example("fastapi_app")
     server = running.enter_context(app.start("uvicorn", "--port=0"))
     with Site(server) as site:
@@ -77,7 +77,7 @@ def test_fastapi_with_a_worker_beside_it(example: Open, running: ExitStack) -> N
 
 def test_fastapi_with_its_own_worker(example: Open, running: ExitStack) -> None:
     app = example("fastapi_app")
-    server = running.enter_context(app.start("WORKER_BESIDE=no uvicorn", "--port=0"))
+    server = running.enter_context(app.start("RUN_WORKER=no uvicorn", "--port=0"))
     with Site(server) as site:
         worker = running.enter_context(app.start("rowcall work"))
         sign_up_and_be_welcomed(app, site)

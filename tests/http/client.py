@@ -11,7 +11,7 @@ from typing import Unpack
 import httpx
 
 from rowcall import Rowcall
-from rowcall.http.settings import AsgiApp, HttpOptions
+from rowcall.http.server_options import AsgiApp, HttpOptions
 
 SITE = "http://127.0.0.1:8642"
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')

@@ -13,7 +13,7 @@ import uvicorn
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.http.serve import server_of
-from rowcall.http.settings import HttpOptions, settings
+from rowcall.http.server_options import HttpOptions, settings
 from rowcall.testing import eventually
 
 

@@ -11,8 +11,8 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
 from rowcall.domain.job import Counts
-from rowcall.http import counts
-from rowcall.http.counts import OLDEST_SECONDS, SharedAnswer, SharedCounts, StillCounting
+from rowcall.http import shared_counts
+from rowcall.http.shared_counts import OLDEST_SECONDS, SharedAnswer, SharedCounts, StillCounting
 from rowcall.operations.effects import Blocking, EnsureSchema
 from rowcall.queue import Operation, Queue
 from rowcall.testing import FakeClock
@@ -197,8 +197,8 @@ def test_what_takes_long_to_count_is_counted_in_parts(filled: Rowcall, monkeypat
         raise StoreUnavailable("the read took too long, and was stopped")
 
     expected = filled.stats().by_status, filled.retries().by_attempts
-    monkeypatch.setattr(counts, "count_jobs", stopped)
-    monkeypatch.setattr(counts, "retries", stopped)
+    monkeypatch.setattr(shared_counts, "count_jobs", stopped)
+    monkeypatch.setattr(shared_counts, "retries", stopped)
     with client_of(filled) as client:
         found = client.get("/api/stats").json()["by_status"], client.get("/api/retries").json()["by_attempts"]
         assert found == (expected[0], {str(attempts): jobs for attempts, jobs in expected[1].items()})
@@ -219,7 +219,7 @@ def test_an_outage_is_an_error(tmp_path: Path) -> None:
 def test_slow_answers_are_kept_up_to_date_until_the_queue_is_closed(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counts, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(shared_counts, "SLOW_SECONDS", 0.0)
     found, again, moments = SharedCounts(queue_of(jobs)), asyncio.Event(), list[int]()
     ask = found.jobs._ask
 

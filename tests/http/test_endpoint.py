@@ -7,9 +7,9 @@ import pytest
 
 from rowcall import Access, Rowcall, Value
 from rowcall.app import queue_of
-from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint, EndpointInput, converted
 from rowcall.http.problems import Problem
+from rowcall.http.shared_counts import SharedCounts
 
 
 class Filter(EndpointInput, frozen=True, kw_only=True):

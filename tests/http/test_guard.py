@@ -9,7 +9,7 @@ from starlette.types import Message
 
 from rowcall import Access, Rowcall
 from rowcall.http.bodies import LARGEST_BODY
-from rowcall.http.settings import AsgiApp
+from rowcall.http.server_options import AsgiApp
 from tests.http.client import SITE, Client, client_of, client_of_app
 
 TOKEN, READ_TOKEN = "t" * 20, "r" * 20

@@ -87,6 +87,6 @@ def test_a_child_process_has_another_loop(filled: Rowcall) -> None:
 
 
 def test_an_error_of_the_app_is_raised(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowcall.http.health.healthz", None)
+    monkeypatch.setattr("rowcall.http.probes.healthz", None)
     with pytest.raises(TypeError):
         asked(filled, "/healthz")

@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from rowcall import Rowcall
 from rowcall.http import live
-from rowcall.http.settings import AsgiApp
+from rowcall.http.server_options import AsgiApp
 
 
 class Reader:

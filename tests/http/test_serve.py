@@ -12,7 +12,7 @@ from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.http import serve
 from rowcall.http.serve import server_of
-from rowcall.http.settings import settings
+from rowcall.http.server_options import settings
 from rowcall.testing import eventually
 from tests.http.server import served
 

@@ -8,8 +8,8 @@ from starlette.responses import RedirectResponse
 
 from rowcall import Access, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
+from rowcall.http.server_options import settings
 from rowcall.http.sessions import SESSION_SECONDS, Sessions, find_token
-from rowcall.http.settings import settings
 from rowcall.testing import FakeClock
 from tests.http.client import client_of
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Access, InvalidOption
-from rowcall.http.settings import HttpOptions, settings
+from rowcall.http.server_options import HttpOptions, settings
 
 TOKEN = "x" * 16
 

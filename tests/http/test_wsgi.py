@@ -18,7 +18,7 @@ from flask import Flask
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from rowcall import Rowcall
-from rowcall.http.settings import WsgiApp
+from rowcall.http.server_options import WsgiApp
 
 ABSENT = "absent"
 

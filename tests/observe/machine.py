@@ -18,10 +18,10 @@ from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.retention import Rules
 from rowcall.operations.effects import Write
 from rowcall.operations.events import stream
-from rowcall.store.counts import folding
+from rowcall.store.counts import tallies
 from rowcall.store.counts.pruning import prune_history
 from rowcall.store.queries.results import REGISTER_WAITER
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.worker_parts import StoreWorker
 from tests.observe import slow
 from tests.observe.plain_sql import JobRow, PlainDatabase, attempts_of, jobs_of
@@ -319,16 +319,14 @@ class HistoryMachine(RuleBasedStateMachine):
     def fold(self, everything: bool, rounds: int) -> None:
         self._step()
         for _ in range(rounds):
-            queue_of(self.jobs).run(
-                Write(lambda: folding.fold(queue_of(self.jobs).dialect, everything=everything, now_ms=self.now_ms))
-            )
+            queue_of(self.jobs).run(Write(lambda: tallies.fold(queue_of(self.jobs).dialect, everything=everything)))
 
     @rule()
     def thin_out(self) -> None:
         self._step()
-        while queue_of(self.jobs).run(Write(lambda: folding.fold_history(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: tallies.fold_history(queue_of(self.jobs).dialect))):
             pass
-        while queue_of(self.jobs).run(Write(lambda: prune_history(queue_of(self.jobs).dialect, self.now_ms))):
+        while queue_of(self.jobs).run(Write(lambda: prune_history(queue_of(self.jobs).dialect))):
             pass
 
     @rule()

@@ -8,8 +8,8 @@ import pytest
 
 from rowcall.domain.errors import Fail
 from rowcall.domain.failure import unchanged
-from rowcall.observe.exceptions import MOST_CAUSES, drop_callers, exception_of, frames_of, shown
 from rowcall.observe.frames import MOST_FRAMES
+from rowcall.observe.shown_exceptions import MOST_CAUSES, drop_callers, exception_of, frames_of, shown
 
 
 class Picky(Exception):

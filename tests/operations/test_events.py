@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations import events as reading
+from rowcall.operations import results
 from rowcall.operations.events import Stream, stream
+from rowcall.operations.results import end_waiter
 from rowcall.store.results import readers
 from rowcall.store.results.readers import Reader
 from rowcall.testing import eventually
 from tests.connected import Connection, connected
 
+NEVER = 30.0
 INSERT = "insert into rowcall_job (type) values ('late') returning id"
 
 
@@ -35,6 +39,12 @@ def inserted(connection: Connection) -> int:
     [(job_id,)] = connection.execute(INSERT).fetchall()
     assert isinstance(job_id, int)
     return job_id
+
+
+def claimed_by_hand(jobs: Rowcall) -> Job:
+    job = jobs.dequeue("me")
+    assert job is not None
+    return job
 
 
 @pytest.mark.parametrize("began", ["before", "after"])
@@ -133,13 +143,12 @@ def test_a_reader_is_notified(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, po
     @jobs.task
     def quick() -> None: ...
 
-    never = 30.0
     with Rowcall(postgres_url) as elsewhere, jobs.events(kind=["ENQUEUED", "SUCCEEDED"]) as events:
         elsewhere.enqueue("quick")
         assert next(events).event == "ENQUEUED"
-        monkeypatch.setattr(reading, "FIRST_CHECK_SECONDS", never)
-        monkeypatch.setattr(reading, "LAST_CHECK_SECONDS", never)
-        events._stream._pause = never
+        monkeypatch.setattr(reading, "FIRST_CHECK_SECONDS", NEVER)
+        monkeypatch.setattr(reading, "LAST_CHECK_SECONDS", NEVER)
+        events._stream._pause = NEVER
         with connected(postgres_url) as plain:
             plain.execute(INSERT)
         assert next(events).event == "ENQUEUED"
@@ -147,6 +156,39 @@ def test_a_reader_is_notified(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, po
         assert next(events).event == "ENQUEUED"
         jobs.drain()
         assert next(events).event == "SUCCEEDED"
+
+
+def test_a_reader_of_one_job_is_announced_once_and_notified(
+    jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    for module in (reading, results):
+        monkeypatch.setattr(module, "FIRST_CHECK_SECONDS", NEVER)
+        monkeypatch.setattr(module, "LAST_CHECK_SECONDS", NEVER)
+    job = jobs.enqueue("by hand")
+    waiter = end_waiter(queue_of(jobs))
+    actions: list[Callable[[Rowcall], object]] = [
+        lambda other: other.fail(claimed_by_hand(other), "A:B"),
+        lambda other: other.cancel(job),
+    ]
+    with Rowcall(postgres_url) as elsewhere, connected(postgres_url) as server, ThreadPoolExecutor(1) as others:
+
+        def announced() -> list[tuple[object, ...]]:
+            return server.execute(f"select xmin::text from rowcall_waiter where job_id = {job.id}").fetchall()
+
+        with jobs.events(id=job, kind=["RETRY_SCHEDULED", "CANCELLED"]) as events:
+            rows = []
+            for act in actions:
+                event = others.submit(next, events)
+                eventually(lambda: announced() and waiter._changes, message="a reader that waits")
+                rows += announced()
+                act(elsewhere)
+                event.result(NEVER)
+            waker = waiter._waker
+        assert rows == [rows[0]] * 2
+        monkeypatch.setattr(results, "LINGER_SECONDS", 0.0)
+        assert waker is not None
+        waker.wake()
+        eventually(lambda: announced() == [], message="no announcement")
 
 
 def test_closing_a_stream_that_was_never_connected(jobs: Rowcall) -> None:

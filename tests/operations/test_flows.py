@@ -15,7 +15,7 @@ import pytest
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, WrongState, current
 from rowcall.app import queue_of
 from rowcall.operations.enqueue import bind
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

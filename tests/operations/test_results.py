@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,22 +18,24 @@ from typing import Any
 import psycopg
 import pytest
 
-from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall
+from rowcall import Context, Job, JobCancelled, JobFailed, JobNotFound, Rowcall, StoreUnavailable
 from rowcall.app import queue_of
+from rowcall.base.effects import drive
 from rowcall.domain.outcome import SUCCESS, Succeeded
-from rowcall.drivers.plan_runner import run
 from rowcall.operations import results as waiting
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.results import end_waiter
 from rowcall.operations.retention import clean_up
-from rowcall.store.claims.round import Demand, round_of_work
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import round_of_work
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.results import REGISTER_WAITER
 from rowcall.store.results.readers import ends
 from rowcall.store.statement import Row, Statement
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
+from rowcall.wake.waiter import Wakeup
 from tests.conformance.worker_parts import StoreWorker
 from tests.connected import connected
 
@@ -244,6 +246,69 @@ def test_every_way_to_end_notifies(jobs: Rowcall, wait_for: Callable[[Job], Futu
         assert waiting.result(LONG) == expected
 
 
+class Arrivals:
+    """New callers end every wait, before its time is over and before any notification."""
+
+    def __init__(self) -> None:
+        self.has_checked = threading.Event()
+
+    def wait(self, seconds: float) -> Wakeup:
+        self.has_checked.set()
+        return Wakeup.WOKEN
+
+    def note_wakeup(self, *, useful: bool) -> None:
+        pass
+
+
+class TestWhileOthersKeepArriving:
+    @pytest.fixture(autouse=True)
+    def arrivals(self, monkeypatch: pytest.MonkeyPatch) -> Arrivals:
+        arrivals = Arrivals()
+        monkeypatch.setattr(waiting, "waiter_for_ends", lambda *_: nullcontext(arrivals))
+        return arrivals
+
+    def test_who_comes_just_after_the_others_were_notified_is_notified(
+        self, jobs: Rowcall, elsewhere: Rowcall, arrivals: Arrivals
+    ) -> None:
+        job = jobs.enqueue("send")
+        room = end_waiter(queue_of(elsewhere))
+        late: Future[Future[None]] = Future()
+        with ExitStack() as waits:
+            with room.waiting(job.id) as notified:
+                notified.add_done_callback(lambda _: late.set_result(waits.enter_context(room.waiting(job.id))))
+                assert arrivals.has_checked.wait(LONG)
+                jobs.cancel(job)
+                room._payloads.append(str(job.id))
+                notified.result(LONG)
+            late.result(LONG).result(LONG)
+
+    def test_all_jobs_are_checked_when_it_is_time(
+        self, jobs: Rowcall, elsewhere: Rowcall, arrivals: Arrivals, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(waiting, "FIRST_CHECK_SECONDS", 0.01)
+        job = jobs.enqueue("send")
+        with end_waiter(queue_of(elsewhere)).waiting(job.id) as notified:
+            assert arrivals.has_checked.wait(LONG)
+            jobs.cancel(job)
+            notified.result(LONG)
+
+    def test_a_check_that_failed_is_repeated(
+        self, jobs: Rowcall, elsewhere: Rowcall, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = jobs.cancel(jobs.enqueue("send"))
+        database = queue_of(elsewhere).database
+        read, failures = database.read, [StoreUnavailable("gone for a moment")]
+
+        def fail_once(plan: Any) -> object:
+            if failures:
+                raise failures.pop()
+            return read(plan)
+
+        monkeypatch.setattr(database, "read", fail_once)
+        with end_waiter(queue_of(elsewhere)).waiting(job.id) as notified:
+            notified.result(LONG)
+
+
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 class TestOnAServer:
     def test_who_waits_stands_in_a_row_for_as_long_as_he_waits(
@@ -260,9 +325,7 @@ class TestOnAServer:
             eventually(lambda: connection.execute(WAITERS).fetchall() == [], message="no row")
 
     def test_who_has_died_is_forgotten_after_a_minute(self, jobs: Rowcall, clock: FakeClock, url: str) -> None:
-        queue_of(jobs).run(
-            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "dead", [1, 2]))
-        )
+        queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, "dead", [1, 2])))
         with connected(url) as connection, closing(queue_of(jobs).database.connect()) as own:
             clock.advance(59)
             clean_up(queue_of(jobs), own)
@@ -307,9 +370,7 @@ class TestOnAServer:
         worker = StoreWorker(jobs, "w")
         ready = worker.start_one()
         told = self._statements(jobs, ready.fence)
-        queue_of(jobs).run(
-            Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, queue_of(jobs).now_ms(), "another", [99]))
-        )
+        queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(REGISTER_WAITER, "another", [99])))
         assert self._statements(jobs, ready.fence) == told + 1
 
     def _statements(self, jobs: Rowcall, fence: Fence) -> int:
@@ -327,7 +388,7 @@ class TestOnAServer:
                 cursor.execute(statement.sql, statement.parameters)
                 return cursor.fetchall() if cursor.description else []
 
-            claim = run(round_of_work(queue_of(jobs).dialect, ended, None, demand, queue_of(jobs).now_ms()), execute)
+            claim = drive(round_of_work(queue_of(jobs).dialect, ended, None, demand), execute)
         assert claim.settled == {fence.job_id}
         return statements
 

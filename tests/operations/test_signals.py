@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, InvalidOption, JobNotFound, Rowcall
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 def test_async_twins_and_large_values(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.store.counts import questions
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 @pytest.mark.parametrize("window", [0, 0.5, -1, timedelta(days=30, seconds=1), float("inf"), float("nan"), "1h", None])

@@ -7,7 +7,7 @@ import msgspec
 
 from rowcall import Rowcall, WorkerInfo
 from rowcall.overview.liveness import Liveness, described, liveness_of
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""A database on a PostgreSQL server, beside the journal and the gates of a site, and worker processes on it."""
+"""A database on a PostgreSQL server, next to the journal and the gates of a site, and worker processes on it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, cast
 import psycopg
 
 from rowcall import Rowcall
+from rowcall.testing.deadline import eventually
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.testing.waiting import eventually
 from tests.worker.support import FINISHED, ROOT, MovedClock, Site
 
 Row = tuple[Any, ...]

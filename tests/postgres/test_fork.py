@@ -149,7 +149,7 @@ def run(program: str, url: str, *, ends_with: int = 0) -> str:
 @pytest.mark.parametrize(
     "program",
     [BOTH_AT_ONCE, BESIDE_A_WORKER, IN_THE_MIDDLE_OF_A_CALL, A_POOL_OF_PROCESSES, ASYNC_IN_BOTH, PARENT_CLOSES_FIRST],
-    ids=["both at once", "beside a worker", "in mid-call", "multiprocessing", "async", "parent closes first"],
+    ids=["both at once", "next to a worker", "in mid-call", "multiprocessing", "async", "parent closes first"],
 )
 def test_parent_and_child_continue(postgres_url: str, program: str) -> None:
     assert run(program, postgres_url) == ""

@@ -80,7 +80,7 @@ def test_enqueueing_continues(site: PostgresSite, jobs: Rowcall) -> None:
 
 
 def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: PostgresSite, jobs: Rowcall) -> None:
-    async def wait_beside_one_that_waits(job: Job) -> Job:
+    async def wait_next_to_one_that_waits(job: Job) -> Job:
         with patience(UNLIMITED):
             waiting = asyncio.ensure_future(jobs.acancel(job.id))
         await asyncio.to_thread(eventually, lambda: ask(site.url, WAITING))
@@ -93,7 +93,7 @@ def test_async_calls_that_wait_do_not_hold_up_the_others_for_ever(site: Postgres
 
     job = jobs.enqueue("task", delay=600)
     with locked(site, job):
-        written = asyncio.run(wait_beside_one_that_waits(job))
+        written = asyncio.run(wait_next_to_one_that_waits(job))
     assert jobs.get(written.id).status == "pending"
 
 

@@ -133,7 +133,7 @@ def test_nothing_is_left_for_the_next_client(narrow: PgBouncer, postgres_url: st
 def test_a_worker_with_a_way_past_the_pooler_is_notified_at_once(
     pooled_url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The worker never looks by itself here: what it does not hear of, it does not find."""
+    """The worker never looks on its own here: what it does not hear of, it does not find."""
     for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
     monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)

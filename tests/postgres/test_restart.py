@@ -83,7 +83,7 @@ def test_an_idle_worker_process_is_there_afterwards(
 def test_it_is_notified_of_new_jobs_again(
     site: PostgresSite, jobs: Rowcall, server: PostgresServer, mode: StopMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker never looks by itself here: what it does not hear of, it does not find."""
+    """The worker never looks on its own here: what it does not hear of, it does not find."""
     for floor in ("FIRST_POLL_SECONDS", "LAST_POLL_SECONDS", "FIRST_DEAF_SECONDS", "LAST_DEAF_SECONDS"):
         monkeypatch.setattr(postgres_waiter, floor, NEVER_SECONDS)
     monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", NEVER_SECONDS)

@@ -6,17 +6,16 @@ import itertools
 import logging
 import sys
 import threading
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
-from rowcall.base.times import milliseconds_of
 from rowcall.operations.effects import Write
 from rowcall.store.schedules import ticks as plans
 from rowcall.store.statement import Plan, Row
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.support import eventually
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -27,7 +26,7 @@ class Cut(Exception):
 
 
 def cut_off(plan: Plan[bool], most: int) -> Plan[bool]:
-    """A plan that ends after so many statements, or before its commit, as a process does that is killed."""
+    """A plan that ends after this many statements, or before its commit, as a process does that is killed."""
     rows: list[Row] | None = None
     for number in itertools.count():
         try:
@@ -54,23 +53,22 @@ def test_cut_off_between_any_two_statements_nothing_is_lost_or_repeated(url: str
         before = jobs.schedules()
         start = clock.now()
         clock.advance(120)
-        now_ms = milliseconds_of(clock.now())
         cuts = 0
-        while cut(jobs, now_ms, cuts):
+        while cut(jobs, cuts):
             assert jobs.schedules() == before
             assert ticked(jobs) == []
             cuts += 1
         assert cuts > 8
         wanted = [start + minute * MINUTE for minute in (1, 1, 2, 2)]
         assert ticked(jobs) == wanted
-        assert not queue_of(jobs).run(Write(lambda: plans.tick(queue_of(jobs).dialect, now_ms)))
+        assert not queue_of(jobs).run(Write(lambda: plans.tick(queue_of(jobs).dialect)))
         assert ticked(jobs) == wanted
 
 
-def cut(jobs: Rowcall, now_ms: int, most: int) -> bool:
+def cut(jobs: Rowcall, most: int) -> bool:
     """Tick, and stop after a number of statements. Return whether it was stopped."""
     try:
-        return not queue_of(jobs).run(Write(lambda: cut_off(plans.tick(queue_of(jobs).dialect, now_ms), most)))
+        return not queue_of(jobs).run(Write(lambda: cut_off(plans.tick(queue_of(jobs).dialect), most)))
     except Cut:
         return True
 
@@ -133,3 +131,17 @@ def test_who_cannot_read_lines_leaves_them_to_others(
         caplog.set_level(logging.WARNING, "rowcall")
         assert jobs.drain().succeeded == 2
         assert caplog.text == ""
+
+
+def test_a_line_that_a_worker_cannot_read_delays_its_other_jobs_by_moments(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Rowcall(url, clock=FakeClock(datetime(2020, 1, 1, tzinfo=UTC))) as long_ago:
+        long_ago.add_schedule("line", "send", cron="* * * * *")
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with Rowcall(url) as jobs:
+        jobs.task(name="other")(lambda: None)
+        with jobs.worker():
+            eventually(jobs.workers)
+            job = jobs.enqueue("other", delay=0.5)
+            eventually(lambda: jobs.get(job.id).status == "succeeded")

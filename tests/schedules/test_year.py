@@ -18,7 +18,7 @@ from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.operations.effects import Write
 from rowcall.store.schedules.ticks import tick
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.schedules.brute_force import ticks
 from tests.schedules.lines import LINES, ZONES
 
@@ -43,8 +43,7 @@ def run_scheduler(url: str | Path, span: Span, hours: tuple[int, ...], started: 
         jobs.migrate()
         started.wait()
         for moment in steps(span, hours):
-            now_ms = milliseconds_of(moment)
-            while queue_of(jobs).run(Write(lambda now_ms=now_ms: tick(queue_of(jobs).dialect, now_ms))):  # type: ignore[misc]
+            while queue_of(jobs).run(Write(tick, queue_of(jobs).dialect.at(milliseconds_of(moment)))):
                 pass
 
 

@@ -32,7 +32,8 @@ def test_enqueue_returns_the_job_as_it_ended(clock: TravelClock) -> None:
         return (await send_email.aenqueue("b")).status
 
     assert asyncio.run(more()) == "succeeded"
-    send_email.enqueue_many([{"to": "c"}, {"to": "d"}])
+    many = send_email.enqueue_many([{"to": "c"}, {"to": "d"}])
+    assert [job.result for job in many] == ["hi to c", "hi to d"]
     assert sent == ["a", "b", "c", "d"]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.testing.waiting import eventually
 
 WAIT = "import signal; print('ready', flush=True); signal.pause()"
 

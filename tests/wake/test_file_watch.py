@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.wake import file_watch as watch_module
-from rowcall.wake.file_watch import POLL_LAST_SECONDS, InotifyWatch, PollingWatch, Watch, watch
-from rowcall.wake.waker import Waker
+from rowcall.wake import waiter as watch_module
+from rowcall.wake.waiter import POLL_LAST_SECONDS, InotifyWatch, PollingWatch, Waker, Watch, watch
 
 LONG = 10.0
 

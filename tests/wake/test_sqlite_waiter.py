@@ -10,11 +10,8 @@ import pytest
 
 from rowcall.base.clock import Clock
 from rowcall.drivers.sqlite.connection import SqliteConnection
-from rowcall.wake import sqlite_waiter
-from rowcall.wake.file_watch import Watch
-from rowcall.wake.sqlite_waiter import SqliteWaiter
-from rowcall.wake.waiter import Wakeup
-from rowcall.wake.waker import Waker
+from rowcall.wake import waiter as waiter_module
+from rowcall.wake.waiter import SqliteWaiter, Waker, Wakeup, Watch
 
 LONG = 5.0
 
@@ -88,7 +85,7 @@ def scripted(
     def make_watch(paths: list[str], waker: Waker) -> Watch:
         return watch
 
-    monkeypatch.setattr(sqlite_waiter, "watch", make_watch)
+    monkeypatch.setattr(waiter_module, "watch", make_watch)
     waiter = SqliteWaiter(cast(SqliteConnection, counter), str(tmp_path / "queue.db"), waker, cast(Clock, time))
     waiter.mark_idle()
     return watch, counter, waiter
@@ -121,7 +118,7 @@ def test_a_write_whose_commit_takes_its_time_is_waited_for(scripted: Scripted, s
 
 
 def test_a_slow_disk_is_waited_for_as_long_as_the_floor(scripted: Scripted) -> None:
-    """The pauses stay short until the worker would look by itself anyway."""
+    """The pauses stay short until the worker would look on its own anyway."""
     watch, counter, waiter = scripted
     watch.answers = [(False, True)]
     counter.commit(LONG * 0.9)

@@ -16,13 +16,13 @@ from rowcall import Backoff, Context, Job, Rowcall
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.testing import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.wake import file_watch
-from rowcall.wake.file_watch import InotifyWatch
+from rowcall.wake import waiter
+from rowcall.wake.waiter import InotifyWatch
 from tests.worker.support import Site, ended
 
 pytestmark = pytest.mark.concurrency
 
-SOON_SECONDS = 2.0  # the floor at which a worker looks by itself is 5
+SOON_SECONDS = 2.0  # the floor at which a worker looks on its own is 5
 PLAIN_SQL = "insert into rowcall_job (type, payload) values ('note', '{\"text\": \"x\"}')"
 
 INSERT_IN_A_PROCESS = """
@@ -175,7 +175,7 @@ def polling(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: object) -> InotifyWatch:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(file_watch, "InotifyWatch", none_left)
+    monkeypatch.setattr(waiter, "InotifyWatch", none_left)
 
 
 @pytest.mark.usefixtures("polling")
@@ -216,7 +216,7 @@ def test_polling_is_no_busy_loop(site: Site, jobs: Rowcall, monkeypatch: pytest.
 
 
 def test_a_locked_database_is_borne(site: Site, jobs: Rowcall) -> None:
-    """It logs that once, continues by itself, and settles what finished meanwhile without running it again."""
+    """It logs that once, continues on its own, and settles what finished before that without running it again."""
     for number in range(1, 3):
         jobs.enqueue("hold", {"name": f"x{number}"}, max_attempts=1)
     with site.worker(busy_timeout=0.1, lease=600) as process:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import Waker
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import ForkedProcess, PythonProcess
-from rowcall.testing.waiting import eventually
-from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.registrar import Identity
 
@@ -135,14 +136,12 @@ def outcomes(jobs: Rowcall, job: Job) -> list[str]:
 
 def claimed(jobs: Rowcall, count: int) -> list[Attempt]:
     """Runs for a dispatcher without a worker."""
-    claim = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=count), None))
-    )
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=count))))
     return [
         Attempt(
             ready,
             queue_of(jobs).declared.tasks[ready.type],
-            ClaimFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
+            CommonFacts(Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=False,
         )
         for ready in claim.started

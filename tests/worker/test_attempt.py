@@ -65,7 +65,7 @@ def run_both_ways(jobs: Rowcall, act: Callable[[], object]) -> list[Job]:
         (Unusual("unusual"), "INTERNAL:Unusual", "unusual"),
         (KeyboardInterrupt(), "INTERNAL:KeyboardInterrupt", "KeyboardInterrupt"),
         (GeneratorExit("stop"), "INTERNAL:GeneratorExit", "stop"),
-        (asyncio.CancelledError("by itself"), "INTERNAL:CancelledError", "by itself"),
+        (asyncio.CancelledError("on its own"), "INTERNAL:CancelledError", "on its own"),
         (Unspeakable(), "INTERNAL:Unspeakable", "str(error) raised RuntimeError"),
         (ValueError("a\0b\ud800c"), "INTERNAL:ValueError", "a�b?c"),
     ],

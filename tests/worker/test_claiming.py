@@ -16,7 +16,7 @@ from tests.worker.support import all_ended, ended, some_heartbeats
 
 
 class Crowd:
-    """Handlers that stay until they are let go, and are counted by kind meanwhile."""
+    """Handlers that stay until they are let go, and are counted by kind while they run."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

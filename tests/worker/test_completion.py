@@ -100,7 +100,7 @@ def test_a_transaction_left_open_blocks_no_one(on_postgresql: Queue, end: str) -
     job = leaving_open(queue, max_attempts=1)
     with queue.jobs.worker(concurrency=1):
         connection = left_open(queue)
-        other = queue.note.enqueue("meanwhile")
+        other = queue.note.enqueue("in between")
         assert ended(queue.jobs, other).status == "succeeded"
         assert queue.jobs.get(job.id).status == "running"
         getattr(connection, end)()
@@ -142,7 +142,7 @@ def test_a_transaction_left_open_for_ever_is_logged(on_postgresql: Queue, caplog
         left_open(queue)
         eventually(lambda: [line for line in caplog.messages if f"job {job.id}" in line and "transaction" in line])
         said = len(caplog.messages)
-        assert ended(queue.jobs, queue.note.enqueue("meanwhile")).status == "succeeded"
+        assert ended(queue.jobs, queue.note.enqueue("in between")).status == "succeeded"
         assert len(caplog.messages) == said
 
 
@@ -179,7 +179,7 @@ def test_rolled_back_after_the_worker_has_gone(on_postgresql: Queue) -> None:
 def test_a_handler_that_continues_after_it_has_completed_blocks_no_one(
     on_postgresql: Queue, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """Its row is locked by itself: the loop, which notes of long runs out of the buffer that they began, leaves it."""
+    """Its row is locked on its own: the loop, which notes of long runs out of the buffer that they began, leaves it."""
     monkeypatch.setattr(settling, "MARK_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(Throughput, "buffer_size", 5)
     queue, gate, first = on_postgresql, threading.Event(), threading.Event()

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from rowcall.store.claims.round import Claim, Demand
-from rowcall.store.queries.claims import START, Work
-from rowcall.worker.known_work import KnownWork
-from rowcall.worker.pace import FIRST_RETRY_SECONDS, FIRST_STUCK_SECONDS, LAST_RETRY_SECONDS, NEVER, UNSURE_SECONDS
+from collections.abc import Iterable
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.queries.claims import START, Pair, Place, Work
+from rowcall.wake.waiter import Wakeup
+from rowcall.worker.claiming import KnownWork
+from rowcall.worker.pace import (
+    FIRST_RETRY_SECONDS,
+    FIRST_STUCK_SECONDS,
+    LAST_RETRY_SECONDS,
+    LAST_STUCK_SECONDS,
+    NEVER,
+    UNSURE_SECONDS,
+    Check,
+    Knowledge,
+    RunRound,
+    Wait,
+    next_step,
+)
 from tests.worker.timers import StoppedClock
 
 NOW_MS = 5_000_000
@@ -21,7 +39,7 @@ def work(
 ) -> Work:
     due_at_ms = None if due_in is None else NOW_MS + round(due_in * 1000)
     wake_at_ms = None if wake_in is None else NOW_MS + round(wake_in * 1000)
-    places = dict.fromkeys(ready, START)
+    places: dict[Pair, Place | None] = dict.fromkeys(ready, START)
     return Work(
         NOW_MS, due_at_ms, None, registered=True, ready=places, wake_at_ms=wake_at_ms, edges_unsure=edges_unsure
     )
@@ -48,7 +66,7 @@ def test_times_of_the_database_become_times_of_the_clock() -> None:
 def test_an_edge_that_is_unsure_is_swept_again_soon_after_the_round() -> None:
     clock = StoppedClock()
     known = KnownWork(clock)
-    known.note_round(DEMAND, Claim(work(edges_unsure=True)))
+    known.note_round(DEMAND, RoundResult(work(edges_unsure=True)))
     swept_at = clock.at
     clock.at += 0.5
     known.note_check(work(edges_unsure=True), DEMAND)
@@ -60,28 +78,22 @@ def test_due_jobs_that_another_process_locks_are_tried_ever_less_often() -> None
     known = KnownWork(clock)
     pauses = []
     for _ in range(3):
-        known.note_round(DEMAND, Claim(work(due_in=0.0), stuck=True))
+        known.note_round(DEMAND, RoundResult(work(due_in=0.0), stuck=True))
         pauses.append(round(known.stuck_until - clock.at, 6))
     assert pauses == [FIRST_STUCK_SECONDS, 2 * FIRST_STUCK_SECONDS, 4 * FIRST_STUCK_SECONDS]
-    known.note_round(DEMAND, Claim(work(due_in=0.0)))
+    known.note_round(DEMAND, RoundResult(work(due_in=0.0)))
     assert known.stuck_until == clock.at
-
-
-def test_nothing_is_stuck_if_nothing_is_due() -> None:
-    known = KnownWork(StoppedClock())
-    known.note_round(DEMAND, Claim(work(edges_unsure=True), stuck=True))
-    assert known.stuck_until == -NEVER
 
 
 def test_a_limit_that_another_worker_holds_is_tried_again_in_a_moment() -> None:
     clock = StoppedClock()
     known = KnownWork(clock)
-    known.note_round(DEMAND, Claim(work(), left=True))
+    known.note_round(DEMAND, RoundResult(work(), left=True))
     assert round(known.retry_at - clock.at, 6) == FIRST_RETRY_SECONDS
     for _ in range(10):
-        known.note_round(DEMAND, Claim(work(), left=True))
+        known.note_round(DEMAND, RoundResult(work(), left=True))
     assert round(known.retry_at - clock.at, 6) == LAST_RETRY_SECONDS
-    known.note_round(DEMAND, Claim(work()))
+    known.note_round(DEMAND, RoundResult(work()))
     assert known.retry_at == NEVER
 
 
@@ -102,7 +114,7 @@ def test_a_check_tells_whether_there_is_a_job_and_room_for_it() -> None:
 def test_what_could_not_be_claimed_is_remembered_until_something_changes() -> None:
     known = KnownWork(StoppedClock())
     ready = work(ready=(("mail", "send"),))
-    known.note_round(DEMAND, Claim(ready))
+    known.note_round(DEMAND, RoundResult(ready))
     known.note_check(ready, DEMAND)
     assert not known.maybe_any
     known.note_check(work(ready=(("mail", "receive"),)), DEMAND)
@@ -115,19 +127,118 @@ def test_what_could_not_be_claimed_is_remembered_until_something_changes() -> No
 def test_a_round_without_room_says_nothing_about_jobs() -> None:
     known = KnownWork(StoppedClock())
     ready = work(ready=(("mail", "send"),))
-    known.note_round(Demand(worker="w", slots=0), Claim(ready))
+    known.note_round(Demand(worker="w", slots=0), RoundResult(ready))
     known.note_check(ready, DEMAND)
     assert known.maybe_any
 
 
 def test_a_notification_and_a_check_count_until_the_next_round() -> None:
     known = KnownWork(StoppedClock())
-    known.note_round(DEMAND, Claim(work()))
+    known.note_round(DEMAND, RoundResult(work()))
     assert (known.maybe_any, known.is_notified, known.is_checked) == (False, False, False)
     known.note_notified()
     known.note_before_wait()
     assert (known.maybe_any, known.is_notified, known.is_checked) == (True, True, True)
     known.note_woken()
     assert not known.is_checked
-    known.note_round(DEMAND, Claim(work()))
+    known.note_round(DEMAND, RoundResult(work()))
     assert (known.maybe_any, known.is_notified) == (False, False)
+
+
+# together with `next_step`
+
+SECONDS = 8.0
+LATE_SECONDS = 0.002
+"""How late a wait ends: the database's clock counts whole milliseconds."""
+FOR_EVER = 10**9
+THINGS = st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 5000) | st.just(FOR_EVER)), max_size=5)
+"""When each falls due, and until when others lock it, in milliseconds."""
+WAKEUPS = st.lists(st.tuples(st.floats(0.001, 2.0), st.sampled_from(Wakeup)), max_size=20)
+"""What ends a wait, and after how many seconds, unless its time is over before."""
+
+
+class IdleLoop:
+    """A loop with a free slot. It knows what its rounds and checks have found."""
+
+    def __init__(self, things: Iterable[tuple[int, int]], wakeups: Iterable[tuple[float, Wakeup]]) -> None:
+        self.clock = StoppedClock()
+        self.started_at = self.clock.at
+        self.known = KnownWork(self.clock)
+        self.left = list(things)
+        self.wakeups = iter(wakeups)
+        self.longest_ms = 0
+        """How long at most a thing was due, and not locked, before a round did it."""
+
+    @property
+    def seconds(self) -> float:
+        return self.clock.at - self.started_at
+
+    def step(self) -> None:
+        known = self.known
+        knowledge = Knowledge(
+            slots=1,
+            maybe_any=known.maybe_any,
+            is_checked=known.is_checked,
+            due_at=known.due_at,
+            schedule_at=known.schedule_at,
+            stuck_until=known.stuck_until,
+            retry_at=known.retry_at,
+            unsure_at=known.unsure_at,
+        )
+        match next_step(knowledge, self.clock.at):
+            case RunRound():
+                self._round()
+            case Check():
+                self._check()
+                known.note_before_wait()
+            case Wait(seconds=seconds):
+                self._wait(seconds)
+
+    def _round(self) -> None:
+        now_ms = int(self.seconds * 1000)
+        done = [thing for thing in self.left if max(thing) <= now_ms]
+        stuck = not done and any(due_ms <= now_ms for due_ms, _ in self.left)
+        self.longest_ms = max([self.longest_ms, *(now_ms - max(thing) for thing in done)])
+        self.left = [thing for thing in self.left if thing not in done]
+        self.known.note_round(DEMAND, RoundResult(self._work(), stuck=stuck))
+
+    def _check(self) -> None:
+        self.known.note_check(self._work(), DEMAND)
+
+    def _work(self) -> Work:
+        next_ms = min((due_ms for due_ms, _ in self.left), default=None)
+        return work(due_in=None if next_ms is None else (next_ms - int(self.seconds * 1000)) / 1000)
+
+    def _wait(self, seconds: float) -> None:
+        after, wakeup = next(self.wakeups, (NEVER, Wakeup.TIMEOUT))
+        if after >= seconds:
+            after, wakeup = seconds, Wakeup.TIMEOUT
+        self.clock.at += after + LATE_SECONDS
+        match wakeup:
+            case Wakeup.WOKEN:
+                self.known.note_woken()
+            case Wakeup.NOTIFIED:
+                self.known.note_notified()
+            case Wakeup.CHANGED:
+                self.known.note_commit()
+                self._check()
+            case Wakeup.TIMEOUT:
+                self._check()
+
+
+@settings(max_examples=300, deadline=None)
+@given(THINGS, WAKEUPS)
+@example([(0, FOR_EVER), (1000, 0)], [])
+@example([(0, FOR_EVER), (1000, 0)], [(0.02, Wakeup.CHANGED)] * 20)
+def test_what_is_locked_delays_nothing_else_for_long_and_is_not_tried_all_the_time(
+    things: list[tuple[int, int]], wakeups: list[tuple[float, Wakeup]]
+) -> None:
+    loop = IdleLoop(things, wakeups)
+    steps = 0
+    while loop.seconds < SECONDS:
+        loop.step()
+        steps += 1
+        # the pause has its full length after six rounds; each round has a check and a wait
+        assert steps <= 3 * (7 * (len(things) + 1) + len(wakeups) + SECONDS)
+    assert all(locked_until == FOR_EVER for _, locked_until in loop.left)
+    assert loop.longest_ms <= 1000 * (LAST_STUCK_SECONDS + 2 * LATE_SECONDS)

@@ -13,11 +13,10 @@ from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Raised, Transition, decide
 from rowcall.store.queries.claims import Ready
 from rowcall.testing import eventually
-from rowcall.worker import log_pace
-from rowcall.worker.attempt import Attempt, ClaimFacts
-from rowcall.worker.attempt_log import AttemptLog
+from rowcall.worker import attempt_log
+from rowcall.worker.attempt import Attempt, CommonFacts
+from rowcall.worker.attempt_log import AttemptLog, LogPace
 from rowcall.worker.completion import Completion
-from rowcall.worker.log_pace import LogPace
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settings import LogJobs
 
@@ -33,7 +32,7 @@ class Log:
         caplog.set_level(logging.INFO, logger="rowcall")
         self.pace = LogPace(log_jobs, lambda: self.now)
         self._report = AttemptLog(self.pace)
-        self._facts = ClaimFacts(Identity("web-1:7", None), 0, SystemClock(), Completion(queue_of(jobs)))
+        self._facts = CommonFacts(Identity("web-1:7", None), 0, SystemClock(), Completion(queue_of(jobs)))
         for name in ("mail", "resize"):
             jobs.task(name=name)(_nothing)
         self._tasks = queue_of(jobs).declared.tasks
@@ -156,8 +155,8 @@ def test_nothing_is_counted_above_the_level_of_the_lines(jobs: Rowcall, caplog: 
 def test_an_idle_worker_logs_the_last_second(
     jobs: Rowcall, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_pace, "MOST_LINES", 0)
-    monkeypatch.setattr(log_pace, "LOG_SECONDS", 0.05)
+    monkeypatch.setattr(attempt_log, "MOST_LINES", 0)
+    monkeypatch.setattr(attempt_log, "LOG_SECONDS", 0.05)
     caplog.set_level(logging.INFO, logger="rowcall")
     task = jobs.task(_nothing)
     task.enqueue_many([{}] * 3)

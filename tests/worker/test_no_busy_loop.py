@@ -32,7 +32,7 @@ def test_an_unknown_task_costs_no_busy_loop(jobs: Rowcall, monkeypatch: pytest.M
 def test_what_is_paused_costs_no_busy_loop(
     jobs: Rowcall, monkeypatch: pytest.MonkeyPatch, paused: dict[str, str]
 ) -> None:
-    """Neither by itself, nor when others commit beside it."""
+    """Neither on its own, nor when others commit next to it."""
 
     @jobs.task(queue="mail")
     def known() -> None: ...

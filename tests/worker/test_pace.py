@@ -23,7 +23,7 @@ from rowcall.worker.pace import (
     Check,
     Gather,
     Knowledge,
-    Round,
+    RunRound,
     Settle,
     Step,
     Wait,
@@ -34,12 +34,12 @@ from rowcall.worker.pace import (
 
 NOW = 1000.0
 BEFORE, SOON = NOW - 1.0, NOW + 1.0
-TAKE, ASK = Settle(beside=True), Settle(beside=False)
+TAKE, ASK = Settle(in_thread=True), Settle(in_thread=False)
 
 NOTHING = Knowledge()  # no room, nothing known
 IDLE = Knowledge(slots=1, is_checked=True)
 FULL = Knowledge(unsettled=5, buffered=10, enough_buffered=4, gathering_since=NOW)
-LARGE = Knowledge(unsettled=500, beside=500, is_large=True)
+LARGE = Knowledge(unsettled=500, in_thread=500, is_large=True)
 
 
 def wait(seconds: float = LONGEST_WAIT_SECONDS, *, for_jobs: bool = True) -> Wait:
@@ -53,16 +53,16 @@ STEPS: dict[str, tuple[Knowledge, Step]] = {
     "it has gathered for long enough": (replace(FULL, gathering_since=NOW - 2 * AHEAD_SECONDS), ROUND),
     "a group is full": (replace(FULL, unsettled=MOST_SETTLED), ROUND),
     "the worker stops, and settles at once": (replace(FULL, stopping=True), ROUND),
-    "the next portion starts while this one is settled": (replace(FULL, start_beside=True), ROUND),
+    "the next portion starts while this one is settled": (replace(FULL, starts_in_round=True), ROUND),
     "every slot is taken, and the next job needs one": (replace(FULL, slot_needed=True, buffered=0), GATHER),
     "a slot came free for the job that needs one": (replace(FULL, slot_needed=True, slots=1), ROUND),
     "nothing ended": (replace(FULL, unsettled=0), wait(STALE_SECONDS, for_jobs=False)),
     # settle
-    "the thread has settled its group": (replace(LARGE, unsettled=0, is_large=False, beside_done=True), TAKE),
+    "the thread has settled its group": (replace(LARGE, unsettled=0, is_large=False, thread_done=True), TAKE),
     "the next group waits for the thread": (LARGE, TAKE),
     "a few ended while the thread settles others": (replace(LARGE, is_large=False, unsettled=3), ROUND),
     "nothing to do but to wait for the thread": (replace(LARGE, is_large=False, unsettled=0), TAKE),
-    "jobs may be claimed while the thread settles": (replace(IDLE, beside=500, maybe_any=True), ROUND),
+    "jobs may be claimed while the thread settles": (replace(IDLE, in_thread=500, maybe_any=True), ROUND),
     "an attempt has completed its job": (replace(IDLE, ask_at=NOW, unsettled=1), ASK),
     "a transaction was open when it was asked about": (
         replace(IDLE, ask_at=NOW + ASK_AGAIN_SECONDS),
@@ -135,7 +135,7 @@ def test_a_wait_has_the_generation_of_its_knowledge() -> None:
         Knowledge(unsettled=1),
         Knowledge(late=1),
         Knowledge(undecided=1),
-        Knowledge(beside=1),
+        Knowledge(in_thread=1),
         Knowledge(has_ended=True),
         Knowledge(busy=True),
         Knowledge(maybe_any=True),
@@ -181,11 +181,11 @@ def has_something_to_settle(known: Knowledge) -> bool:
 @given(KNOWLEDGE)
 def test_it_acts_only_with_a_reason(known: Knowledge) -> None:
     match next_step(known, NOW):
-        case Settle(beside=True):
-            assert known.beside
+        case Settle(in_thread=True):
+            assert known.in_thread
         case Settle():
             assert known.ask_at <= NOW
-        case Round():
+        case RunRound():
             may_claim = known.maybe_any or known.next_at <= NOW or known.slot_needed
             is_schedule_due = known.schedule_at <= NOW and not known.stopping
             assert has_something_to_settle(known) or (known.has_room and may_claim) or is_schedule_due
@@ -202,20 +202,22 @@ def test_it_acts_only_with_a_reason(known: Knowledge) -> None:
 @settings(max_examples=1000, deadline=None)
 @given(KNOWLEDGE)
 @example(replace(IDLE, due_at=math.nextafter(NOW, NEVER)))
+@example(replace(IDLE, stopping=True, ask_at=math.nextafter(NOW, NEVER)))
+@example(replace(IDLE, due_at=math.nextafter(NOW, NEVER), log_at=-NEVER))
 def test_a_wait_ends_before_anything_is_due(known: Knowledge) -> None:
     match next_step(known, NOW):
         case Wait(seconds=seconds):
             assert 0 < seconds <= LONGEST_WAIT_SECONDS
-            ends_at = NOW + seconds
             assert not has_something_to_settle(known)
-            assert ends_at <= known.ask_at
-            for at in (known.deadline_at, known.log_at):  # done before each step; one may pass in between
-                assert ends_at <= max(at, NOW + SHORTEST_WAIT_SECONDS)
-            if not known.stopping:
-                assert ends_at <= known.next_schedule_at or known.has_room
+            wakes_at = [known.ask_at, known.deadline_at, known.log_at]
             if known.has_room:
                 assert not known.maybe_any
-                assert ends_at <= known.next_at
+                assert known.next_at > NOW
+                wakes_at.append(known.next_at)
+            elif not known.stopping:
+                assert known.next_schedule_at > NOW
+                wakes_at.append(known.next_schedule_at)
+            assert NOW + seconds <= max(min(wakes_at), NOW + SHORTEST_WAIT_SECONDS)
         case Gather():
             assert NOW - known.gathering_since < AHEAD_SECONDS
 
@@ -223,11 +225,11 @@ def test_a_wait_ends_before_anything_is_due(known: Knowledge) -> None:
 def done(known: Knowledge, step: Step) -> Knowledge:
     """Return what is known after a step that found nothing."""
     match step:
-        case Settle(beside=True):
-            return replace(known, beside=0, beside_done=False, maybe_any=True)
+        case Settle(in_thread=True):
+            return replace(known, in_thread=0, thread_done=False, maybe_any=True)
         case Settle():
             return replace(known, ask_at=NOW + ASK_AGAIN_SECONDS)
-        case Round():
+        case RunRound():
             return replace(
                 known,
                 unsettled=max(0, known.unsettled - MOST_SETTLED),

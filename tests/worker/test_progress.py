@@ -49,9 +49,9 @@ def test_it_is_seen_while_the_handler_runs(jobs: Rowcall) -> None:
 def test_ten_thousand_reports_are_a_few_writes(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Sequence[Mark]] = []
 
-    def noted(dialect: Dialect, rows: Sequence[Mark], now_ms: int | None) -> Plan[None]:
+    def noted(dialect: Dialect, rows: Sequence[Mark]) -> Plan[None]:
         written.append(rows)
-        return mark(dialect, rows, now_ms)
+        return mark(dialect, rows)
 
     monkeypatch.setattr(progress, "mark", noted)
     go_on = asyncio.Event()
@@ -84,7 +84,7 @@ def test_a_report_about_an_attempt_that_has_ended_changes_nothing(jobs: Rowcall)
     kept[0].progress(0.5)
     assert jobs.get(job.id).progress is None
     report = Mark(job.id, 1, job.holder, progress=0.5)
-    queue_of(jobs).run(Write(lambda: mark(queue_of(jobs).dialect, [report], None)))
+    queue_of(jobs).run(Write(lambda: mark(queue_of(jobs).dialect, [report])))
     assert jobs.get(job.id).progress is None
 
 

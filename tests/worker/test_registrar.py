@@ -14,10 +14,11 @@ from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import Released
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.testing import FakeClock, eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity, Lease
@@ -59,13 +60,13 @@ def test_an_attempt_does_not_start_when_the_lease_may_be_over(jobs: Rowcall, kin
         called.append(items)
 
     made = [jobs.enqueue(kind, {"item": 1} if kind == "batch" else {}, max_attempts=1) for _ in range(2)]
-    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=2), None)))
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=2))))
     lease = Lease(15, queue_of(jobs).clock)  # never renewed
     first, second = (
         Attempt(
             ready,
             queue_of(jobs).declared.tasks[kind],
-            ClaimFacts(
+            CommonFacts(
                 Identity("w", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs)), lease=lease
             ),
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import Work
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.dispatcher import Dispatcher
@@ -45,7 +45,7 @@ def attempts(jobs: Rowcall) -> Iterator[list[Attempt]]:
 
 def run_quick_jobs(slots: Slots, clock: StoppedClock, attempt: Attempt) -> None:
     for _ in range(20):
-        slots.note_claimed(Demand(worker="w", slots=2), Claim(WORK, started=[attempt.ready]))
+        slots.note_round(Demand(worker="w", slots=2), RoundResult(WORK, started=[attempt.ready]))
         clock.at += 0.01
         slots.note_finished(10)
 
@@ -72,7 +72,7 @@ def test_a_job_that_needs_a_slot_keeps_others_from_the_buffer(
     slots = Slots(dispatcher, clock, most_last_ahead=None)
     dispatcher.accept(attempts[:2], [])
     dispatcher.start_accepted()
-    slots.note_claimed(Demand(worker="w", slots=0, buffer=10), Claim(WORK, slot_needed=True))
+    slots.note_round(Demand(worker="w", slots=0, buffer=10), RoundResult(WORK, slot_needed=True))
     assert slots.free() == (0, 0)
     assert slots.slot_needed
 

@@ -19,9 +19,9 @@ def test_steps_of_many_attempts_share_commits(jobs: Rowcall, monkeypatch: pytest
     sizes: list[int] = []
     record = recorded.record
 
-    def counted(dialect: Any, writes: Sequence[StepWrite], now_ms: int | None) -> Any:
+    def counted(dialect: Any, writes: Sequence[StepWrite]) -> Any:
         sizes.append(len(writes))
-        return record(dialect, writes, now_ms)
+        return record(dialect, writes)
 
     monkeypatch.setattr(recorded, "record", counted)
     barrier = asyncio.Barrier(20)

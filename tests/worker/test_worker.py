@@ -1,4 +1,4 @@
-"""A worker beside an app, in an async program, and for one drain: started and stopped alike."""
+"""A worker next to an app, in an async program, and for one drain: started and stopped the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowcall.worker.outage import Outage
 from tests.worker.support import comes_to, ended, outcomes
 
 
-def test_beside_an_app_in_threads(jobs: Rowcall) -> None:
+def test_next_to_an_app_in_threads(jobs: Rowcall) -> None:
     names: set[str] = set()
 
     @jobs.task

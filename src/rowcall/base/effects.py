@@ -1,13 +1,15 @@
-"""Code that is written once for sync and async callers: generators of effects, and the two functions that run them."""
+"""Code that is written once for sync and async callers: generators that yield what they need, and what runs them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 W = TypeVar("W")
 T = TypeVar("T")
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class Effect(ABC, Generic[W, T]):
@@ -59,3 +61,29 @@ async def arun(effects: Effects[W, T], world: W) -> T:
     except StopIteration as stop:
         returned: T = stop.value
         return returned
+
+
+def drive(questions: Generator[Q, A, T], answer: Callable[[Q], A]) -> T:
+    """Run a generator that only asks, such as a plan. An error goes to the caller, never into the generator."""
+    try:
+        question = next(questions)
+        while True:
+            question = questions.send(answer(question))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        questions.close()
+
+
+async def adrive(questions: Generator[Q, A, T], answer: Callable[[Q], Awaitable[A]]) -> T:
+    """Do what `drive` does, where answers are awaited."""
+    try:
+        question = next(questions)
+        while True:
+            question = questions.send(await answer(question))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        questions.close()

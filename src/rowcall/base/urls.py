@@ -47,22 +47,22 @@ def shown(url: str) -> str:
     >>> shown("postgresql://ann:secret"), shown("mysql://ann:secret@db-1"), shown("ann:secret@db-1")
     ('postgresql://ann***', 'mysql://***', '***')
     """
-    scheme, mark, rest = url.partition("://")
+    scheme, mark, address = url.partition("://")
     if not mark or not _SCHEME.fullmatch(scheme):
         return HIDDEN
     if scheme == "sqlite":
-        return f"sqlite://{HIDDEN}" if looks_secret(rest) else _OPTIONS.sub(HIDDEN, url)
+        return f"sqlite://{HIDDEN}" if looks_secret(address) else _OPTIONS.sub(HIDDEN, url)
     if scheme not in _SERVERS:
         return f"{scheme}://{HIDDEN}"
-    userinfo, at, location = rest.rpartition("@")  # the last one: a password may contain @
+    userinfo, at, location = address.rpartition("@")  # the last one: a password may contain @
     user = userinfo.partition(":")[0]
     if not _USER.fullmatch(user) or _ESCAPED_COLON.search(user) or SECRET.search(unquote(userinfo)):
         return f"{scheme}://{HIDDEN}"
-    found = _LOCATION.match(location) or _FIRST_NAME.match(location)
-    assert found is not None
-    if _ESCAPED_COLON.search(found[0]):
+    match = _LOCATION.match(location) or _FIRST_NAME.match(location)
+    assert match is not None
+    if _ESCAPED_COLON.search(match[0]):
         return f"{scheme}://{user}{at}{HIDDEN}"
-    return f"{scheme}://{user}{at}{found[0]}{_shown_query(location[found.end() :])}"
+    return f"{scheme}://{user}{at}{match[0]}{_shown_query(location[match.end() :])}"
 
 
 def is_clear(url: str) -> bool:
@@ -107,12 +107,12 @@ def _words(url: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s:/?#@&=,\[\]]+", url)
 
 
-def _shown_query(rest: str) -> str:
-    if not rest.startswith("?"):
-        return HIDDEN if rest else ""
+def _shown_query(query: str) -> str:
+    if not query.startswith("?"):
+        return HIDDEN if query else ""
     parameters: list[str] = []
     after_secret = False
-    for parameter in rest[1:].split("&"):
+    for parameter in query[1:].split("&"):
         parameters.append(_shown_parameter(parameter, after_secret))
         after_secret = after_secret or parameters[-1].endswith(HIDDEN)
     return f"?{'&'.join(parameters)}"

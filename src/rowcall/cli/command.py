@@ -108,10 +108,10 @@ def optional_job_ids(words: tuple[str, ...]) -> list[int]:
 
 
 def _job_id(word: str) -> int:
-    if (found := whole_number(word)) is None:
+    if (job_id := whole_number(word)) is None:
         advice = "; APP comes first, and not together with --url" if ":" in word else ""
         raise click.UsageError(f"{word!r} is not a job id{advice}")
-    return found
+    return job_id
 
 
 def typed_seconds(typed: str) -> float:
@@ -144,12 +144,12 @@ def warn(doubt: str) -> None:
 def typed_time(typed: str) -> datetime:
     example = "write it as 2026-01-02T09:00Z, or with +01:00 instead of Z"
     try:
-        found = datetime.fromisoformat(typed)
+        moment = datetime.fromisoformat(typed)
     except ValueError:
         raise click.BadParameter(f"{typed!r} is not a time; {example}") from None
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise click.BadParameter(f"{typed!r} has no time zone; {example}")
-    return found
+    return moment
 
 
 def typed_object(typed: str) -> dict[str, object]:

@@ -92,12 +92,12 @@ def _imported(name: str) -> ModuleType:
 
 
 def _import_failure(name: str, error: BaseException) -> str:
-    said = f"importing {name} failed: {type(error).__name__}: {error}"
+    problem = f"importing {name} failed: {type(error).__name__}: {error}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     if isinstance(error, SyntaxError) or not frames or frames[-1].filename == __file__:
-        return said
+        return problem
     frame = next((frame for frame in reversed(frames) if _belongs_to_app(frame.filename)), frames[-1])
-    return f"{said} ({frame.filename}, line {frame.lineno}); for the traceback: python -c 'import {name}'"
+    return f"{problem} ({frame.filename}, line {frame.lineno}); for the traceback: python -c 'import {name}'"
 
 
 def _belongs_to_app(filename: str) -> bool:

@@ -121,10 +121,10 @@ def _require_tables(target: Target) -> None:
     queue, migrate = target.queue, target.command("migrate")
     version, newest = version_of(queue), queue.dialect.newest_version
     version.require_fit(newest)
-    found = version.found
-    if 0 < found < newest:
-        raise SchemaMismatch(found, newest, f"run: {migrate}")
-    if found:
+    number = version.found
+    if 0 < number < newest:
+        raise SchemaMismatch(number, newest, f"run: {migrate}")
+    if number:
         return
     advice = f"Create them with: {migrate}"
     if target.app is None:

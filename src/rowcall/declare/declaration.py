@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import CodeType
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from rowcall.declare.middleware import AnyMiddleware, Handler, chained, is_async
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.defaults import TaskDefaults
-from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import JobOutcome
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, is_context, parameters_of, result_decoder, takes_context
@@ -111,18 +111,20 @@ class Declaration:
         """Checks results against the annotation of the function; None if any fits."""
         return result_decoder(self.returns)
 
-    def limits_for(self, given: Options, known: KnownLimits, push: PushOptions | None) -> tuple[TaskLimit, ...] | None:
+    def limits_for(
+        self, options: Options, known: KnownLimits, push: PushOptions | None
+    ) -> tuple[TaskLimit, ...] | None:
         """Return the limits of a job: those given with it, else those of the task; and of its target's host."""
         bound = self.limits
-        if given.limits is not None:
-            bound = bound_to(given.limits, self.name, self.arguments)
-            known.check(given.limits)
-        bound += host_limits(given.target or self.options.target, push)
-        return None if given.limits is None and not bound else bound
+        if options.limits is not None:
+            bound = bound_to(options.limits, self.name, self.arguments)
+            known.check(options.limits)
+        bound += host_limits(options.target or self.options.target, push)
+        return None if options.limits is None and not bound else bound
 
     def payload_of(self, arguments: object) -> str:
         """Return the payload for a dict of arguments."""
-        return self.arguments.to_json((), *mappings(self.name, [arguments]))  # type: ignore[list-item]
+        return self.arguments.all_to_json([arguments])[0]  # type: ignore[list-item]
 
 
 def fingerprints(tasks: Mapping[str, Declaration]) -> dict[str, str]:
@@ -143,13 +145,6 @@ def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
             names.update(code.co_names)
             codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return tuple(name for name in ("previous", "blockers") if {name, f"{name}_as"} & names)
-
-
-def mappings(task: str, rows: Iterable[Mapping[str, object]]) -> Iterable[Mapping[str, object]]:
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise InvalidArguments(task, f"the arguments must be a dict of argument names to values, got {row!r}")
-        yield row
 
 
 def declare(function: Callable[..., object], options: Options) -> Declaration:

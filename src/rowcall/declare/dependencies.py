@@ -113,13 +113,13 @@ class WorkerDependency(NamedTuple):
 
     def manager(self, values: Mapping[Function, object]) -> Manager:
         """Return what to enter, whatever its kind. `values` are those of the dependencies before it."""
-        make, given = self.node.make, {name: values[function] for name, function in self.needs}
+        make, arguments = self.node.make, {name: values[function] for name, function in self.needs}
         match self.node.kind:
             case DependencyKind.VALUE:
-                return _holding(make, given)
+                return _holding(make, arguments)
             case DependencyKind.COROUTINE:
-                return _awaiting(make, given)
-        return cast("Manager", make(**given))
+                return _awaiting(make, arguments)
+        return cast("Manager", make(**arguments))
 
 
 def held_by_worker(graphs: Iterable[Graph]) -> list[WorkerDependency]:

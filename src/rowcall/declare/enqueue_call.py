@@ -53,14 +53,14 @@ def checked_enqueue_middleware(function: EnqueueMiddleware) -> EnqueueMiddleware
 
 
 def changed(
-    task: str, arguments: dict[str, object], given: Options, middleware: Sequence[EnqueueMiddleware]
+    task: str, arguments: dict[str, object], original: Options, middleware: Sequence[EnqueueMiddleware]
 ) -> tuple[object, Options]:
     """Return the arguments and options after all of them, or raise `InvalidOption`."""
-    call = EnqueueCall(task, arguments, as_given(given))
+    call = EnqueueCall(task, arguments, as_given(original))
     for function in middleware:
         function(call)
     for name in ("after", "connection"):
         if name in call.options:
             raise InvalidOption(name, "cannot be set by an enqueue middleware")
     options = checked(call.options, ENQUEUE_OPTIONS)
-    return call.arguments, msgspec.structs.replace(options, after=given.after, connection=given.connection)
+    return call.arguments, msgspec.structs.replace(options, after=original.after, connection=original.connection)

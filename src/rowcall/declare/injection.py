@@ -72,10 +72,10 @@ def _maker(node: Dependency) -> Make:
         return lambda attempt, values: make()
 
     def call(attempt: Attempted, values: Values) -> object:
-        given = {name: values[index] for name, index in needs}
+        arguments = {name: values[index] for name, index in needs}
         if context is not None:
-            given[context] = attempt.context
-        return make(**given)
+            arguments[context] = attempt.context
+        return make(**arguments)
 
     return call
 

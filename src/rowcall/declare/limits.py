@@ -112,10 +112,6 @@ def with_derived(job: NewJob, payload: str) -> NewJob:
     return msgspec.structs.replace(job, **columns._asdict(), limited_by=None, shared_by=None)
 
 
-def each_derived(job: NewJob, payloads: Sequence[str]) -> list[Derived] | None:
-    return None if job.is_derived else [derived(job, payload_from_row(payload)) for payload in payloads]
-
-
 def checked_queue_limit(queue: object, limit: object) -> tuple[Limit, ...]:
     checks.queue("queue", queue)
     return checked_limits(limit)

@@ -154,14 +154,14 @@ def checked(options: Mapping[str, object], allowed: Mapping[str, Option]) -> Opt
 
 def as_given(options: Options) -> EnqueueOptions:
     """Return checked options in the form in which callers pass them, except for `after` and `connection`."""
-    given: dict[str, object] = {}
+    passed: dict[str, object] = {}
     for name, option in ENQUEUE_OPTIONS.items():
         field = option.field
         value = getattr(options, field)
         if value is None or name in ("after", "connection"):
             continue
-        given[name] = time_of(value) if name.endswith("_at") else value / 1000 if field.endswith("_ms") else value
-    return given  # type: ignore[return-value]
+        passed[name] = time_of(value) if name.endswith("_at") else value / 1000 if field.endswith("_ms") else value
+    return passed  # type: ignore[return-value]
 
 
 def _check_task(fields: Mapping[str, object]) -> None:
@@ -195,12 +195,12 @@ def _unknown(name: str, allowed: Mapping[str, Option]) -> InvalidOption:
     return InvalidOption(name, problem, message=problem)
 
 
-def checked_edit(given: Mapping[str, object]) -> Options:
+def checked_edit(options: Mapping[str, object]) -> Options:
     """Return the options given, or raise `InvalidOption` for one that cannot be changed after the enqueue."""
-    for name in given:
+    for name in options:
         if name in ENQUEUE_OPTIONS and name not in EditOptions.__annotations__:
             raise InvalidOption(name, "cannot be changed after the job was enqueued")
-    return checked(given, ENQUEUE_OPTIONS)
+    return checked(options, ENQUEUE_OPTIONS)
 
 
 def option_hint(name: str) -> str:

@@ -36,8 +36,8 @@ class Processing(Protocol):
 
 
 class Tracing(Protocol):
-    def sending(self, job: NewJob, count: int | None = None) -> AbstractContextManager[Sending]:
-        """Return a span around an enqueue of one job, or of `count` jobs."""
+    def sending(self, job: NewJob, count: int) -> AbstractContextManager[Sending]:
+        """Return a span around an enqueue of `count` jobs."""
 
     def processing(self, ready: Ready, worker: str) -> Processing:
         """Return the span of an attempt. Called before the handler, in its thread or task."""

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -78,15 +78,18 @@ class ItemArguments(Arguments):
             self._refuse_unknown(kwargs)
         return super().to_json(args, kwargs)
 
+    def _at_once(self, rows: Sequence[Mapping[str, object]]) -> None:
+        """Return None: `to_json` checks more than the decoder does."""
+
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
         """Return the item, as the one positional argument."""
         if self.takes_any:
             return [self.decode(text)], {}
-        _, given = super().from_json(text)
+        _, fields = super().from_json(text)
         if self._is_alone:
-            return [given[ITEM]], {}
+            return [fields[ITEM]], {}
         assert callable(self._kind)
-        return [self._kind(**given)], {}
+        return [self._kind(**fields)], {}
 
     def _taken_apart(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Return the fields of an item that is given as a whole."""
@@ -95,10 +98,10 @@ class ItemArguments(Arguments):
             name = getattr(kind, "__name__", str(kind))
             raise InvalidArguments(self._task, f"takes the fields of an item by name, or one {name}")
         try:
-            given: dict[str, object] = msgspec.to_builtins(args[0], enc_hook=encode_custom)
+            fields: dict[str, object] = msgspec.to_builtins(args[0], enc_hook=encode_custom)
         except Exception as error:
             raise InvalidArguments(self._task, f"the item is {explain(error)}") from error
-        return given
+        return fields
 
     def _refuse_unknown(self, kwargs: Mapping[str, object]) -> None:
         known: Mapping[str, object] = self._kind.model_fields  # type: ignore[attr-defined]

@@ -31,15 +31,15 @@ def options_of(kind: type) -> dict[str, Option]:
 
 
 def all_checked(
-    options: Mapping[str, Option], given: Mapping[str, object]
+    options: Mapping[str, Option], values: Mapping[str, object]
 ) -> tuple[dict[str, object], list[InvalidOption]]:
     """Return the checked values by field, and what is wrong with the others."""
     fields: dict[str, object] = {}
     problems: list[InvalidOption] = []
     for name, (check, field) in options.items():
         try:
-            if name in given:
-                fields[field] = check(name, given[name])
+            if name in values:
+                fields[field] = check(name, values[name])
         except InvalidOption as error:
             problems.append(error)
     return fields, problems

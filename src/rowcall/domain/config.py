@@ -123,15 +123,15 @@ def configure(url: str | Path | None, *, without_url: bool = False, **options: U
     return Config(**fields)  # type: ignore[arg-type]
 
 
-def _database(url: str | Path | None, given: Mapping[str, object]) -> dict[str, object]:
+def _database(url: str | Path | None, values: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that depend on the database."""
     database = database_of(url)
     if isinstance(database, str):
         for option in ("listen_url", "pool_size"):
-            if given.get(option) is not None:
+            if values.get(option) is not None:
                 raise InvalidOption(option, "is an option for PostgreSQL; remove it for a SQLite file")
         return {"path": database}
-    listen_url, size = given.get("listen_url"), given.get("pool_size")
+    listen_url, size = values.get("listen_url"), values.get("pool_size")
     if listen_url is not None and not _is_server_url(listen_url):
         raise InvalidOption("listen_url", "must be a postgresql:// URL that does not go through a pooler")
     pool_size = DEFAULT_POOL_SIZE if size is None else checks.whole(1, MOST_POOLED)("pool_size", size)
@@ -213,16 +213,16 @@ def database_of(url: str | Path | None) -> str | Server:
     if not isinstance(url, str):
         raise InvalidOption("url", f"must be a URL or a pathlib.Path, got {type(url).__name__}")
     if url.startswith("sqlite:///"):
-        rest = url.removeprefix("sqlite:///")
-        if looks_secret(rest):
+        quoted = url.removeprefix("sqlite:///")
+        if looks_secret(quoted):
             raise InvalidOption(
                 "url", "a SQLite URL has no user and password (in a file name, write : as %3A and @ as %40)"
             )
-        if "?" in rest or "#" in rest:
+        if "?" in quoted or "#" in quoted:
             raise InvalidOption(
                 "url", f"{shown(url)!r} has parameters, and SQLite URLs have none (in a file name, write ? as %3F)"
             )
-        path = unquote(rest)
+        path = unquote(quoted)
         if path and "\0" not in path:
             return path
         raise InvalidOption("url", f"{shown(url)!r} does not name a file; write sqlite:///app.db")

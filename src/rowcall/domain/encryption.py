@@ -54,12 +54,12 @@ class Encryption:
     def __init__(self, keys: Iterable[str | bytes], *, require: bool = False) -> None:
         if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
             raise InvalidOption("keys", "must be a list of keys")
-        given = [_key_bytes(number, key) for number, key in enumerate(keys)]
-        if not given:
+        raw_keys = [_key_bytes(number, key) for number, key in enumerate(keys)]
+        if not raw_keys:
             raise InvalidOption("keys", "must have at least one key")
-        if len(set(given)) < len(given):
+        if len(set(raw_keys)) < len(raw_keys):
             raise InvalidOption("keys", "must differ, got one of them twice")
-        self.by_id = {key_id(key): key for key in given}
+        self.by_id = {key_id(key): key for key in raw_keys}
         """The keys by the names that rows have of them, in order."""
         if not isinstance(require, bool):
             raise InvalidOption("require", f"must be true or false, got {require!r}")

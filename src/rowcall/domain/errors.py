@@ -301,10 +301,9 @@ class SchemaMismatch(RowcallError):
 
     def __init__(self, found: int, wanted: int, advice: str, problem: str = "") -> None:
         """`problem` replaces the sentence about the version."""
-        said = problem or f"the tables have version {found}, this code needs version {wanted}"
-        super().__init__(f"{said}: {advice}")
-        self.found = found
-        self.wanted = wanted
+        self.found, self.wanted = found, wanted
+        problem = problem or f"the tables have version {self.found}, this code needs version {self.wanted}"
+        super().__init__(f"{problem}: {advice}")
 
 
 class PushRefused(RowcallError):

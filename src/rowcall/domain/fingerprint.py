@@ -1,8 +1,4 @@
-"""Fingerprints of declarations, and which versions of a task have refused a job.
-
-The type of a ready row is a key: the name of the task, and behind a separator the fingerprints of the declarations that
-the arguments of the job did not fit. A name that has the separator in it is followed by one more.
-"""
+"""Fingerprints of declarations: which values fit the arguments of a task."""
 
 from __future__ import annotations
 
@@ -10,46 +6,14 @@ import enum
 import hashlib
 import re
 import sys
-from collections.abc import Mapping
 
 import msgspec
 
-SEPARATOR = "\x1f"
 DIGITS = 8
 MOST_REFUSALS = 20
 """A job lists the latest ones, in a column that takes 200 characters."""
 _NOT_COMPARED = ("default", "default_factory")
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
-
-
-def key_of(task: str, unfit: str | None) -> str:
-    """Return the type of the ready row of a job.
-
-    >>> key_of("greet", None), key_of("greet", "0123abcd,4567cdef")
-    ('greet', 'greet\\x1f0123abcd,4567cdef')
-    """
-    return task if unfit is None and SEPARATOR not in task else f"{task}{SEPARATOR}{unfit or ''}"
-
-
-def parts_of(key: str) -> tuple[str, list[str]]:
-    """Return the task of a ready row, and the fingerprints that have refused its job."""
-    task, separator, unfit = key.rpartition(SEPARATOR)
-    return (task, unfit.split(",") if unfit else []) if separator else (key, [])
-
-
-def task_of(key: str) -> str:
-    return parts_of(key)[0]
-
-
-def takes(tasks: Mapping[str, str | None] | None, key: str) -> bool:
-    """Return whether a worker that knows these tasks may claim the jobs of a key. None: it may know any.
-
-    `tasks` has the fingerprint of each; a task without one takes every job.
-    """
-    if tasks is None:
-        return True
-    task, unfit = parts_of(key)
-    return task in tasks and tasks[task] not in unfit
 
 
 def fingerprint_of(kind: object) -> str:

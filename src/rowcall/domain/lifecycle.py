@@ -78,7 +78,7 @@ def sources(move: Move) -> list[Status]:
 
 def target(source: Status, move: Move) -> Status:
     """Return the state after a move, or raise `KeyError` if the table does not allow it."""
-    found = _targets[source, move]
-    if found is None:
+    status = _targets[source, move]
+    if status is None:
         raise KeyError((source, move))
-    return found
+    return status

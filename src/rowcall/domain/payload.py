@@ -16,7 +16,7 @@ import msgspec
 from rowcall.base.text import decoded, did_you_mean
 from rowcall.domain.blobs import MARK, RESERVED
 from rowcall.domain.encryption import is_hidden
-from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.errors import InvalidArguments, InvalidOption, in_row
 from rowcall.domain.fingerprint import fingerprint_of
 
 T = typing.TypeVar("T")
@@ -27,6 +27,7 @@ RAW_KEY = "__raw__"
 MOST_NESTED = 200
 SHORTEST_TOO_DEEP = 2 * MOST_NESTED  # each level has two brackets
 _NOT_ENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
+_ARE_NO_DICT = "the arguments must be a dict of argument names to values"
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
@@ -140,6 +141,33 @@ class Arguments:
             raise InvalidArguments(self._task, blame(self._blamable(args, kwargs), problem))
         return raw.decode()
 
+    def all_to_json(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
+        """Return the payload of each row of arguments by name, or raise `InvalidArguments` with the row."""
+        payloads = self._at_once(rows)
+        if payloads is not None:
+            return payloads
+        payloads = []
+        for row in rows:
+            with in_row(rows, len(payloads)):
+                if not isinstance(row, Mapping):
+                    raise InvalidArguments(self._task, f"{_ARE_NO_DICT}, got {row!r}")
+                payloads.append(self.to_json((), row))
+        return payloads
+
+    def _at_once(self, rows: Sequence[Mapping[str, object]]) -> list[str] | None:
+        """Return what `all_to_json` does, in a quarter of the time; None if one row must be looked at closely."""
+        if not all(type(row) is dict for row in rows):
+            return None
+        try:
+            raw = plain_encoder.encode_lines(rows)
+            self._decoder.decode_lines(raw)
+        except (msgspec.ValidationError, *_NOT_ENCODABLE):
+            return None
+        if b"null" in raw or b"\\u0000" in raw:  # see `problem_in`
+            return None
+        payloads = raw.decode().split("\n")[:-1]
+        return payloads if len(payloads) == len(rows) else None
+
     def from_json(self, text: str) -> tuple[list[object], dict[str, object]]:
         """Return the arguments to call the function with, by position and by name."""
         decoded = self.decode(text)
@@ -241,7 +269,7 @@ def has_reserved(names: Container[str]) -> bool:
 def untyped_to_json(task: str, arguments: object) -> str:
     """Return the payload of a task that is not declared in this process: any JSON object."""
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
-        raise InvalidArguments(task, f"the arguments must be a dict of argument names to values, got {arguments!r}")
+        raise InvalidArguments(task, f"{_ARE_NO_DICT}, got {arguments!r}")
     if has_reserved(arguments):
         raise InvalidArguments(task, f"the arguments are {_RESERVED}")
     try:

@@ -130,10 +130,10 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
 
     def problem_of(self, target: str) -> str | None:
         """Return why nothing can be delivered to a target, as far as its URL says, or None."""
-        found = PushTarget.of(target)
-        if found.scheme != "https" and not (self.allow_http or found.is_loopback):
+        parsed = PushTarget.of(target)
+        if parsed.scheme != "https" and not (self.allow_http or parsed.is_loopback):
             return f"must begin with https://, got {target!r}; PushOptions(allow_http=True) allows http"
-        refused = None if found.address is None else self.refusal(found.address)
+        refused = None if parsed.address is None else self.refusal(parsed.address)
         return None if refused is None else f"leads to a refused address: {refused}"
 
 

@@ -71,21 +71,21 @@ class SignedPart(NamedTuple):
 
 def checked_headers(headers: Mapping[str, str], now: float, tolerance_seconds: float) -> tuple[SignedPart, list[bytes]]:
     """Return what is signed and the signatures, or raise `PushRefused`. A body is read only if these are in order."""
-    found = {name.lower(): value for name, value in headers.items()}
+    values = {name.lower(): value for name, value in headers.items()}
     for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER):
-        if not 0 < len(found.get(name, "")) <= LONGEST_HEADER:
+        if not 0 < len(values.get(name, "")) <= LONGEST_HEADER:
             raise PushRefused(f"the header {name} is missing or too long")
-    message_id, timestamp, signatures = found[ID_HEADER], found[TIMESTAMP_HEADER], found[SIGNATURE_HEADER]
+    message_id, timestamp, signatures = values[ID_HEADER], values[TIMESTAMP_HEADER], values[SIGNATURE_HEADER]
     if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) <= LONGEST_TIMESTAMP):
         raise PushRefused(f"the header {TIMESTAMP_HEADER} is not a number of seconds")
     if abs(now - int(timestamp)) > tolerance_seconds:
         raise PushRefused(f"the header {TIMESTAMP_HEADER} differs by more than {tolerance_seconds:g} s from this clock")
     if not _MESSAGE_ID.fullmatch(message_id):
         raise PushRefused(f"the header {ID_HEADER} is not an id: printable ASCII characters without a dot")
-    given = [one.removeprefix("v1,").encode() for one in signatures.split(" ") if one.startswith("v1,")]
-    if not any(len(one) == SIGNATURE_LENGTH for one in given):
+    encoded = [one.removeprefix("v1,").encode() for one in signatures.split(" ") if one.startswith("v1,")]
+    if not any(len(one) == SIGNATURE_LENGTH for one in encoded):
         raise PushRefused(f"none of the signatures in the header {SIGNATURE_HEADER} has the form v1,…")
-    return SignedPart(message_id, f"{message_id}.{timestamp}.".encode()), given
+    return SignedPart(message_id, f"{message_id}.{timestamp}.".encode()), encoded
 
 
 def callback_token(secrets: Sequence[str], job_id: int, lease: int, holder: int) -> str:

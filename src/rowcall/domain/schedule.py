@@ -221,10 +221,10 @@ def has_cron() -> bool:
 
 
 def _walls(line: str, after: datetime) -> Iterator[datetime]:
-    found = _simulated(line, after)
-    if found is None:
+    moments = _simulated(line, after)
+    if moments is None:
         raise InvalidOption("cron", f"{line!r} is not a cron line")
-    return found
+    return moments
 
 
 # zones

@@ -68,7 +68,7 @@ class Value(msgspec.Struct, frozen=True):
         hints = typing.get_type_hints(cls)
         shown = [field for field in msgspec.structs.fields(cls) if field.name not in cls._hidden]
         schemas = {field.name: schema_of(hints[field.name]) for field in shown}
-        given = {
+        accepted = {
             field.name: core_schema.typed_dict_field(schemas[field.name], required=field.required) for field in shown
         }
         written = {name: core_schema.typed_dict_field(schema) for name, schema in schemas.items()}
@@ -81,7 +81,7 @@ class Value(msgspec.Struct, frozen=True):
 
         return core_schema.no_info_wrap_validator_function(
             value_of,
-            core_schema.typed_dict_schema(given, cls_name=cls.__name__),
+            core_schema.typed_dict_schema(accepted, cls_name=cls.__name__),
             serialization=core_schema.plain_serializer_function_ser_schema(
                 fields_of, return_schema=core_schema.typed_dict_schema(written, cls_name=cls.__name__)
             ),

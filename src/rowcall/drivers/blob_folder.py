@@ -50,13 +50,13 @@ class BlobFolder:
         for subfolder in _names(self._folder):
             for name in _names(os.path.join(self._folder, subfolder)):
                 path = os.path.join(self._folder, subfolder, name)
-                found = _NAME.fullmatch(name)
-                if found is None:
+                match = _NAME.fullmatch(name)
+                if match is None:
                     continue  # not a blob
-                if found[2] == _TAKEN:  # by a `delete` whose process died
+                if match[2] == _TAKEN:  # by a `delete` whose process died
                     self._put_back(path.removesuffix(_TAKEN))
                 elif _is_older(path, limit):
-                    if found[2]:
+                    if match[2]:
                         _unlink(path)
                     else:
                         yield name

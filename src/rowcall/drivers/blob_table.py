@@ -7,7 +7,7 @@ caller's connection: there it could wait for, or fail with, any other transactio
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 from rowcall.drivers.database import Database
@@ -24,10 +24,9 @@ class BlobQueries(Protocol):
 
 
 class BlobTable:
-    def __init__(self, database: Database, catalogue: BlobQueries, now_ms: Callable[[], int | None]) -> None:
+    def __init__(self, database: Database, catalogue: BlobQueries) -> None:
         self._database = database
         self._ask = catalogue.ask
-        self._now_ms = now_ms
 
     def put(self, digest: str, data: bytes) -> None:
         self._database.write(lambda: self._put(digest, data))
@@ -39,15 +38,14 @@ class BlobTable:
 
     def digests(self, older_than_seconds: float) -> Iterator[str]:
         last = ""
-        while page := self._database.read(self._ask(OLD_BLOBS, self._now_ms(), older_than_seconds, last, PAGE)):
+        while page := self._database.read(self._ask(OLD_BLOBS, older_than_seconds, last, PAGE)):
             yield from page
             last = page[-1]
 
     def delete(self, digest: str, older_than_seconds: float) -> None:
-        self._database.write(lambda: self._ask(DELETE_BLOB, self._now_ms(), digest, older_than_seconds))
+        self._database.write(lambda: self._ask(DELETE_BLOB, digest, older_than_seconds))
 
     def _put(self, digest: str, data: bytes) -> Plan[None]:
         """Write it once: a blob that exists is only touched, and not sent."""
-        now_ms = self._now_ms()
-        if not (yield from self._ask(TOUCH_BLOB, now_ms, digest)):
-            yield from self._ask(PUT_BLOB, now_ms, digest, b64encode(data).decode())
+        if not (yield from self._ask(TOUCH_BLOB, digest)):
+            yield from self._ask(PUT_BLOB, digest, b64encode(data).decode())

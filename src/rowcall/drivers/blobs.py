@@ -134,11 +134,11 @@ class Blobs:
         if reference is None:
             return value
         try:
-            found: T = msgspec.json.decode(self.decrypted(read(self.store, reference), task, kind))
+            decoded: T = msgspec.json.decode(self.decrypted(read(self.store, reference), task, kind))
         except (BlobUnreadable, CannotDecrypt) as error:
             logger.warning("job %d: %s", job_id, error)
             return value
-        return found
+        return decoded
 
 
 def inline_length(threshold: int, limit: int) -> int:

@@ -60,13 +60,13 @@ class Cipher:
 
     def decrypt(self, token: str, task: str, kind: Kind) -> str:
         """Return the text of a token, or raise `CannotDecrypt`."""
-        found = TOKEN.fullmatch(token)
-        name = found["key"] if found is not None else ""
+        match = TOKEN.fullmatch(token)
+        name = match["key"] if match is not None else ""
         key = self._keys.get(name)
-        if found is None or key is None:
+        if match is None or key is None:
             raise CannotDecrypt(name, f"the key {name} is not among the keys of this process: {', '.join(self._keys)}")
         try:
-            data = base64.urlsafe_b64decode(found["data"] + "=" * (-len(found["data"]) % 4))
+            data = base64.urlsafe_b64decode(match["data"] + "=" * (-len(match["data"]) % 4))
             return key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], self._bound_to(task, kind)).decode()
         except (self._invalid, ValueError):
             where = f"for another queue, task or kind of value than {kind} of {task!r}"
@@ -157,11 +157,11 @@ class Cipher:
 
     def opened_text(self, text: Text, task: str, kind: Kind) -> Text:
         """Return the text of a column, decrypted. A database adds to some errors: what follows a token is plain."""
-        found = None if text is None else TOKEN.match(text)
-        if text is None or found is None:
+        match = None if text is None else TOKEN.match(text)
+        if text is None or match is None:
             return text
         try:
-            return self.decrypt(found[0], task, kind) + text[found.end() :]
+            return self.decrypt(match[0], task, kind) + text[match.end() :]
         except CannotDecrypt:
             return text
 

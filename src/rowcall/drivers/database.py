@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -49,10 +48,16 @@ class Connection(Protocol):
 
 
 class Database(ABC):
-    """Opens connections at their first use. `plan_of_many` writes members that differ only in their payloads."""
+    """Opens connections at their first use. `enqueue` makes the plan that writes members: of one, one statement."""
 
-    one_writer: bool
-    """Whether all others must wait while one transaction writes."""
+    block_excludes_writers: bool
+    """Whether all other writes wait until a block of `transaction()` has ended."""
+
+    shows_commits: bool
+    """Whether a process that waits sees each commit, also without a row that says what it waits for."""
+
+    bulk_pause: float
+    """How long pruning or an action on many jobs pauses for others, as a multiple of the time of each transaction."""
 
     survey_seconds: float
     """How often a worker may check the others without slowing the database down."""
@@ -69,13 +74,11 @@ class Database(ABC):
     def __init__(
         self,
         config: Config,
-        plan_of_one: Callable[[Member], Plan[Inserted]],
-        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
+        enqueue: Callable[[Sequence[Member]], Plan[list[Inserted]]],
         home: QueueDatabase,
     ) -> None:
         self._config = config
-        self._plan_of_one = plan_of_one
-        self._plan_of_many = plan_of_many
+        self._enqueue = enqueue
         self.caller_connections = CallerConnections(home)
         self._reset()
 
@@ -84,33 +87,16 @@ class Database(ABC):
         self._lock = threading.Lock()
         self.setup_lock = threading.Lock()
         self._executors: dict[str, ThreadPoolExecutor] = {}
-        self.shared: GroupCommit[Member, Inserted] = self._group_commit(
-            "flush", self._lock, self._write_member, self._write_members
-        )
+        self.shared: GroupCommit[Member, Inserted] = self._group_commit("flush", self._lock, self._write_members)
 
     def share(self, make_plan: Callable[[Sequence[M]], Plan[Sequence[R | Exception]]]) -> GroupCommit[M, R]:
         """Return a group commit for members that one plan writes; it returns a result or an error for each."""
-
-        def write_many(members: Sequence[M]) -> Sequence[R | Exception]:
-            return self.write(lambda: make_plan(members))
-
-        def write_one(member: M) -> R:
-            (answer,) = write_many([member])
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        return self._group_commit("share", threading.Lock(), write_one, write_many)
+        return self._group_commit("share", threading.Lock(), lambda members: self.write(lambda: make_plan(members)))
 
     def _group_commit(
-        self,
-        name: str,
-        lock: threading.Lock,
-        write_one: Callable[[M], R],
-        write_many: Callable[[list[M]], Sequence[R | Exception]],
+        self, name: str, lock: threading.Lock, write: Callable[[list[M]], Sequence[R | Exception]]
     ) -> GroupCommit[M, R]:
-        seconds = self._config.busy_timeout_seconds
-        return GroupCommit(lock, write_one, write_many, lambda: self._executor(name, 1), seconds)
+        return GroupCommit(lock, write, lambda: self._executor(name, 1), self._config.busy_timeout_seconds)
 
     @property
     @abstractmethod
@@ -149,9 +135,9 @@ class Database(ABC):
         write = same_patience(partial(self.write, make_plan))
         return await asyncio.get_running_loop().run_in_executor(self._executor("write", self.threads), write)
 
-    def in_thread(self, read: Callable[[], T]) -> Future[T]:
-        """Read in a thread, for a caller that may leave before it has ended."""
-        return self._executor("read", self.threads).submit(read)
+    def read_within(self, read: Callable[[], T], seconds: float) -> T:
+        """Read in a thread, and raise `TimeoutError` if it does not end in time: a server may not reply."""
+        return self._executor("read", self.threads).submit(read).result(seconds)
 
     @abstractmethod
     def vacuum(self) -> int:
@@ -173,23 +159,8 @@ class Database(ABC):
         """Close every connection. The next use opens new ones."""
 
     @abstractmethod
-    def _write_member(self, member: Member) -> Inserted:
-        """Write a job by one statement. The caller has the lock."""
-
-    @abstractmethod
     def _write_members(self, members: list[Member]) -> list[Inserted]:
         """Write jobs in one transaction. The caller has the lock."""
-
-    def _plan_of_all(self, members: list[Member]) -> Plan[list[Inserted]]:
-        """Write members in groups that differ only in their payloads."""
-        groups: dict[object, list[int]] = defaultdict(list)
-        for place, member in enumerate(members):
-            groups[id(member.job), member.now_ms].append(place)
-        written: dict[int, Inserted] = {}
-        for places in groups.values():
-            rows = yield from self._plan_of_many([members[place] for place in places])
-            written |= zip(places, rows, strict=True)
-        return [written[place] for place in range(len(members))]
 
     def _executor(self, name: str, threads: int) -> ThreadPoolExecutor:
         """Return threads for async callers. All that write may wait for a transaction whose owner reads."""

@@ -36,21 +36,19 @@ class Submission(msgspec.Struct, Generic[M, T], eq=False):
 
 
 class GroupCommit(Generic[M, T]):
-    """`write_many` writes members in one transaction, and returns a result or an error for each; `write_one` is quicker
-    for one. If nothing was written, each member is written alone, as long as that does not fail for some `seconds`.
+    """`write` writes members in one transaction, and returns a result or an error for each. If nothing of several was
+    written, each member is written alone, as long as that does not fail for some `seconds`.
     """
 
     def __init__(
         self,
         lock: threading.Lock,
-        write_one: Callable[[M], T],
-        write_many: Callable[[list[M]], Sequence[T | Exception]],
+        write: Callable[[list[M]], Sequence[T | Exception]],
         executor: Callable[[], Executor],
         seconds: float,
     ) -> None:
         self._lock = lock
-        self._write_one = write_one
-        self._write_many = write_many
+        self._write = write
         self._executor = executor
         self._seconds = seconds
         self._waiting: deque[Submission[M, T]] = deque()
@@ -91,11 +89,8 @@ class GroupCommit(Generic[M, T]):
         try:
             while waiting and len(submissions) < MOST_MEMBERS:
                 submissions.append(waiting.popleft())
-            if len(submissions) == 1:
-                submissions[0].result = self._write_one(submissions[0].member)
-                submissions[0].done = True
-            elif submissions:
-                self._commit_all(submissions)
+            if submissions:
+                self._commit(submissions)
         except BaseException as error:
             ours = isinstance(error, Exception)
             for submission in submissions:
@@ -106,10 +101,12 @@ class GroupCommit(Generic[M, T]):
         finally:
             _resolve(submissions)
 
-    def _commit_all(self, submissions: list[Submission[M, T]]) -> None:
+    def _commit(self, submissions: list[Submission[M, T]]) -> None:
         try:
-            answers = self._write_many([submission.member for submission in submissions])
+            answers = self._write([submission.member for submission in submissions])
         except (DataRefused, Conflict, NothingWritten):  # one bad member must not fail the others
+            if len(submissions) == 1:
+                raise
             self._commit_each(submissions)
             return
         for submission, answer in zip(submissions, answers, strict=True):
@@ -123,10 +120,9 @@ class GroupCommit(Generic[M, T]):
         deadline = SYSTEM_CLOCK.timer() + self._seconds
         for submission in submissions:
             try:
-                submission.result = self._write_one(submission.member)
+                self._commit([submission])
             except Exception as error:
-                submission.error = error
-            submission.done = True
+                submission.error, submission.done = error, True
             if isinstance(submission.error, StoreUnavailable) and SYSTEM_CLOCK.timer() > deadline:
                 raise StoreUnavailable(submission.error.problem, "Nothing was written") from submission.error
 

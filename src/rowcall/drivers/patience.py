@@ -47,7 +47,7 @@ def patience(factor: float) -> Iterator[None]:
 
 
 def patience_for(rows: int) -> AbstractContextManager[None]:
-    """Wait longer for replies, in this block, as its statements may write so many rows."""
+    """Wait longer for replies, in this block, as its statements may write this many rows."""
     return patience(current_patience() + rows // ROWS_IN_TIME)
 
 

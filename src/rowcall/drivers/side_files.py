@@ -43,11 +43,11 @@ def advice_on_rights(path: str) -> str:
     """Say how this user can be allowed to write there. Only the owner, or root, can change that."""
     status = os.stat(path)
     is_folder = stat.S_ISDIR(status.st_mode)
-    mode, wanted = status.st_mode & 0o777, 0o700 if is_folder else 0o600
+    mode, needed = status.st_mode & 0o777, 0o700 if is_folder else 0o600
     owner = f"It belongs to user {status.st_uid}, mode {mode:o}"
     if status.st_uid != os.getuid():
         return f"{owner}, and this is user {os.getuid()}: run as that user, or let it or root chown or chmod it"
-    if mode & wanted == wanted:
+    if mode & needed == needed:
         return f"{owner}, which is right: is its file system read-only?"
     return f"{owner}: chmod u+{'rwx' if is_folder else 'rw'} {path}"
 

@@ -41,7 +41,7 @@ class Block:
         except BaseException:
             shared.stop_thread()
             raise
-        _innermost.set(self)
+        innermost.set(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -61,7 +61,7 @@ class Block:
             finally:
                 shared.stop_thread()
             raise
-        _innermost.set(self)
+        innermost.set(self)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
@@ -97,7 +97,7 @@ class Block:
         if self._shared is not None:
             raise InvalidOption("transaction", "was used already: call jobs.transaction() for each block")
         self._owner = _here()
-        self.outer = _innermost.get()
+        self.outer = innermost.get()
         around = innermost_block(self._database)
         self._shared = SharedTransaction(self._open_transactions) if around is None else around._begun()
         return self._shared
@@ -116,7 +116,7 @@ class Block:
     def _leave(self) -> SharedTransaction:
         shared = self._begun()
         self.is_over = True
-        _innermost.set(self.outer)
+        innermost.set(self.outer)
         return shared
 
     def _end(self, shared: SharedTransaction, *, keep: bool) -> None:
@@ -281,12 +281,12 @@ class CallerBlock:
         if self._owner is not None:
             raise InvalidOption("bind", "was used already: call jobs.bind(…) for each block")
         self._owner = _here()
-        self.outer = _innermost.get()
-        _innermost.set(self)
+        self.outer = innermost.get()
+        innermost.set(self)
 
     def leave(self) -> None:
         self.is_over = True
-        _innermost.set(self.outer)
+        innermost.set(self.outer)
 
     def belongs_to(self, database: Database) -> bool:
         return self._database is database
@@ -296,12 +296,13 @@ class CallerBlock:
         return self._owner == _here()
 
 
-_innermost: ContextVar[Block | CallerBlock | None] = ContextVar("rowcall_block", default=None)
+innermost: ContextVar[Block | CallerBlock | None] = ContextVar("rowcall_block", default=None)
+"""The block in which this thread and task are now, of any database."""
 
 
 def innermost_block(database: Database) -> Block | None:
     """Return the block of that database in which this thread and task are now."""
-    block = _innermost.get()
+    block = innermost.get()
     while block is not None and not (isinstance(block, Block) and _is_in(block, database)):
         block = block.outer
     return block
@@ -309,7 +310,7 @@ def innermost_block(database: Database) -> Block | None:
 
 def innermost_connection(database: Database) -> object:
     """Return the block, or the caller's connection of a `CallerBlock`, that jobs enqueued here and now join."""
-    block = _innermost.get()
+    block = innermost.get()
     while block is not None:
         if _is_in(block, database):
             return block.connection if isinstance(block, CallerBlock) else block

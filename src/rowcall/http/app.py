@@ -15,11 +15,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from rowcall.domain.errors import RowcallError
-from rowcall.http import health
+from rowcall.http import probes
 from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
 from rowcall.http.api.openapi import document
 from rowcall.http.api.table import ENDPOINTS
-from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, Guard, base_path, problem_response, route_path
 from rowcall.http.live import Live
@@ -27,8 +26,9 @@ from rowcall.http.pages.render import compile_templates
 from rowcall.http.pages.routes import error_page, page_routes
 from rowcall.http.problems import Problem, problem_of
 from rowcall.http.refusals import expects_page
+from rowcall.http.server_options import HttpSettings
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import HttpSettings
+from rowcall.http.shared_counts import SharedCounts
 from rowcall.queue import Queue
 
 STATIC = Path(__file__).parent / "static"
@@ -50,9 +50,9 @@ def asgi_app(queue: Queue, settings: HttpSettings) -> ASGIApp:
         yield
 
     routes: list[BaseRoute] = [
-        Route("/healthz", health.healthz),
-        Route("/readyz", health.ready(queue)),
-        Route("/metrics", health.metrics(queue, counts)),
+        Route("/healthz", probes.healthz),
+        Route("/readyz", probes.ready(queue)),
+        Route("/metrics", probes.metrics(queue, counts)),
         Route("/api/openapi.json", openapi),
         *live_routes(queue, settings),
         *(Route(f"/api{one.path}", api_route(queue, counts, one), methods=[one.method]) for one in ENDPOINTS),
@@ -100,10 +100,10 @@ async def _json_body(request: Request) -> object:
 
 
 def _idempotency_key(request: Request) -> str | None:
-    found = request.headers.get("idempotency-key")
-    if found is not None and not (1 <= len(found) <= LONGEST_IDEMPOTENCY_KEY and found.isprintable()):
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (1 <= len(key) <= LONGEST_IDEMPOTENCY_KEY and key.isprintable()):
         raise Problem(400, "Bad request", f"Idempotency-Key must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters")
-    return found
+    return key
 
 
 def answer_error(request: Request, error: Exception) -> Response:

@@ -12,8 +12,8 @@ import msgspec
 from rowcall.domain.job import Stats
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
-from rowcall.http.counts import SharedCounts
 from rowcall.http.problems import Problem
+from rowcall.http.shared_counts import SharedCounts
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import stats_of
 from rowcall.overview.scrub import V, scrubbed
@@ -123,14 +123,14 @@ class Endpoint:
         """Check what was given, and call the function. With `lax`, texts of a form become numbers."""
         if self.changes and not call.access.may_operate:
             raise Problem(403, "Forbidden", f"{call.actor} may read, but not change anything")
-        given: dict[str, object] = {}
+        arguments: dict[str, object] = {}
         for name, kind in self.parameters.items():
-            given[name] = msgspec.convert(path[name], kind, strict=False)
+            arguments[name] = msgspec.convert(path[name], kind, strict=False)
         if self.query is not None:
-            given["query"] = converted(query, self.query)
+            arguments["query"] = converted(query, self.query)
         if self.body is not None:
-            given["body"] = msgspec.convert({} if body is None else body, self.body, strict=not lax)
-        return await self.handler(call, **given)
+            arguments["body"] = msgspec.convert({} if body is None else body, self.body, strict=not lax)
+        return await self.handler(call, **arguments)
 
 
 Q = TypeVar("Q", bound=EndpointInput)
@@ -141,14 +141,14 @@ def converted(pairs: Sequence[tuple[str, str]], kind: type[Q]) -> Q:
     multiple = {
         field.name for field in msgspec.structs.fields(kind) if typing.get_origin(_plain(field.type)) in _MULTIPLE
     }
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, value in pairs:
         if value and name in multiple:
-            found.setdefault(name, [])
-            typing.cast("list[str]", found[name]).append(value)
+            values.setdefault(name, [])
+            typing.cast("list[str]", values[name]).append(value)
         elif value:
-            found[name] = value
-    return msgspec.convert(found, kind, strict=False)
+            values[name] = value
+    return msgspec.convert(values, kind, strict=False)
 
 
 def _plain(annotation: object) -> object:

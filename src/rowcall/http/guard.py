@@ -21,8 +21,8 @@ from rowcall.http.access import Access
 from rowcall.http.bodies import LARGEST_ANONYMOUS, LARGEST_BODY, Bodies
 from rowcall.http.problems import MEDIA_TYPE, Problem, problem_of
 from rowcall.http.refusals import expects_page, login_address, may_redirect, response_of
+from rowcall.http.server_options import HttpSettings
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import HttpSettings
 from rowcall.operations.arguments import current_user
 
 LARGEST_HEADERS = 16 * 1024
@@ -230,11 +230,11 @@ def base_path(scope: Scope) -> str:
     return str(scope.get("root_path") or "").rstrip("/")
 
 
-def local_path(request: Request, given: str) -> str:
+def local_path(request: Request, path: str) -> str:
     """Return a path of this app, whatever the form says."""
     base = base_path(request.scope)
-    is_here = given.startswith(f"{base}/") and not given.startswith("//") and "\\" not in given
-    return given if is_here and given.isprintable() else f"{base}/"
+    is_here = path.startswith(f"{base}/") and not path.startswith("//") and "\\" not in path
+    return path if is_here and path.isprintable() else f"{base}/"
 
 
 def host_of(header: str) -> str:

@@ -18,7 +18,7 @@ from starlette.types import Message, Scope
 
 from rowcall.http.access import Access
 from rowcall.http.app import asgi_app
-from rowcall.http.settings import AppResponse, AsgiApp, HttpSettings
+from rowcall.http.server_options import AppResponse, AsgiApp, HttpSettings
 from rowcall.queue import Queue
 
 PART_BYTES = 64 * 1024
@@ -38,7 +38,7 @@ class HostedRequest(NamedTuple):
     headers: Sequence[tuple[str, str]]
     client: str | None
     read_body: Callable[[int], bytes]
-    """Returns at most so many bytes, and none at the end."""
+    """Returns at most this many bytes, and none at the end."""
 
     @property
     def scope(self) -> Scope:

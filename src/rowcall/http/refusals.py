@@ -34,14 +34,14 @@ def login_address(login_url: str, request: Request, back: str) -> str:
     )
 
 
-def response_of(found: object) -> Response:
+def response_of(answer: object) -> Response:
     """Return the answer of `authorize`: a response of Starlette or FastAPI, of Flask, or of Django."""
-    if isinstance(found, Response):
-        return found
-    status, headers = getattr(found, "status_code", None), getattr(found, "headers", None)
-    body = found.get_data() if hasattr(found, "get_data") else getattr(found, "content", None)
+    if isinstance(answer, Response):
+        return answer
+    status, headers = getattr(answer, "status_code", None), getattr(answer, "headers", None)
+    body = answer.get_data() if hasattr(answer, "get_data") else getattr(answer, "content", None)
     if not isinstance(status, int) or not isinstance(body, bytes) or headers is None:
-        kind = type(found).__name__
+        kind = type(answer).__name__
         detail = f"authorize must return an Access, a response or None, got {kind}"
         raise Problem(500, "Internal server error", detail)
     response = Response(body, status)

@@ -11,7 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rowcall.domain.errors import InvalidOption
 from rowcall.http.app import asgi_app
 from rowcall.http.guard import is_loopback
-from rowcall.http.settings import HttpSettings
+from rowcall.http.server_options import HttpSettings
 from rowcall.queue import Queue
 
 MOST_CONNECTIONS = 512

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from rowcall.http.access import Access
 from rowcall.http.endpoint import ANSWER_SECONDS, READ_SECONDS
-from rowcall.http.settings import HttpSettings
+from rowcall.http.server_options import HttpSettings
 from rowcall.http.wrong_tokens import WrongTokens
 from rowcall.operations.effects import reading_within
 from rowcall.operations.notes import has_note, write_note
@@ -33,10 +33,10 @@ class Sessions:
 
     async def find(self, request: Request, token: str) -> Access | None:
         """Return what a token allows. A wrong one is logged, and answered later if there were several."""
-        found = find_token(self._tokens, token)
-        if found is None:
+        access = find_token(self._tokens, token)
+        if access is None:
             await self._wrong_tokens.slow_down(request)
-        return found
+        return access
 
     def cookie(self, token: str) -> str:
         """Return the cookie for a visitor who knows a token."""
@@ -45,12 +45,12 @@ class Sessions:
 
     async def access(self, cookie: str) -> Access | None:
         """Return who has the session, or None if it is over or was never there."""
-        found = self._signed(cookie)
-        if found is None:
+        access = self._signed(cookie)
+        if access is None:
             return None
         reading = reading_within(has_note(self._queue, _name(cookie)), READ_SECONDS)
         was_ended = await self._queue.clock.within(self._queue.arun(reading), ANSWER_SECONDS)
-        return None if was_ended else found
+        return None if was_ended else access
 
     async def end(self, cookie: str) -> None:
         """End the session, wherever its cookie is sent from."""
@@ -59,12 +59,12 @@ class Sessions:
 
     def _signed(self, cookie: str) -> Access | None:
         content, _, signature = cookie.rpartition(".")
-        found = None
+        matching = None
         for token, access in self._tokens.items():
             if hmac.compare_digest(_signature(token, content).encode(), signature.encode()):
-                found = access
+                matching = access
         try:
-            return found if int(content.partition(".")[0], 16) > self._queue.clock.wall() else None
+            return matching if int(content.partition(".")[0], 16) > self._queue.clock.wall() else None
         except ValueError:
             return None
 
@@ -77,10 +77,10 @@ def _name(cookie: str) -> str:
     return f"session:{cookie.split('.')[1]}"
 
 
-def find_token(tokens: Mapping[str, Access], given: str) -> Access | None:
+def find_token(tokens: Mapping[str, Access], candidate: str) -> Access | None:
     """Compare with every token, each in constant time."""
-    found = None
+    matching = None
     for token, access in tokens.items():
-        if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
-            found = access
-    return found
+        if hmac.compare_digest(token.encode(), candidate.encode("utf-8", "replace")):
+            matching = access
+    return matching

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from rowcall.domain.job import JobEvent
-from rowcall.operations.events import Rest, Stream, stream
+from rowcall.operations.events import PauseAfter, Stream, stream
 from rowcall.overview.scrub import scrubbed
 from rowcall.queue import Queue
 
@@ -34,7 +34,7 @@ class SharedEvents:
         """Yield the reading of one job, or of all jobs, once it is connected."""
         reading = self._readings.get(job_id)
         if reading is None or reading.is_over:
-            reading = self._readings[job_id] = Reading(self._queue, job_id, self._rest)
+            reading = self._readings[job_id] = Reading(self._queue, job_id, self._pause_after)
         reading.streams += 1
         try:
             await asyncio.shield(reading.connected)
@@ -46,8 +46,8 @@ class SharedEvents:
                     del self._readings[job_id]
                 await reading.end()
 
-    def _rest(self, look_seconds: float, has_more: bool) -> float:
-        """Return how long to rest after a look: looks take at most half of the time, and the more readings there are,
+    def _pause_after(self, look_seconds: float, has_more: bool) -> float:
+        """Return how long to pause after a look: looks take at most half of the time, and the more readings there are,
         the less often each one looks.
         """
         pause = 0.0 if has_more else PAUSE_SECONDS * len(self._readings)
@@ -57,7 +57,7 @@ class SharedEvents:
 class Reading:
     """The latest events, of one job or of all. Each stream has its own position among them."""
 
-    def __init__(self, queue: Queue, job_id: int | None, rest: Rest) -> None:
+    def __init__(self, queue: Queue, job_id: int | None, pause_after: PauseAfter) -> None:
         self.streams = 0
         self.is_over = False
         self.connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -67,7 +67,7 @@ class Reading:
         self._dropped = 0
         self._changed = asyncio.Event()
         self._error: Exception | None = None
-        self._source = stream(queue, None, None, job_id, None, rest)
+        self._source = stream(queue, None, None, job_id, None, pause_after)
         self._task = asyncio.create_task(self._run(self._source))
 
     @property

@@ -10,7 +10,7 @@ from a2wsgi import ASGIMiddleware
 from starlette.types import Message, Receive, Scope, Send
 
 from rowcall.http.app import asgi_app
-from rowcall.http.settings import HttpSettings, WsgiApp
+from rowcall.http.server_options import HttpSettings, WsgiApp
 from rowcall.queue import Queue
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def awaiting_task(task: Task[None]) -> list[FrameType]:
 
 def frame_values(frames: Iterable[FrameType], scrub: Scrub = unchanged) -> list[StackFrame]:
     """Return frames as values: at most the first and the last of very many."""
-    found = list(frames)
+    all_frames = list(frames)
     half = MOST_FRAMES // 2
     return [
         StackFrame(
@@ -77,7 +77,7 @@ def frame_values(frames: Iterable[FrameType], scrub: Scrub = unchanged) -> list[
             str(frame.f_globals.get("__name__")),
             _line(frame, scrub),
         )
-        for frame in (found if len(found) <= MOST_FRAMES else [*found[:half], *found[-half:]])
+        for frame in (all_frames if len(all_frames) <= MOST_FRAMES else [*all_frames[:half], *all_frames[-half:]])
     ]
 
 

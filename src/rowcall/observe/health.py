@@ -121,8 +121,10 @@ def _host_problems(host: HostFacts) -> Iterator[Complaint]:
         )
 
 
-def _is_due(one: Unfinished, at_ms: int) -> bool:
+def _is_due(unfinished: Unfinished, at_ms: int) -> bool:
     """A scheduled job that is overdue counts, too: a worker would have staged it."""
-    if one.oldest_ms is None:
+    if unfinished.oldest_ms is None:
         return False
-    return one.status == "pending" or (one.status == "scheduled" and one.oldest_ms < at_ms - OVERDUE_MS)
+    return unfinished.status == "pending" or (
+        unfinished.status == "scheduled" and unfinished.oldest_ms < at_ms - OVERDUE_MS
+    )

@@ -215,11 +215,11 @@ class Latest(Generic[T]):
         return self._answer if self._timer() - self._answered_at < seconds else None
 
     def _refresh(self) -> None:
-        answer, said = None, ""
+        answer, problem = None, ""
         try:
             answer = self._ask()
         except Exception as error:  # the worker itself logs what is wrong with the database
-            said = one_line(str(error) or type(error).__name__)
+            problem = one_line(str(error) or type(error).__name__)
         finally:
             with self._lock:
-                self._answer, self._answered_at, self._asking, self._error = answer, self._timer(), None, said
+                self._answer, self._answered_at, self._asking, self._error = answer, self._timer(), None, problem

@@ -90,12 +90,12 @@ class WorkerCollector(Collector):
                 recovered.add_metric(pair, count)
             yield recovered
         waited = "How long jobs that were due waited to be claimed."
-        for name, text, found in (
+        for name, text, histograms in (
             ("rowcall_attempt_duration_seconds", "How long handlers ran.", self._meter.ran()),
             ("rowcall_job_wait_seconds", waited, self._meter.waited()),
         ):
             histogram = HistogramMetricFamily(name, text, labels=["queue", "task"])
-            for pair, buckets, total in found:
+            for pair, buckets, total in histograms:
                 histogram.add_metric(pair, buckets, total)
             yield histogram
 

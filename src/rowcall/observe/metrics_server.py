@@ -115,12 +115,12 @@ def _with_probes(metrics: WSGIApplication, probes: Probes) -> WSGIApplication:
             return metrics(environ, start_response)
         probe = paths.get(path)
         if probe is None:  # a mistyped probe must not look healthy
-            status, said = "404 Not Found", "here are /metrics, /healthz and /readyz"
+            status, message = "404 Not Found", "here are /metrics, /healthz and /readyz"
         else:
             problem = probe()
-            status, said = ("503 Service Unavailable", problem) if problem else ("200 OK", "ok")
+            status, message = ("503 Service Unavailable", problem) if problem else ("200 OK", "ok")
         start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
-        return [f"{said}\n".encode()]
+        return [f"{message}\n".encode()]
 
     return answer
 

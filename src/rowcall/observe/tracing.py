@@ -32,14 +32,14 @@ class OpenTelemetry:
         self._tracer = trace.get_tracer("rowcall", VERSION)
 
     @contextmanager
-    def sending(self, job: NewJob, count: int | None = None) -> Iterator[_Sending]:
+    def sending(self, job: NewJob, count: int) -> Iterator[_Sending]:
         attributes = _attributes("send", job.type, job.queue)
-        if count is not None:
+        if count > 1:
             attributes["messaging.batch.message_count"] = count
         span = self._start(f"send {job.type}", context.get_current(), SpanKind.PRODUCER, attributes)
         token = context.attach(trace.set_span_in_context(span))
         try:
-            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span, is_batch=count is not None)
+            yield _Sending(msgspec.structs.replace(job, trace_context=self.carried()), span, is_batch=count > 1)
         except Exception as error:
             span.set_status(StatusCode.ERROR)  # its text may hold a secret
             span.set_attribute("error.type", type(error).__name__)
@@ -93,10 +93,10 @@ class _Processing:
 
     @property
     def log_fields(self) -> dict[str, object]:
-        found = self._span.get_span_context()
-        if not found.is_valid:
+        context = self._span.get_span_context()
+        if not context.is_valid:
             return {}
-        return {"trace_id": trace.format_trace_id(found.trace_id), "span_id": trace.format_span_id(found.span_id)}
+        return {"trace_id": trace.format_trace_id(context.trace_id), "span_id": trace.format_span_id(context.span_id)}
 
     def end(self, transition: Transition | None) -> None:
         if not self._span.is_recording():

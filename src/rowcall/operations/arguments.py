@@ -129,11 +129,11 @@ def refuse_payload(queue: Queue, wanted: Filter) -> None:
         raise InvalidOption("payload", "cannot be searched: arguments are encrypted; use a tag or a key")
 
 
-def _statuses(given: object) -> tuple[Status, ...] | None:
-    if given is None:
+def _statuses(value: object) -> tuple[Status, ...] | None:
+    if value is None:
         return None
-    several = [given] if isinstance(given, str) or not isinstance(given, Collection) else list(given)
-    for status in several or [given]:
+    several = [value] if isinstance(value, str) or not isinstance(value, Collection) else list(value)
+    for status in several or [value]:
         if status not in list(Status):
             raise InvalidOption("status", f"must be one of {', '.join(Status)}, got {status!r}")
     return tuple(status for status in Status if status in several)

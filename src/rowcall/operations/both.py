@@ -56,8 +56,8 @@ def both(
 
 
 def _signature(operation: Callable[..., object]) -> inspect.Signature:
-    found = inspect.signature(operation)
-    _, *parameters = found.parameters.values()
+    signature = inspect.signature(operation)
+    _, *parameters = signature.parameters.values()
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    returned = str(found.return_annotation).removeprefix("Operation[").removesuffix("]")
-    return found.replace(parameters=[itself, *parameters], return_annotation=returned)
+    returned = str(signature.return_annotation).removeprefix("Operation[").removesuffix("]")
+    return signature.replace(parameters=[itself, *parameters], return_annotation=returned)

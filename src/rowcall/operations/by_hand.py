@@ -27,9 +27,10 @@ from rowcall.operations.enqueue import Bound
 from rowcall.operations.flows import step_job
 from rowcall.operations.inspect import type_of
 from rowcall.queue import Operation, Queue
-from rowcall.store.claims.round import Claim, Demand, claim_by_hand, made
-from rowcall.store.control import actions
-from rowcall.store.counts.folding import fold
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_by_hand, made
+from rowcall.store.control import single_actions
+from rowcall.store.counts.tallies import fold
 from rowcall.store.ends import attempts as settle
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.flows.inserted import standing_of
@@ -77,17 +78,17 @@ def _claim_all(queue: Queue, jobs: list[Job], demand: Demand) -> Operation[None]
     waits = 0
     while True:
         try:
-            claim, claimed = yield from Write(_claim_some, queue, demand, demand.slots - len(jobs))
-            if queue.blobs.requires or any(is_hidden(ready.payload) for ready in claim.started):
-                claimed = yield from Blocking(_with_payloads, queue, claim, claimed)
+            result, claimed = yield from Write(_claim_some, queue, demand, demand.slots - len(jobs))
+            if queue.blobs.requires or any(is_hidden(ready.payload) for ready in result.started):
+                claimed = yield from Blocking(_with_payloads, queue, result, claimed)
             jobs.extend(claimed)
         except Exception:
             if jobs:  # these are claimed: the caller must learn of them
                 return
             raise
-        if not _goes_on(claim, jobs, demand.slots, waits):
+        if not _goes_on(result, jobs, demand.slots, waits):
             return
-        if not (claim.started or claim.more):  # another claimer holds the limit of all that is ready, for a moment
+        if not (result.started or result.more):  # another claimer holds the limit of all that is ready, for a moment
             waits += 1
             yield from Sleep(HELD_SECONDS)
 
@@ -115,19 +116,19 @@ def complete(
         jobs.complete(approval.id, {"approved": True}, then=ship.bind(order_id=7), actor="ann")
     """
     name = _owned(job).type if isinstance(job, Job) else "complete"
-    given = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
+    text = fitting_result(queue, name, result) if isinstance(job, Job) else result_to_json(name, result)
     connection = yield from joined(queue, connection)
     task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
-    stored = yield from blobs.store(queue, name, given, Kind.RESULT, task)
+    stored = yield from blobs.store(queue, name, text, Kind.RESULT, task)
     step = (yield from _next_step(queue, then, connection)) if then is not None else None
     if isinstance(job, Job):
         step = None if step is None else step.after(job.id, job.chain_id, job.chain_index)
         yield from _settle(queue, job, Succeeded(stored), connection, step)
         return
-    make_plan = blobs.safe_on(connection, actions.complete, stored, None if step is None else step.payload)
+    make_plan = blobs.safe_on(connection, single_actions.complete, stored, None if step is None else step.payload)
     check = partial(fitting_result, queue, result=result)
     who = checked_actor(actor)
-    yield from write(queue, connection, make_plan, checked_id(job), stored, who, step, queue.now_ms(), check)
+    yield from write(queue, connection, make_plan, checked_id(job), stored, who, step, check)
 
 
 def _next_step(queue: Queue, call: Bound, connection: object) -> Operation[Then]:
@@ -164,7 +165,7 @@ def heartbeat(queue: Queue, job: Job, *, lease: float | timedelta | None = None)
     """
     lease_ms = None if lease is None else _lease_ms(lease)
     fence = Fence(_owned(job).id, job.lease, job.holder)
-    yield from Write(settle.heartbeat, queue.dialect, fence, lease_ms, queue.now_ms())
+    yield from Write(settle.heartbeat, queue.dialect, fence, lease_ms)
 
 
 def _lease_ms(lease: float | timedelta) -> int:
@@ -197,18 +198,19 @@ def _checked_demand(
     )
 
 
-def _claim_some(queue: Queue, demand: Demand, slots: int) -> Plan[tuple[Claim, list[Job]]]:
-    demand = msgspec.structs.replace(demand, slots=slots, first_queue=next(queue.backend.turns))
-    claim = yield from claim_by_hand(queue.dialect, demand, queue.now_ms())
+def _claim_some(queue: Queue, demand: Demand, slots: int) -> Plan[tuple[RoundResult, list[Job]]]:
+    demand = msgspec.structs.replace(demand, slots=slots, last_queue=queue.backend.last_queue)
+    result = yield from claim_by_hand(queue.dialect, demand)
+    queue.backend.last_queue = result.last_queue
     # before the commit: a claim whose jobs cannot be handed over must not be committed
-    make = partial(job_of, worker=demand.worker, claimed_at_ms=claim.work.now_ms)
-    return claim, (yield from made(queue.dialect, claim.started, make, queue.now_ms()))
+    make = partial(job_of, worker=demand.worker, claimed_at_ms=result.work.now_ms)
+    return result, (yield from made(queue.dialect, result.started, make))
 
 
-def _with_payloads(queue: Queue, claim: Claim, claimed: list[Job]) -> list[Job]:
+def _with_payloads(queue: Queue, result: RoundResult, claimed: list[Job]) -> list[Job]:
     """Return the claimed jobs. One whose large payload cannot be read has failed, as it would in a worker."""
     jobs = []
-    by_id = {ready.id: ready for ready in claim.started}
+    by_id = {ready.id: ready for ready in result.started}
     for job in claimed:
         ready = by_id[job.id]
         if not (queue.blobs.requires or is_hidden(ready.payload)):
@@ -250,20 +252,20 @@ def _settle(
     else:
         texts = transition.result, None if then is None else then.payload
         make_plan = blobs.safe_on(connection, settle.settle_one, *texts)
-        yield from write(queue, connection, make_plan, job, transition, queue.now_ms(), then)
+        yield from write(queue, connection, make_plan, job, transition, then)
 
 
 def _settle_one(queue: Queue, job: Job, transition: Transition, then: Then | None) -> Plan[None]:
-    yield from settle.settle_one(queue.dialect, job, transition, queue.now_ms(), then)
+    yield from settle.settle_one(queue.dialect, job, transition, then)
     if job.id % FOLD_EVERY == 0:  # there may be no worker to do it
-        yield from fold(queue.dialect, everything=False, now_ms=queue.now_ms())
+        yield from fold(queue.dialect, everything=False)
 
 
-def _goes_on(claim: Claim, jobs: list[Job], limit: int, waits: int) -> bool:
+def _goes_on(result: RoundResult, jobs: list[Job], limit: int, waits: int) -> bool:
     """Return whether to claim again: one transaction locks a bounded number of limits."""
     if jobs:
-        return len(jobs) < limit and claim.more and bool(claim.started)
-    return bool(claim.started) or claim.more or (claim.left and waits < MOST_WAITS)
+        return len(jobs) < limit and result.more and bool(result.started)
+    return bool(result.started) or result.more or (result.left and waits < MOST_WAITS)
 
 
 def _owned(job: Job) -> Job:

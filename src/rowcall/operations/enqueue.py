@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar, Unpack
 
-import msgspec
+from msgspec.structs import replace
 
 from rowcall.base.effects import Effect
 from rowcall.base.text import did_you_mean, one_line
@@ -15,7 +15,7 @@ from rowcall.base.times import time_of
 from rowcall.context import logger
 from rowcall.declare.enqueue_call import changed
 from rowcall.declare.fairness import shared
-from rowcall.declare.limits import derived, each_derived, host_limits, limited, with_derived
+from rowcall.declare.limits import derived, host_limits, limited, with_derived
 from rowcall.declare.option_checks import key_problem
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, EnqueueOptions, Options, check_push, checked, new_job
 from rowcall.domain.blobs import reference_of
@@ -26,7 +26,7 @@ from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
 from rowcall.drivers.patience import patience_for
-from rowcall.drivers.transaction_block import Block, innermost_connection
+from rowcall.drivers.transaction_block import Block, innermost, innermost_connection
 from rowcall.operations import blobs
 from rowcall.operations.effects import (
     Blocking,
@@ -45,7 +45,7 @@ from rowcall.store.enqueue.related import write_related
 from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import NOTHING_DERIVED, Inserted, NewJob, RelatedJob
+from rowcall.store.new_job import Derived, Inserted, NewJob, RelatedJob
 
 Self = TypeVar("Self", bound="Transaction")
 
@@ -103,7 +103,8 @@ def enqueue_by_name(
     """
     given = checked(options, ENQUEUE_OPTIONS)
     call = bind_by_name(queue, task, arguments, given)
-    return enqueue(queue, call.job, call.payload, given.connection)
+    (job,) = yield from enqueue(queue, call.job, [call.payload], given.connection)
+    return job
 
 
 def publish(
@@ -124,43 +125,33 @@ def publish(
     """
     if problem := name_problem(event):
         raise InvalidOption("event", problem)
-    given = checked(options, ENQUEUE_OPTIONS)
+    checked_options = checked(options, ENQUEUE_OPTIONS)
     declared = {task.name: task.options.on for task in queue.declared.tasks.values()}
     tasks = [name for name, events in declared.items() if event in events]
     if not tasks:
         raise UnknownEvent(event, sorted({name for events in declared.values() for name in events}))
-    calls = [bind_by_name(queue, task, arguments, given) for task in tasks]
-    return (yield from enqueue_each(queue, calls, given.connection))
+    calls = [bind_by_name(queue, task, arguments, checked_options) for task in tasks]
+    return (yield from enqueue_each(queue, calls, checked_options.connection))
 
 
 def enqueue_many_by_name(
     queue: Queue, task: str, rows: Sequence[Mapping[str, object]], options: EnqueueOptions
 ) -> Operation[list[Job]]:
     """Write one job for each dict of arguments, all in one transaction."""
-    given = checked(options, ENQUEUE_OPTIONS)
+    checked_options = checked(options, ENQUEUE_OPTIONS)
     calls: list[Bound] = []
     for row in rows:
         with in_row(rows, len(calls)):
-            calls.append(bind_by_name(queue, task, row, given))
-    return (yield from enqueue_calls(queue, calls, given.connection))
+            calls.append(bind_by_name(queue, task, row, checked_options))
+    return (yield from enqueue_each(queue, calls, checked_options.connection))
 
 
-def enqueue_calls(queue: Queue, calls: Sequence[Bound], connection: object) -> Operation[list[Job]]:
-    """Write calls of one task. They have the same options, unless an enqueue middleware has changed them."""
-    jobs = [call.job for call in calls]
-    if not jobs:
-        return []
-    if queue.declared.enqueue_middleware and any(job != jobs[0] for job in jobs):
-        return (yield from enqueue_each(queue, calls, connection))
-    return (yield from enqueue_many(queue, jobs[0], [call.payload for call in calls], connection))
-
-
-def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, given: Options) -> Bound:
+def bind_by_name(queue: Queue, task: str, arguments: Mapping[str, object] | None, options: Options) -> Bound:
     """Return a call of a task that may be declared in this process or not."""
-    call = plain_call(queue, task, arguments, given)
+    call = plain_call(queue, task, arguments, options)
     if task not in queue.declared.tasks:
         _warn_of_typo(queue, task)
-    return through_middleware(queue, task, call.payload, given) if queue.declared.enqueue_middleware else call
+    return through_middleware(queue, task, call.payload, options) if queue.declared.enqueue_middleware else call
 
 
 def _warn_of_typo(queue: Queue, task: str) -> None:
@@ -217,82 +208,59 @@ def bind(queue: Queue, task: object, args: tuple[object, ...], arguments: dict[s
     return call
 
 
-def enqueue(queue: Queue, job: NewJob, payload: str, connection: object = None) -> Operation[Job]:
-    write = _enqueue if queue.declared.tracing is None else _enqueue_traced
-    return write(queue, job, payload, connection)
+def enqueue(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object = None) -> Operation[list[Job]]:
+    """Write one job for each payload, all in one transaction, and return them."""
+    write = _enqueue if queue.declared.tracing is None or not payloads else _enqueue_traced
+    return write(queue, job, payloads, connection)
 
 
-def _enqueue_traced(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
+def _enqueue_traced(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
     assert queue.declared.tracing is not None
-    with queue.declared.tracing.sending(job) as sending:
-        written = yield from _enqueue(queue, sending.job, payload, connection)
-        sending.written([written])
-        return written
-
-
-def _enqueue(queue: Queue, job: NewJob, payload: str, connection: object) -> Operation[Job]:
-    if not job.is_alone:
-        return (yield from enqueue_related(queue, [RelatedJob(job=job, payload=payload)], connection))[0]
-    backend = queue.backend
-    connection = innermost_connection(backend.database) if connection is None else connection
-    if connection is None and backend.surrounding is not None:
-        connection = yield from FindSurrounding()
-    shown = payload_from_row(payload)  # before the wait, after which the processor's caches know none of this
-    member = Member(job, payload, backend.now_ms(), NOTHING_DERIVED if job.is_derived else derived(job, shown))
-    if len(payload) > backend.blobs.inline_length:
-        inserted = yield from _enqueue_large(queue, member, connection)
-    elif connection is None:
-        inserted = yield WriteShared(member)
-    else:
-        target, dialect = yield from open_target(queue, connection)
-        inserted = yield from OnCallerConnection(target, plans.enqueue(dialect, member))
-    return written_job(job, shown, inserted)
-
-
-def _enqueue_large(queue: Queue, member: Member, connection: object) -> Operation[Inserted]:
-    """Write a job that may need a blob. If it does, it takes two statements, and so its own commit."""
-    target, dialect = (None, queue.dialect) if connection is None else (yield from open_target(queue, connection))
-    payload = yield from blobs.store(queue, member.job.type, member.payload, Kind.ARGUMENTS)
-    stored = msgspec.structs.replace(member, payload=payload)
-    if target is not None:
-        plan = blobs.on_caller_connection(dialect, [payload], plans.enqueue_referring(dialect, stored))
-        return (yield from OnCallerConnection(target, plan))
-    if reference_of(payload) is None:
-        return (yield from WriteShared(stored))
-    return (yield from Write(plans.enqueue_referring, dialect, stored))
-
-
-def enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object = None) -> Operation[list[Job]]:
-    if queue.declared.tracing is None or not payloads:
-        with patience_for(len(payloads)):
-            return (yield from _enqueue_many(queue, job, payloads, connection))
-    with queue.declared.tracing.sending(job, len(payloads)) as sending, patience_for(len(payloads)):
-        written = yield from _enqueue_many(queue, sending.job, payloads, connection)
+    with queue.declared.tracing.sending(job, len(payloads)) as sending:
+        written = yield from _enqueue(queue, sending.job, payloads, connection)
         sending.written(written)
         return written
 
 
-def _enqueue_many(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
+def _enqueue(queue: Queue, job: NewJob, payloads: Sequence[str], connection: object) -> Operation[list[Job]]:
+    if not payloads:
+        return []
     if not job.is_alone:
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from _enqueue_rows(queue, related, connection))
-    connection = yield from joined(queue, connection)
-    now_ms, columns = queue.now_ms(), each_derived(job, payloads)
-    stored, large = payloads, queue.blobs.any_large(payloads)
-    if connection is None:
-        if large:
-            yield from EnsureSchema()
-            stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
-        make_plan = plans.enqueue_many
-        inserted = yield from Write(make_plan, queue.dialect, job, stored, now_ms, referring=large, derived=columns)
-    else:
-        target, dialect = yield from open_target(queue, connection)
-        if large:
-            stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
-        plan = plans.enqueue_many(dialect, job, stored, now_ms, referring=large, derived=columns)
-        plan = blobs.on_caller_connection(dialect, stored, plan) if large else plan
-        inserted = yield from OnCallerConnection(target, plan)
-    return _jobs(job, payloads, inserted)
+    backend = queue.backend
+    if connection is None and innermost.get() is not None:  # not by `joined`, which costs every enqueue
+        connection = innermost_connection(backend.database)
+    if connection is None and backend.surrounding is not None:
+        connection = yield from FindSurrounding()
+    # before the wait, after which the processor's caches know none of this
+    arguments = list(map(payload_from_row, payloads))
+    columns = None if job.is_derived else [derived(job, values) for values in arguments]
+    if connection is None and len(payloads) == 1 and len(payloads[0]) <= backend.blobs.inline_length:
+        member = Member(job, payloads[0], None if columns is None else columns[0])
+        return [written_job(job, arguments[0], (yield WriteShared(member)))]
+    inserted = yield from _insert(queue, job, payloads, columns, connection)
+    return _written_jobs(job, arguments, inserted)
+
+
+def _insert(
+    queue: Queue, job: NewJob, payloads: Sequence[str], columns: Sequence[Derived] | None, connection: object
+) -> Operation[list[Inserted]]:
+    """Write jobs, and first the blobs of large payloads. Only one job without a blob is a single statement."""
+    target, dialect = (None, queue.dialect) if connection is None else (yield from open_target(queue, connection))
+    stored, referring = payloads, False
+    if queue.blobs.any_large(payloads):
+        yield from EnsureSchema()
+        stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
+        referring = any(reference_of(text) is not None for text in stored)
+    if target is None and len(stored) == 1 and not referring:
+        return [(yield WriteShared(Member(job, stored[0], columns[0] if columns else None)))]
+    make_plan = partial(plans.enqueue, dialect, job, stored, columns, referring=referring)
+    with patience_for(len(stored)):
+        if target is None:
+            return (yield from Write(make_plan))
+        plan = blobs.on_caller_connection(dialect, stored, make_plan()) if referring else make_plan()
+        return (yield from OnCallerConnection(target, plan))
 
 
 def enqueue_once(queue: Queue, calls: Sequence[Bound], name: str, digest: str, window_ms: int) -> Operation[list[Job]]:
@@ -301,7 +269,7 @@ def enqueue_once(queue: Queue, calls: Sequence[Bound], name: str, digest: str, w
     A request with another `digest` is refused.
     """
     once = Once(name, digest, window_ms)
-    earlier = yield from Read(find_earlier(queue.dialect, once, queue.now_ms()))
+    earlier = yield from Read(find_earlier(queue.dialect, once))
     return (yield from enqueue_each(queue, calls, once=once)) if earlier is None else earlier
 
 
@@ -309,28 +277,24 @@ def enqueue_each(
     queue: Queue, calls: Sequence[Bound], connection: object = None, once: Once | None = None
 ) -> Operation[list[Job]]:
     """Write calls, each with its options, all in one transaction. `once`: see `write_once`."""
-    related = [RelatedJob(job=call.job, payload=call.payload) for call in calls]
+    jobs = [call.job for call in calls]
+    if once is None and all(job == jobs[0] for job in jobs):
+        return (yield from enqueue(queue, jobs[0], [call.payload for call in calls], connection)) if jobs else []
+    related = [RelatedJob(job=job, payload=call.payload) for job, call in zip(jobs, calls, strict=True)]
     if queue.declared.tracing is None:
         return (yield from _enqueue_rows(queue, related, connection, once))
-    with queue.declared.tracing.sending(related[0].job, len(related)) as sending:
+    with queue.declared.tracing.sending(jobs[0], len(jobs)) as sending:
         context = sending.job.trace_context
-        related = [
-            msgspec.structs.replace(one, job=msgspec.structs.replace(one.job, trace_context=context)) for one in related
-        ]
+        related = [replace(item, job=replace(item.job, trace_context=context)) for item in related]
         written = yield from _enqueue_rows(queue, related, connection, once)
         sending.written(written)
         return written
 
 
-def _jobs(job: NewJob, payloads: Sequence[str], inserted: Sequence[Inserted]) -> list[Job]:
-    if not inserted:
-        return []
-    first = written_job(job, payload_from_row(payloads[0]), inserted[0])  # all of one call share their times
-    rest = [
-        msgspec.structs.replace(first, id=row.id, payload=payload_from_row(payload))
-        for row, payload in zip(inserted[1:], payloads[1:], strict=True)
-    ]
-    return [first, *rest]
+def _written_jobs(job: NewJob, arguments: Sequence[dict[str, object]], inserted: Sequence[Inserted]) -> list[Job]:
+    first = written_job(job, arguments[0], inserted[0])  # all of one call share their times
+    rows = zip(inserted[1:], arguments[1:], strict=True)
+    return [first, *[replace(first, id=row.id, payload=values) for row, values in rows]]
 
 
 def _enqueue_rows(
@@ -369,17 +333,17 @@ def _enqueue_related(
     connection = yield from joined(queue, connection)
     if connection is None:
         stored = yield from _stored(queue, keyed)
-        return _related_jobs(keyed, (yield from Write(write, queue.dialect, stored, queue.now_ms(), whole=whole)))
+        return _related_jobs(keyed, (yield from Write(write, queue.dialect, stored, whole=whole)))
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
     stored = yield from _stored(queue, keyed)
     committed: Committed | None = None
     if any(item.job.unique for item in stored):
-        seen = yield from OnCallerConnection(target, lock_keys(dialect, stored, queue.now_ms()))
+        seen = yield from OnCallerConnection(target, lock_keys(dialect, stored))
         if seen is not None:
-            committed = yield from Read(read_committed(queue.dialect, stored, seen, queue.now_ms()))
-    plan = write(dialect, stored, queue.now_ms(), committed, whole=whole)
+            committed = yield from Read(read_committed(queue.dialect, stored, seen))
+    plan = write(dialect, stored, committed, whole=whole)
     plan = blobs.on_caller_connection(dialect, [item.payload for item in stored], plan)
     return _related_jobs(keyed, (yield from OnCallerConnection(target, plan)))
 
@@ -390,14 +354,14 @@ def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[Relat
     for item in related:
         with in_row(related, len(stored)):
             payload = yield from blobs.store(queue, item.job.type, item.payload, Kind.ARGUMENTS)
-        stored.append(item if payload is item.payload else msgspec.structs.replace(item, payload=payload))
+        stored.append(item if payload is item.payload else replace(item, payload=payload))
     return stored
 
 
 def with_key(item: RelatedJob) -> RelatedJob:
     """Return the job with the key and the columns that follow from its arguments."""
     if not item.job.is_derived:
-        item = msgspec.structs.replace(item, job=with_derived(item.job, item.payload))
+        item = replace(item, job=with_derived(item.job, item.payload))
     job = item.job
     if job.key_of is None:
         return item
@@ -411,13 +375,13 @@ def with_key(item: RelatedJob) -> RelatedJob:
         ) from error
     if problem := key_problem(key):
         raise InvalidOption("key", f"the function of {job.type!r} returned a key that {problem}")
-    return msgspec.structs.replace(item, job=msgspec.structs.replace(job, key=key, key_of=None))
+    return replace(item, job=replace(job, key=key, key_of=None))
 
 
 def _related_jobs(related: Sequence[RelatedJob], enqueued: Sequence[Inserted | Job]) -> list[Job]:
     return [
-        one if isinstance(one, Job) else written_job(item.job, payload_from_row(item.payload), one)
-        for item, one in zip(related, enqueued, strict=False)  # a flow that exists is its first job alone
+        row if isinstance(row, Job) else written_job(item.job, payload_from_row(item.payload), row)
+        for item, row in zip(related, enqueued, strict=False)  # a flow that exists is its first job alone
     ]
 
 

@@ -37,11 +37,11 @@ T = TypeVar("T")
 # several commits are read together
 LEAST_PAUSE_SECONDS = 0.01
 
-Rest = Callable[[float, bool], float]
-"""Returns how long to rest after a look, which took so many seconds, and after which there is more to read or not."""
+PauseAfter = Callable[[float, bool], float]
+"""Returns how long to pause after a look that took the given seconds, and after which there is more to read or not."""
 
 
-def _least_rest(look_seconds: float, has_more: bool) -> float:
+def _least_pause(look_seconds: float, has_more: bool) -> float:
     return LEAST_PAUSE_SECONDS
 
 
@@ -52,10 +52,10 @@ class Stream:
     event `"MISSED"`, and continues with what happens from then on.
     """
 
-    def __init__(self, queue: Queue, reader: Reader | JobReader, rest: Rest) -> None:
+    def __init__(self, queue: Queue, reader: Reader | JobReader, pause_after: PauseAfter) -> None:
         self.queue = queue
         self._reader = reader
-        self._rest = rest
+        self._pause_after = pause_after
         self._name = secrets.token_hex(8)
         self._events: deque[JobEvent] = deque()
         self._renewed_at: float | None = None
@@ -106,7 +106,7 @@ class Stream:
         self.stop()
         if was_registered:
             with contextlib.suppress(StoreUnavailable):  # its row expires anyway
-                yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [self._reader.waits_for])
+                yield from Write(self.queue.dialect.ask, REMOVE_WAITER, self._name, [ANY_JOB])
 
     def stop(self) -> None:
         """End the iteration, and stay registered: `close` follows."""
@@ -118,7 +118,7 @@ class Stream:
                 ticket.set_result(None)
 
     def _look_or_wait(self, ticket: Ticket) -> Operation[None]:
-        remaining = self._looked_at + self._rest(self._look_seconds, self._has_more) - self.queue.clock.timer()
+        remaining = self._looked_at + self._pause_after(self._look_seconds, self._has_more) - self.queue.clock.timer()
         if remaining > 0:
             yield from Sleep(remaining)
             if self.is_closed:
@@ -147,30 +147,27 @@ class Stream:
 
     def _found(self) -> Plan[None]:
         """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
-        found = yield from self._reader.look(self.queue.dialect, self._name, self.queue.now_ms())
+        found = yield from self._reader.look(self.queue.dialect, self._name)
         self._events.extend(self.queue.backend.opened(found.events))
         self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:
         queue = self.queue
-        yield from self._register(REGISTER_WAITER)
-        return (yield from Read(self._reader.start(queue.dialect, self._name, queue.now_ms()), snapshot=True))
+        if self._reader.waits_for == ANY_JOB:
+            yield from self._register(REGISTER_WAITER)
+        return (yield from Read(self._reader.start(queue.dialect, self._name), snapshot=True))
 
     def _renew(self) -> Operation[None]:
-        """Renew the registration in time. If that of a reader of all jobs had expired, changes were not recorded."""
-        if self._renewed_at is None or self.queue.clock.monotonic() - self._renewed_at <= ANNOUNCE_AGAIN_SECONDS:
+        """Renew the registration in time. If it had expired, changes were not recorded."""
+        if self._renewed_at is None or self._is_lost:
             return
-        if self._reader.waits_for != ANY_JOB:
-            yield from self._register(REGISTER_WAITER)
-        elif not self._is_lost:
+        if self.queue.clock.monotonic() - self._renewed_at > ANNOUNCE_AGAIN_SECONDS:
             self._is_lost = not (yield from self._register(RENEW_WAITER))
 
     def _register(self, query: Query[T]) -> Operation[list[T]]:
-        """Register with the processes that change jobs. On SQLite, changes of one job are seen without that."""
-        queue, reader, now = self.queue, self._reader, self.queue.clock.monotonic()
-        if queue.dialect.one_writer and reader.waits_for != ANY_JOB:
-            return []
-        rows = yield from Write(queue.dialect.ask, query, queue.now_ms(), self._name, [reader.waits_for])
+        """Register a reader of all jobs: changes are recorded only while there is one."""
+        queue, now = self.queue, self.queue.clock.monotonic()
+        rows = yield from Write(queue.dialect.ask, query, self._name, [ANY_JOB])
         self._renewed_at = now
         return rows
 
@@ -263,11 +260,11 @@ def stream(
     task: str | None,
     job: Job | int | None,
     kind: str | Collection[str] | None,
-    rest: Rest = _least_rest,
+    pause_after: PauseAfter = _least_pause,
 ) -> Stream:
     """Return a stream that is not connected yet."""
     wanted = event_filter(of_queue, task, kind)
-    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted), rest)
+    return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted), pause_after)
 
 
 def event_filter(of_queue: str | None, task: str | None, kind: str | Collection[str] | None) -> EventFilter:

@@ -217,10 +217,10 @@ def start_chain(
     first = jobs[0]
     if first.duplicate:
         try:
-            found = yield from read(queue, connection, chains.get, checked_chain_id(first))
+            chain = yield from read(queue, connection, chains.get, checked_chain_id(first))
         except ChainNotFound:  # it was committed after the caller's transaction took its snapshot
-            found = yield from _committed_chain(queue, first)
-        return msgspec.structs.replace(found, duplicate=True)
+            chain = yield from _committed_chain(queue, first)
+        return msgspec.structs.replace(chain, duplicate=True)
     return Chain(
         id=first.id,
         type=first.type,
@@ -243,25 +243,25 @@ def _committed_chain(queue: Queue, first: Job) -> Operation[Chain]:
 
 def get_chain(queue: Queue, chain: Chain | Job | int) -> Operation[Chain]:
     """Return the chain with its steps. `JobNotFound` if there is none with this id."""
-    found = yield from Read(chains.get(queue.dialect, checked_chain_id(chain)), snapshot=True)
-    if not any(map(refers, found.steps)):
-        return found
-    steps = tuple((yield from Blocking(lambda: [queue.blobs.shown(step) for step in found.steps])))
-    result = steps[-1].result if found.status in FINISHED else None
-    return msgspec.structs.replace(found, steps=steps, result=result)
+    stored = yield from Read(chains.get(queue.dialect, checked_chain_id(chain)), snapshot=True)
+    if not any(map(refers, stored.steps)):
+        return stored
+    steps = tuple((yield from Blocking(lambda: [queue.blobs.shown(step) for step in stored.steps])))
+    result = steps[-1].result if stored.status in FINISHED else None
+    return msgspec.structs.replace(stored, steps=steps, result=result)
 
 
 def list_chains(
     queue: Queue, *, type: str | None = None, status: str | None = None, limit: int = 50, cursor: str | None = None
 ) -> Operation[ChainPage]:
     """Return one page of chains, newest first; `type` is that of the first step, `status` that of the chain."""
-    wanted = ChainFilter(
+    chain_filter = ChainFilter(
         type=type,
         status=checked_status(status),
         before_id=id_before(cursor),
         limit=checked_limit(limit, inspect.LONGEST_PAGE),
     )
-    return (yield from Read(chains.list_chains(queue.dialect, wanted), snapshot=True))
+    return (yield from Read(chains.list_chains(queue.dialect, chain_filter), snapshot=True))
 
 
 def complete_chain(
@@ -279,7 +279,7 @@ def complete_chain(
     last_type = None
     if queue.backend.cipher is not None:
         last_type = (yield from read(queue, connection, chains.get, chain_id)).last_type
-    given = yield from blobs.store(queue, "complete_chain", text, Kind.RESULT, last_type)
+    stored = yield from blobs.store(queue, "complete_chain", text, Kind.RESULT, last_type)
 
     def check(task: str) -> None:
         fitting_result(queue, task, result)
@@ -287,8 +287,8 @@ def complete_chain(
             problem = f"its chain has already continued with {task!r}; complete it again"
             raise WrongState(chain_id, Status.RUNNING, "complete the chain of", [], problem)
 
-    make_plan = blobs.safe_on(connection, chains.complete, given)
-    return (yield from write(queue, connection, make_plan, chain_id, given, who, queue.now_ms(), check))
+    make_plan = blobs.safe_on(connection, chains.complete, stored)
+    return (yield from write(queue, connection, make_plan, chain_id, stored, who, check))
 
 
 def cancel_chain(
@@ -301,7 +301,7 @@ def cancel_chain(
 ) -> Operation[Chain]:
     """Cancel the steps that wait, and ask the running one to end. Jobs that wait for the chain are, too."""
     why, who = checked_reason(reason, queue.declared.failures), checked_actor(actor)
-    return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who, queue.now_ms()))
+    return (yield from write(queue, connection, chains.cancel, checked_chain_id(chain), why, who))
 
 
 def delete_chain(

@@ -91,15 +91,15 @@ def search(
     seconds: float = math.inf,
 ) -> Operation[Page]:
     """Return a page of jobs. A search that takes longer than some seconds ends as a partial page."""
-    wanted = checked_filter(chosen)
-    refuse_payload(queue, wanted)
-    by_end = wanted.finished_after_ms is not None or wanted.finished_before_ms is not None
+    job_filter = checked_filter(chosen)
+    refuse_payload(queue, job_filter)
+    by_end = job_filter.finished_after_ms is not None or job_filter.finished_before_ms is not None
     placed = Order(checks.one_of("newest", "oldest")("order", order) == "newest", by_end)
-    after = None if cursor is None else inspect.place_of_cursor(cursor, wanted, placed)
+    after = None if cursor is None else inspect.place_of_cursor(cursor, job_filter, placed)
     shown = checked_limit(limit, inspect.LONGEST_PAGE)
     timer = queue.clock.timer
     until = timer() + seconds
-    plan = (wanted, placed, after, shown, lambda: timer() < until)
+    plan = (job_filter, placed, after, shown, lambda: timer() < until)
     return (yield from read(queue, connection, inspect.list_jobs, *plan))
 
 

@@ -35,9 +35,9 @@ from rowcall.operations.arguments import (
 from rowcall.operations.effects import Blocking, Read, Sleep, joined, read, write
 from rowcall.operations.enqueue import Bound, plain_call, with_key
 from rowcall.operations.inspect import get_row
-from rowcall.operations.retention import LONGEST_COUNTED_SECONDS, PAUSE_BESIDE_OTHERS, PAUSE_ON_A_SERVER
+from rowcall.operations.retention import LONGEST_COUNTED_SECONDS
 from rowcall.queue import Operation, Queue
-from rowcall.store.control import actions
+from rowcall.store.control import single_actions
 from rowcall.store.control.bulk_actions import AT_ONCE, MatchedJobs
 from rowcall.store.dialect import Dialect, Filter, Order
 from rowcall.store.jobs.pages import find
@@ -64,19 +64,19 @@ def retry(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Op
     who, rate, began_ms = checked_actor(options.get("actor")), _checked_rate(options.get("rate")), 0
     if job is None and rate is not None:
         connection = options.get("connection")
-        (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW, queue.now_ms()))
+        (began_ms,) = yield from read(queue, connection, lambda dialect: dialect.ask(NOW))
 
     def due_at_ms(number: int) -> int | None:
         return None if rate is None else began_ms + int(number * 1000 / rate)
 
     retry_some = partial(MatchedJobs.retry, due_at_ms=due_at_ms)
-    change = partial(_attempts_of, queue), who, queue.now_ms()
-    return (yield from _act(queue, RETRY, job, options, actions.retry, retry_some, *change))
+    change = partial(_attempts_of, queue), who
+    return (yield from _act(queue, RETRY, job, options, single_actions.retry, retry_some, *change))
 
 
 def cancel(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
     change = checked_reason(options.get("reason"), queue.declared.failures), checked_actor(options.get("actor"))
-    return _act(queue, CANCEL, job, options, actions.cancel, MatchedJobs.cancel, *change, queue.now_ms())
+    return _act(queue, CANCEL, job, options, single_actions.cancel, MatchedJobs.cancel, *change)
 
 
 def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
@@ -84,7 +84,7 @@ def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) 
     if times.run_at_ms is None and times.delay_ms is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
     change = times.run_at_ms, times.delay_ms or 0, checked_actor(options.get("actor"))
-    return _act(queue, RESCHEDULE, job, options, actions.reschedule, MatchedJobs.reschedule, *change, queue.now_ms())
+    return _act(queue, RESCHEDULE, job, options, single_actions.reschedule, MatchedJobs.reschedule, *change)
 
 
 def set_priority(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
@@ -92,13 +92,11 @@ def set_priority(queue: Queue, job: Job | int | None, options: Mapping[str, Any]
     if priority is None:
         raise InvalidOption("priority", "must be a whole number, got None")
     change = priority, checked_actor(options.get("actor"))
-    return _act(
-        queue, SET_PRIORITY, job, options, actions.set_priority, MatchedJobs.set_priority, *change, queue.now_ms()
-    )
+    return _act(queue, SET_PRIORITY, job, options, single_actions.set_priority, MatchedJobs.set_priority, *change)
 
 
 def delete(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[int | None]:
-    return _act(queue, DELETE, job, options, actions.delete, MatchedJobs.delete)
+    return _act(queue, DELETE, job, options, single_actions.delete, MatchedJobs.delete)
 
 
 def _act(
@@ -106,8 +104,8 @@ def _act(
     action: Action,
     job: Job | int | None,
     options: Mapping[str, object],
-    one: Callable[Concatenate[Dialect, int, P], Plan[T]],
-    many: Callable[Concatenate[MatchedJobs, P], Plan[int]],
+    single_plan: Callable[Concatenate[Dialect, int, P], Plan[T]],
+    bulk_plan: Callable[Concatenate[MatchedJobs, P], Plan[int]],
     *change: P.args,
     **named: P.kwargs,
 ) -> Operation[T | int]:
@@ -116,11 +114,11 @@ def _act(
     chosen = {name: value for name, value in options.items() if name not in action.parameters}
     if job is None:
         bulk = yield from checked_bulk(queue, connection, action, chosen)
-        return (yield from _act_on_all(queue, connection, bulk, lambda batch: many(batch, *change, **named)))
+        return (yield from _act_on_all(queue, connection, bulk, lambda batch: bulk_plan(batch, *change, **named)))
     for option, value in chosen.items():
         if value is not None:
             raise InvalidOption(option, "is a filter, and cannot be combined with a job")
-    return (yield from write(queue, connection, one, checked_id(job), *change, **named))
+    return (yield from write(queue, connection, single_plan, checked_id(job), *change, **named))
 
 
 def edit(
@@ -155,7 +153,7 @@ def edit(
         payload, limits, shared = call.payload, columns.limits, columns[1:] if call.job.shared_by else None
         payload = yield from blobs.store(queue, row.type, payload, Kind.ARGUMENTS)
         names.insert(0, "payload")
-    edited = actions.Edited(
+    edited = single_actions.Edited(
         names=tuple(names),
         payload=payload,
         limits=limits,
@@ -164,8 +162,8 @@ def edit(
         tags=None if changes.tags is None else tuple(dict.fromkeys(changes.tags)),
         **{name: getattr(changes, name) for name in _EDITED_AS_GIVEN},
     )
-    make_plan = blobs.safe_on(connection, actions.edit, payload)
-    return (yield from write(queue, connection, make_plan, checked_id(job), edited, who, queue.now_ms()))
+    make_plan = blobs.safe_on(connection, single_actions.edit, payload)
+    return (yield from write(queue, connection, make_plan, checked_id(job), edited, who))
 
 
 def _refuse_without_key(queue: Queue, job: Job) -> None:
@@ -211,7 +209,6 @@ def _act_on_all(
 
     connection = yield from joined(queue, connection)
     changed, place = 0, None
-    pause = PAUSE_BESIDE_OTHERS if queue.dialect.one_writer else PAUSE_ON_A_SERVER
     pauses, checked_at = False, -WORKERS_SECONDS
     while True:
         began = queue.clock.timer()
@@ -221,7 +218,7 @@ def _act_on_all(
         if page.jobs:
             changed += yield from write(queue, connection, act_on_some, page.jobs, changed)
             if pauses:
-                yield from Sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * pause)
+                yield from Sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * queue.database.bulk_pause)
         place = page.place
         if place is None or changed == bulk.limit:
             return changed
@@ -254,7 +251,7 @@ def checked_bulk(
     covers = job_filter.statuses is None or set(job_filter.statuses) >= set(possible)
     if covers and not everything and msgspec.structs.replace(job_filter, statuses=None, **_NO_TIMES) == Filter():
         times = {name: value for name in _NO_TIMES if (value := getattr(job_filter, name)) is not None}
-        if not times or (yield from read(queue, connection, _exclude_nothing, times, possible, queue.now_ms())):
+        if not times or (yield from read(queue, connection, _exclude_nothing, times, possible)):
             raise InvalidOption(action.name, "this matches every job; add a filter such as queue=…, or pass all=True")
     by_end = job_filter.finished_after_ms is not None or job_filter.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
@@ -264,16 +261,14 @@ def checked_bulk(
     return JobsToChange(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)
 
 
-def _exclude_nothing(
-    dialect: Dialect, times: Mapping[str, int], possible: Sequence[Status], now_ms: int | None
-) -> Plan[bool]:
+def _exclude_nothing(dialect: Dialect, times: Mapping[str, int], possible: Sequence[Status]) -> Plan[bool]:
     """Return whether every job fits these times, whatever there is: no job is from the future.
 
     A job that has not finished does not fit a time of its end.
     """
     if any(name.startswith("finished") for name in times) and not set(possible) <= set(FINISHED):
         return False
-    (now,) = yield from dialect.ask(NOW, now_ms)
+    (now,) = yield from dialect.ask(NOW)
     return all(name.endswith("before_ms") and at > now for name, at in times.items())
 
 

@@ -8,8 +8,8 @@ from rowcall.store.queries.notes import NOTE, WRITE_NOTE
 
 
 def has_note(queue: Queue, name: str) -> Operation[bool]:
-    return bool((yield from Read(queue.dialect.ask(NOTE, queue.now_ms(), name))))
+    return bool((yield from Read(queue.dialect.ask(NOTE, name))))
 
 
 def write_note(queue: Queue, name: str, seconds: int) -> Operation[None]:
-    yield from Write(queue.dialect.ask, WRITE_NOTE, queue.now_ms(), name, seconds * 1000, "")
+    yield from Write(queue.dialect.ask, WRITE_NOTE, name, seconds * 1000, "")

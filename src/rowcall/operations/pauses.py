@@ -26,7 +26,7 @@ def pause(
         jobs.pause("*")
     """
     kind, name = _checked_pause(queue, task)
-    (paused,) = yield from Write(this.dialect.ask, PAUSE, this.now_ms(), kind, name, checked_actor(actor))
+    (paused,) = yield from Write(this.dialect.ask, PAUSE, kind, name, checked_actor(actor))
     logger.info("paused %s, by %s", one_line(what_is_paused(kind, name)), one_line(str(paused.actor)))
     return paused
 

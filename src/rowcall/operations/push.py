@@ -17,7 +17,7 @@ def leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> Operatio
     """Leave the attempt to the target. Return whether it was still this worker's: the callback may have come first."""
     lease_ms = round(float(push.open_for) * 1000)  # type: ignore[arg-type]
     fence = Fence(job.id, job.lease, job.holder)
-    return (yield from Write(settle.leave_open, queue.dialect, fence, host, lease_ms, queue.now_ms()))
+    return (yield from Write(settle.leave_open, queue.dialect, fence, host, lease_ms))
 
 
 def pushed_job(queue: Queue, token: str) -> Operation[Job]:

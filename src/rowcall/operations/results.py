@@ -7,9 +7,8 @@ import contextlib
 import os
 import secrets
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from functools import partial
@@ -30,12 +29,10 @@ from rowcall.operations.effects import Read
 from rowcall.queue import Operation, Queue
 from rowcall.store.control import chains
 from rowcall.store.jobs import inspect
-from rowcall.store.queries.results import REGISTER_WAITER, REMOVE_WAITER
+from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
 from rowcall.store.results.readers import ends
-from rowcall.store.statement import Plan
-from rowcall.wake.sqlite_waiter import SqliteWaiter
-from rowcall.wake.waiter import Wakeup
-from rowcall.wake.waker import Waker
+from rowcall.store.statement import Plan, Query, Row
+from rowcall.wake.waiter import SqliteWaiter, Waiter, Waker, Wakeup
 
 # how often to check without any notification
 FIRST_CHECK_SECONDS, LAST_CHECK_SECONDS, CHECK_GROWTH = 0.05, 1.0, 1.5
@@ -51,16 +48,16 @@ ANNOUNCE_AGAIN_SECONDS = 20.0
 
 def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | None) -> Operation[object]:
     deadline = Deadline(queue.clock, timeout)
-    while (found := (yield from ReadWithin(_current(queue, job), deadline))).status not in FINISHED:
-        seconds = deadline.remaining(found)
-        with end_waiter(queue).waiting(found.id) as end:
+    while (current := (yield from ReadWithin(_current(queue, job), deadline))).status not in FINISHED:
+        seconds = deadline.remaining(current)
+        with end_waiter(queue).waiting(current.id) as end:
             if not (yield from WaitFor(end, seconds)):
                 deadline.is_over = True
-    found = yield from blobs.resolve(queue, found)
-    value = _result_of(found)
+    current = yield from blobs.resolve(queue, current)
+    value = _result_of(current)
     if token_in(value) is not None or refused_in(value):
-        queue.blobs.decrypted(msgspec.json.encode(value).decode(), found.type, Kind.RESULT)  # raises
-    declared = None if isinstance(job, Chain) else queue.declared.tasks.get(found.type)
+        queue.blobs.decrypted(msgspec.json.encode(value).decode(), current.type, Kind.RESULT)  # raises
+    declared = None if isinstance(job, Chain) else queue.declared.tasks.get(current.type)
     return value if declared is None else result_as(declared.returns, value)
 
 
@@ -95,11 +92,10 @@ class ReadWithin(Read[Job]):
 
     def run(self, queue: Queue) -> Job:
         seconds = self._deadline.to_read_seconds()
-        if seconds is None or queue.database.one_writer:
+        if seconds is None:
             return super().run(queue)
-        reading = queue.database.in_thread(partial(super().run, queue))
         try:
-            return reading.result(seconds)
+            return queue.database.read_within(partial(super().run, queue), seconds)
         except TimeoutError:
             raise self._deadline.no_reply() from None
 
@@ -168,6 +164,10 @@ class EndWaiter:
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}
         self._changes: dict[int, set[Ticket]] = {}
+        self._name = secrets.token_hex(8)
+        self._announced: set[int] = set()
+        self._announced_at = queue.clock.timer()
+        self._payloads: deque[str] = deque()
         self._waker: Waker | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -186,7 +186,7 @@ class EndWaiter:
                 run = partial(self._run, self._waker)
                 self._thread = threading.Thread(target=run, name="rowcall-results", daemon=True)
                 self._thread.start()
-            elif not change:  # nothing has to be checked or announced
+            elif not change or job_id not in self._announced | {ANY_JOB}:  # to be checked or announced
                 self._waker.wake()
         try:
             yield ticket
@@ -208,11 +208,8 @@ class EndWaiter:
 
     def _run(self, waker: Waker) -> None:
         try:
-            notifications = end_notifications(self._queue, waker)
-            try:
-                self._watch(notifications, waker)
-            finally:
-                notifications.close()
+            with waiter_for_ends(self._queue, waker, self._payloads.append) as waiter:
+                self._watch(waiter, waker)
         except RowcallError as error:
             self._leave(waker, even_if_wanted=True)
             self._dismiss(error)
@@ -223,38 +220,76 @@ class EndWaiter:
         finally:
             waker.close()
 
-    def _watch(self, notifications: EndNotifications, waker: Waker) -> None:
+    def _watch(self, waiter: Waiter, waker: Waker) -> None:
         known: set[int] = set()
+        ended: set[int] = set()
         notified: Collection[int] | None = ()
-        pause, awaited_at = FIRST_CHECK_SECONDS, self._queue.clock.timer()
+        timer = self._queue.clock.timer
+        pause = FIRST_CHECK_SECONDS
+        check_at = awaited_at = timer()  # all jobs are checked then, even if others wake the thread all the time
         while True:
             with self._lock:
-                awaited, watched = set(self._tickets), bool(self._changes)
-            joined, left = awaited - known, known - awaited
+                awaited, watched = set(self._tickets), set(self._changes)
+            if awaited or watched:
+                awaited_at = timer()
+            is_over = not (awaited or watched) and (self._closed or timer() - awaited_at > LINGER_SECONDS)
+            joined, unsure = awaited - known, set[int]()
+            is_due = notified is None or timer() >= check_at
             try:
-                notifications.announce(joined, left, awaited)
-                known = awaited
-                ended, unsure = self._check(awaited if notified is None else joined | (awaited & set(notified)))
+                # a change before the announcement notified no one: its readers look again
+                self._resolve(self._changes, self._announce(awaited | watched - {ANY_JOB}, ended, is_over=is_over))
+                ended, unsure = self._check(awaited if is_due else joined | (awaited & set(notified or ())))
+                known = awaited - ended  # a caller who comes after the others were notified is a new one
             except StoreUnavailable:  # it may be back soon, and callers have their own timeouts
-                ended, unsure = set(), set()
+                known = joined = ended = set()
             except RowcallError as error:
                 self._dismiss(error)
-                continue
+                known = joined = ended = set()
+            if is_due:
+                pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
+                check_at = timer() + pause
+            if joined:
+                pause = FIRST_DOUBT_SECONDS if unsure & joined else FIRST_CHECK_SECONDS
+                check_at = min(check_at, timer() + pause)
             if notified is None or notified:
-                notifications.checked(ended=bool(ended))
+                waiter.note_wakeup(useful=bool(ended))
             self._resolve(self._tickets, ended)
             if ended:
                 notified = ()
                 continue  # their notifications are no longer needed
-            if awaited or watched:
-                awaited_at = self._queue.clock.timer()
-            elif (self._closed or self._queue.clock.timer() - awaited_at > LINGER_SECONDS) and self._leave(waker):
+            if is_over and self._leave(waker):
                 return
-            if joined:
-                pause = FIRST_DOUBT_SECONDS if unsure else FIRST_CHECK_SECONDS
-            notified = notifications.wait(pause if awaited else LINGER_SECONDS)
+            notified = self._notified(waiter.wait(max(0.0, check_at - timer()) if awaited else LINGER_SECONDS))
             self._resolve(self._changes, notified)
-            pause = min(pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
+
+    def _announce(self, job_ids: set[int], ended: set[int], *, is_over: bool) -> set[int]:
+        """Publish which jobs are waited for, where commits cannot be seen. Return the jobs that were not yet published.
+
+        A job stays published for a while after a wait that did not see its end: a reader of its events waits again.
+        """
+        timer = self._queue.clock.timer
+        is_due = timer() - self._announced_at > ANNOUNCE_AGAIN_SECONDS
+        left, joined = self._announced - job_ids, job_ids - self._announced
+        if removed := left if is_due or is_over else left & ended:
+            self._publish(REMOVE_WAITER, removed)
+            self._announced -= removed
+        if registered := job_ids if is_due else joined:
+            self._publish(REGISTER_WAITER, registered)
+            self._announced |= joined
+        if is_due:
+            self._announced_at = timer()
+        return joined
+
+    def _publish(self, query: Query[Row], job_ids: set[int]) -> None:
+        queue = self._queue
+        if not queue.database.shows_commits:
+            queue.database.write(lambda: queue.dialect.ask(query, self._name, sorted(job_ids)))
+
+    def _notified(self, wakeup: Wakeup) -> Collection[int] | None:
+        """Return the jobs that something may have happened to; None if that may be any of them."""
+        payloads = {self._payloads.popleft() for _ in range(len(self._payloads))}
+        is_any = "" in payloads or wakeup in (Wakeup.CHANGED, Wakeup.TIMEOUT)
+        return None if is_any else {int(payload) for payload in payloads}
 
     def _check(self, job_ids: set[int]) -> tuple[set[int], set[int]]:
         queue = self._queue
@@ -287,82 +322,25 @@ class EndWaiter:
             return True
 
 
-class EndNotifications(ABC):
-    """Notifications that a job may have ended, for the thread that waits."""
+@contextlib.contextmanager
+def waiter_for_ends(queue: Queue, waker: Waker, received: Callable[[str], None]) -> Iterator[Waiter]:
+    """Yield a waiter that sees any commit to a file, or that calls `received` for the jobs a server notifies of."""
+    database = queue.database
+    if isinstance(database, SqliteDatabase):
+        with (
+            contextlib.closing(database.connect()) as connection,
+            contextlib.closing(SqliteWaiter(connection, database.path, waker, queue.clock)) as waiter,
+        ):
+            yield waiter
+        return
+    # not at the top: the server's driver may not be installed
+    from rowcall.drivers.postgres.database import PostgresDatabase
+    from rowcall.store.postgres.dialect import PostgresDialect
+    from rowcall.wake.postgres_listener import Listener, ListenerWaiter
 
-    def announce(self, joined: Collection[int], left: Collection[int], awaited: Collection[int]) -> None:  # noqa: B027
-        """Publish which jobs are waited for, where that has to be known."""
-
-    @abstractmethod
-    def wait(self, seconds: float) -> Collection[int] | None:
-        """Return the jobs that may have ended; None if that may be any of them."""
-
-    def checked(self, *, ended: bool) -> None:  # noqa: B027
-        """Learn whether the last notification was useful."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-
-def end_notifications(queue: Queue, waker: Waker) -> EndNotifications:
-    if isinstance(queue.database, SqliteDatabase):
-        return FileEndNotifications(queue.database, waker, queue.clock)
-    return ServerEndNotifications(queue, waker)
-
-
-class FileEndNotifications(EndNotifications):
-    """Any commit to the file may have ended a job."""
-
-    def __init__(self, database: SqliteDatabase, waker: Waker, clock: Clock) -> None:
-        self._connection = database.connect()
-        self._waiter = SqliteWaiter(self._connection, database.path, waker, clock)
-
-    def wait(self, seconds: float) -> Collection[int] | None:
-        return None if self._waiter.wait(seconds) in (Wakeup.CHANGED, Wakeup.TIMEOUT) else ()
-
-    def checked(self, *, ended: bool) -> None:
-        self._waiter.note_wakeup(useful=ended)
-
-    def close(self) -> None:
-        with contextlib.closing(self._connection):
-            self._waiter.close()
-
-
-class ServerEndNotifications(EndNotifications):
-    """A transaction that ends a job notifies the processes that have published that they wait for it."""
-
-    def __init__(self, queue: Queue, waker: Waker) -> None:
-        # not at the top: the server's driver may not be installed
-        from rowcall.drivers.postgres.database import PostgresDatabase
-        from rowcall.store.postgres.dialect import PostgresDialect
-        from rowcall.wake.postgres_listener import Listener
-
-        assert isinstance(queue.database, PostgresDatabase)
-        assert isinstance(queue.dialect, PostgresDialect)
-        self._queue = queue
-        self._waker = waker
-        self._name = secrets.token_hex(8)
-        self._messages: deque[str] = deque()
-        self._announced_at = self._queue.clock.timer()
-        channel = queue.dialect.channel_of_ends
-        self._listener = Listener(queue.database.connect_to_listen, channel, waker, queue.clock, self._messages.append)
-        self._listener.start()
-
-    def announce(self, joined: Collection[int], left: Collection[int], awaited: Collection[int]) -> None:
-        queue, name = self._queue, self._name
-        if left:
-            queue.database.write(lambda: queue.dialect.ask(REMOVE_WAITER, name, sorted(left)))
-        if self._queue.clock.timer() - self._announced_at > ANNOUNCE_AGAIN_SECONDS:
-            self._announced_at, joined = self._queue.clock.timer(), awaited
-        if joined:
-            queue.database.write(lambda: queue.dialect.ask(REGISTER_WAITER, queue.now_ms(), name, sorted(joined)))
-
-    def wait(self, seconds: float) -> Collection[int] | None:
-        if not self._messages and not self._waker.wait(seconds):
-            return None
-        ids = {self._messages.popleft() for _ in range(len(self._messages))}
-        return None if "" in ids else {int(text) for text in ids}
-
-    def close(self) -> None:
-        self._listener.stop()
-        self._listener.wait()
+    assert isinstance(database, PostgresDatabase)
+    assert isinstance(queue.dialect, PostgresDialect)
+    listener = Listener(database.connect_to_listen, queue.dialect.channel_of_ends, waker, queue.clock, received)
+    listener.start()
+    with contextlib.closing(ListenerWaiter(listener, waker)) as server_waiter:
+        yield server_waiter

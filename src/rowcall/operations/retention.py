@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from rowcall.base.histogram import MOST_COUNTED
 from rowcall.context import logger
 from rowcall.domain.job import Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
@@ -14,7 +13,7 @@ from rowcall.drivers.patience import UNLIMITED, patience, with_patience
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.counts import folding
+from rowcall.store.counts import tallies
 from rowcall.store.counts.pruning import prune_group, prune_history
 from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
@@ -22,6 +21,7 @@ from rowcall.store.queries.control import CLEAR, RESTART_IDS
 from rowcall.store.queries.counts import (
     DROP_SETTING,
     FINISHED_GROUPS,
+    MOST_SUMMED,
     NOW,
     PRUNABLE,
     PUT_SETTING,
@@ -37,7 +37,7 @@ LARGEST_BATCH = 1000
 STARTS_AT_ONCE = NOTES_AT_ONCE = 1000
 BATCH_SECONDS = 0.015  # of the 50 ms that others wait at most
 LONGEST_COUNTED_SECONDS = 0.05
-PAUSE_BESIDE_OTHERS, PAUSE_ALONE, PAUSE_ON_A_SERVER = 5.0, 0.2, 3.0
+PAUSE_ALONE = 0.2
 _COMMON = "retention"
 _OF_TASK = "retention of task "
 
@@ -129,7 +129,7 @@ class Pruner:
         def go_on() -> bool:
             return queue.clock.timer() - began < BATCH_SECONDS
 
-        plan = prune_group(queue.dialect, group, rules, LARGEST_BATCH, go_on, queue.now_ms())
+        plan = prune_group(queue.dialect, group, rules, LARGEST_BATCH, go_on)
         deleted = self._connection.write(plan)
         if deleted:
             queue.clock.sleep(min(queue.clock.timer() - began, LONGEST_COUNTED_SECONDS) * self._pause())
@@ -138,16 +138,15 @@ class Pruner:
     def _pause(self) -> float:
         """Return how long to pause, in multiples of the time that others waited for the last batch."""
         counter, self._counter = self._counter, self._connection.change_counter()
-        if self._counter is None:
-            return PAUSE_ON_A_SERVER
-        return PAUSE_BESIDE_OTHERS if counter != self._counter else PAUSE_ALONE
+        is_alone = counter is not None and counter == self._counter
+        return PAUSE_ALONE if is_alone else self._queue.database.bulk_pause
 
 
 def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lambda: False) -> None:
     """Fold tallies, of which a busy minute has thousands, and merge history."""
     steps: list[MakePlan[object]] = [
-        lambda: folding.fold(queue.dialect, everything=True, now_ms=queue.now_ms()),
-        lambda: folding.fold_history(queue.dialect, queue.now_ms()),
+        lambda: tallies.fold(queue.dialect, everything=True),
+        lambda: tallies.fold_history(queue.dialect),
     ]
     _repeat(connection, steps, stopped)
 
@@ -157,13 +156,13 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
     """Fold, delete old history and expired waiters, starts, notes and held jobs, and repair counters."""
     fold(queue, connection, stopped)
     steps: list[MakePlan[object]] = [
-        lambda: prune_history(queue.dialect, queue.now_ms()),
-        lambda: queue.dialect.ask(PRUNE_WAITERS, queue.now_ms()),
+        lambda: prune_history(queue.dialect),
+        lambda: queue.dialect.ask(PRUNE_WAITERS),
         lambda: queue.dialect.change(PRUNE_CHANGES),
-        lambda: queue.dialect.change(PRUNE_STARTS, queue.now_ms(), STARTS_AT_ONCE),
-        lambda: queue.dialect.change(PRUNE_NOTES, queue.now_ms(), NOTES_AT_ONCE),
+        lambda: queue.dialect.change(PRUNE_STARTS, STARTS_AT_ONCE),
+        lambda: queue.dialect.change(PRUNE_NOTES, NOTES_AT_ONCE),
         lambda: drop_stale(queue.dialect),
-        lambda: repair_edges(queue.dialect, queue.now_ms()),
+        lambda: repair_edges(queue.dialect),
     ]
     _repeat(connection, steps, stopped)
 
@@ -201,12 +200,12 @@ def prune(queue: Queue, *, dry_run: bool = False) -> Operation[Pruned]:
 
 def _would_prune(queue: Queue) -> Plan[Pruned]:
     rules = yield from rules_of(queue)
-    (at_ms,) = yield from queue.dialect.ask(NOW, queue.now_ms())
+    (at_ms,) = yield from queue.dialect.ask(NOW)
     counted: Counter[str] = Counter()
     for group in (yield from queue.dialect.ask(FINISHED_GROUPS)):
         keep = rules.keep_seconds(*group)
         if keep is not None:
-            ((jobs, _),) = yield from queue.dialect.ask(PRUNABLE, *group, at_ms - round(keep * 1000), MOST_COUNTED)
+            ((jobs, _),) = yield from queue.dialect.ask(PRUNABLE, *group, at_ms - round(keep * 1000), MOST_SUMMED)
             counted[group.status] += jobs
     return Pruned(jobs=counted.total(), by_status=_by_status(counted), dry_run=True)
 
@@ -217,8 +216,8 @@ def recount(queue: Queue) -> Operation[None]:
 
     Other writers wait until it ends: some seconds if there are millions of jobs.
     """
-    yield from Write(folding.recount, queue.dialect)
-    yield from Write(folding.repair_ready, queue.dialect)
+    yield from Write(tallies.recount, queue.dialect)
+    yield from Write(tallies.repair_ready, queue.dialect)
 
 
 def clear(queue: Queue) -> Operation[None]:

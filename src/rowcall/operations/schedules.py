@@ -59,7 +59,7 @@ def publish_schedules(queue: Queue) -> None:
         entries = list(queue.declared.schedules.values())
         queue.backend.ensure_schema()
         changes = partial(_encrypted, queue), partial(_decrypted, queue)
-        queue.run(Write(plans.put_all, queue.dialect, entries, queue.now_ms(), *changes))
+        queue.run(Write(plans.put_all, queue.dialect, entries, *changes))
     if not has_cron() and any(row.timing.cron is not None for row in queue.run(Read(plans.schedules(queue.dialect)))):
         logger.warning("there are cron schedules, which this worker cannot run: pip install 'rowcall[cron]'")
 
@@ -82,7 +82,7 @@ def add_schedule(
     job_options = options.get("queue"), options.get("priority")
     entry = new_schedule(queue, name, name_of(queue, task), arguments, *job_options, timing, is_call=True)
     yield from EnsureSchema()
-    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry), queue.now_ms())))
+    return _schedule(queue, (yield from Write(plans.put, queue.dialect, _encrypted(queue, entry))))
 
 
 def name_of(queue: Queue, task: str | Schedulable) -> str:
@@ -116,10 +116,10 @@ def list_schedules(queue: Queue, *, unwritten: bool = False) -> Operation[list[S
     >>> [schedule.name for schedule in jobs.schedules() if schedule.declaration == "gone"]  # doctest: +SKIP
     ['nightly']
     """
-    found = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
+    by_name = {row.name: _schedule(queue, row) for row in (yield from Read(plans.schedules(queue.dialect)))}
     if unwritten:
-        found = {schedule.name: schedule for schedule in unwritten_schedules(queue)} | found
-    return [found[name] for name in sorted(found)]
+        by_name = {schedule.name: schedule for schedule in unwritten_schedules(queue)} | by_name
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def unwritten_schedules(queue: Queue) -> list[Schedule]:
@@ -140,18 +140,18 @@ def run_schedule_now(queue: Queue, name: str, *, actor: str | None = None) -> Op
 
 def pause_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
     """Let a schedule enqueue no jobs until it is resumed."""
-    arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
+    arguments = checks.name("name", name), checked_actor(actor)
     return _schedule(queue, (yield from Write(plans.pause, queue.dialect, *arguments)))
 
 
 def resume_schedule(queue: Queue, name: str, *, actor: str | None = None) -> Operation[Schedule]:
     """Resume a schedule, with its next time from now: times that fell into the pause are not caught up on."""
-    arguments = checks.name("name", name), checked_actor(actor), queue.now_ms()
+    arguments = checks.name("name", name), checked_actor(actor)
     return _schedule(queue, (yield from Write(plans.resume, queue.dialect, *arguments)))
 
 
 def _run_now(queue: Queue, name: str, actor: str) -> Plan[Job]:
-    made = yield from plans.run_now(queue.dialect, name, actor, queue.now_ms())
+    made = yield from plans.run_now(queue.dialect, name, actor)
     job = yield from inspect.get(queue.dialect, made.job_id)
     return msgspec.structs.replace(job, duplicate=True) if made.duplicate else job
 
@@ -172,11 +172,11 @@ def new_schedule(
     `is_call`: the app adds it now, and enqueue middleware says what else belongs to its jobs. Declarations have no
     caller, and are made when modules are imported.
     """
-    given = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
+    checked_options = checked({"queue": job_queue, "priority": priority}, ENQUEUE_OPTIONS)
     try:
-        call = plain_call(queue, task, arguments, given, final=queue.is_open)
+        call = plain_call(queue, task, arguments, checked_options, final=queue.is_open)
         if is_call and queue.declared.enqueue_middleware:
-            call = through_middleware(queue, task, call.payload, given)
+            call = through_middleware(queue, task, call.payload, checked_options)
     except InvalidArguments as error:
         advice = "; pass the task's arguments with arguments={…}" if arguments is None else ""
         raise InvalidArguments(task, f"{error.problem}{advice}") from error

@@ -41,23 +41,23 @@ def signal(
     task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
     text = yield from blobs.store(queue, f"signal {name!r}", text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
-    yield from write(queue, connection, make_plan, job_id, name, text, who, queue.now_ms())
+    yield from write(queue, connection, make_plan, job_id, name, text, who)
 
 
 def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[RecordedStep]]:
     """Return the last steps as their rows have them: a large result is a reference."""
-    return (yield from Read(recorded.show(queue.dialect, checked_id(job), limit, queue.now_ms())))
+    return (yield from Read(recorded.show(queue.dialect, checked_id(job), limit)))
 
 
 def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
     """Return the durable steps that the handler of the job has recorded, in the order of their calls."""
     job_id = checked_id(job)
-    found = yield from step_rows(queue, job_id)
-    if not any(reference_in(step.result) is not None for step in found):
-        return found
-    return (yield from Blocking(_with_results, queue, job_id, found))
+    recorded = yield from step_rows(queue, job_id)
+    if not any(reference_in(step.result) is not None for step in recorded):
+        return recorded
+    return (yield from Blocking(_with_results, queue, job_id, recorded))
 
 
-def _with_results(queue: Queue, job_id: int, found: list[RecordedStep]) -> list[RecordedStep]:
-    results = [queue.blobs.shown_value(job_id, step.result, step.type, Kind.STEP) for step in found]
-    return [msgspec.structs.replace(step, result=result) for step, result in zip(found, results, strict=True)]
+def _with_results(queue: Queue, job_id: int, recorded: list[RecordedStep]) -> list[RecordedStep]:
+    results = [queue.blobs.shown_value(job_id, step.result, step.type, Kind.STEP) for step in recorded]
+    return [msgspec.structs.replace(step, result=result) for step, result in zip(recorded, results, strict=True)]

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, seconds_of
-from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import (
     Activity,
     Counts,
@@ -26,6 +25,7 @@ from rowcall.operations.retention import rules_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
 from rowcall.store.jobs.pages import is_like
+from rowcall.store.queries.claims import task_of
 from rowcall.store.queries.counts import RUNNING_PART, TOTALS, WAITING_PARTS, Unfinished
 from rowcall.store.statement import Plan
 
@@ -48,13 +48,13 @@ def stats(queue: Queue, *, window: float | timedelta = DEFAULT_WINDOW_SECONDS) -
 @with_patience(OVERVIEW)
 def stats_of(queue: Queue, window: float | timedelta, counts: Counts | None) -> Operation[Stats]:
     """Return counts and rates. `counts` are from an earlier time, or None to count now."""
-    plan = questions.stats(queue.dialect, _checked_window(window), queue.now_ms(), counts)
+    plan = questions.stats(queue.dialect, _checked_window(window), counts)
     return (yield from Read(plan, snapshot=True))
 
 
 @with_patience(OVERVIEW)
 def count_jobs(queue: Queue) -> Operation[Counts]:
-    return (yield from Read(questions.count_jobs(queue.dialect, queue.now_ms()), snapshot=True))
+    return (yield from Read(questions.count_jobs(queue.dialect), snapshot=True))
 
 
 def count_jobs_in_parts(queue: Queue) -> Operation[Counts]:
@@ -71,7 +71,7 @@ def retries_in_parts(queue: Queue) -> Operation[Retries]:
 @with_patience(OVERVIEW)
 def _in_parts(queue: Queue) -> Operation[tuple[questions.Finished, list[tuple[Unfinished, int]]]]:
     """Return finished jobs, and the numbers of unfinished ones with the attempts that they have used up."""
-    finished = yield from Read(questions.count_finished(queue.dialect, queue.now_ms()), snapshot=True)
+    finished = yield from Read(questions.count_finished(queue.dialect), snapshot=True)
     unfinished = [
         (Unfinished(Status.RUNNING, named, task, jobs, None), attempt)
         for named, task, attempt, jobs in (yield from Read(queue.dialect.ask(RUNNING_PART)))
@@ -119,7 +119,7 @@ def activity(queue: Queue, *, window: float | timedelta = DEFAULT_ACTIVITY_SECON
 
     >>> [period.failed for period in jobs.activity(window=3600).periods]  # doctest: +SKIP
     """
-    plan = questions.activity(queue.dialect, _checked_window(window), queue.now_ms())
+    plan = questions.activity(queue.dialect, _checked_window(window))
     return (yield from Read(plan, snapshot=True))
 
 
@@ -133,14 +133,14 @@ def _checked_window(window: float | timedelta) -> int:
 @with_patience(OVERVIEW)
 def stuck(queue: Queue, *, limit: int = 20) -> Operation[list[InProgress]]:
     """Return running jobs, longest without a heartbeat first."""
-    plan = questions.stuck(queue.dialect, checked_limit(limit, MOST_SHOWN), queue.now_ms())
+    plan = questions.stuck(queue.dialect, checked_limit(limit, MOST_SHOWN))
     return (yield from Read(plan, snapshot=True))
 
 
 @with_patience(OVERVIEW)
 def retries(queue: Queue) -> Operation[Retries]:
     """Return the number of jobs by attempts used, for all tasks and for each task."""
-    return (yield from Read(questions.retries(queue.dialect, queue.now_ms()), snapshot=True))
+    return (yield from Read(questions.retries(queue.dialect), snapshot=True))
 
 
 @with_patience(OVERVIEW)
@@ -171,7 +171,7 @@ def failing(
     >>> jobs.failing(window=3600, type="send_email", error_code="TIMEOUT:*")  # doctest: +SKIP
     """
     window_ms, most, fits = _checked_window(window), checked_limit(limit, MOST_SHOWN), _fitting(type, error_code)
-    plan = questions.failing(queue.dialect, window_ms, queue.now_ms(), most, fits)
+    plan = questions.failing(queue.dialect, window_ms, most, fits)
     return (yield from Read(plan, snapshot=True))
 
 
@@ -191,4 +191,4 @@ def retention(queue: Queue) -> Operation[RetentionReport]:
 
 def _retention(queue: Queue) -> Plan[RetentionReport]:
     rules = yield from rules_of(queue)
-    return (yield from questions.retention(queue.dialect, rules, queue.now_ms()))
+    return (yield from questions.retention(queue.dialect, rules))

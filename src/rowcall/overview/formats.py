@@ -79,12 +79,12 @@ def size(count: int) -> str:
     return f"{count / 1024**power:,.1f} {'KMGT'[power - 1]}B"
 
 
-def counted(count: int, one: str) -> str:
+def counted(count: int, noun: str) -> str:
     """
     >>> counted(1, "job"), counted(1_234_567, "job")
     ('1 job', '1,234,567 jobs')
     """
-    return f"{count:,} {one if count == 1 else f'{one}s'}"
+    return f"{count:,} {noun if count == 1 else f'{noun}s'}"
 
 
 def share(part: int, whole: int) -> str:

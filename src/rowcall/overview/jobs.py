@@ -39,10 +39,10 @@ def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:
     if job.error_code is None:
         return ""
     if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
-        said = f"no worker accepts it: {job.error_detail}"
+        text = f"no worker accepts it: {job.error_detail}"
     else:
-        said = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
-    first = said.splitlines()[0]
+        text = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code
+    first = text.splitlines()[0]
     return first if len(first) <= _DETAIL_LENGTH else f"{first[: _DETAIL_LENGTH - 3]}..."
 
 

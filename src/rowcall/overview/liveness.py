@@ -42,7 +42,7 @@ def described(worker: WorkerInfo, now: datetime) -> str:
 
 def time_now(queue: Queue) -> Operation[datetime]:
     """Return the time by the database's clock, which set the times in its rows."""
-    (now_ms,) = yield from Read(queue.dialect.ask(NOW, queue.now_ms()))
+    (now_ms,) = yield from Read(queue.dialect.ask(NOW))
     return time_of(now_ms)
 
 

@@ -29,11 +29,13 @@ class Matching(NamedTuple):
 class Selection:
     """The jobs that a filter means. `statuses` are meant unless it names some; `limit` is the highest number."""
 
-    def __init__(self, given: Mapping[str, object], statuses: Collection[str]) -> None:
-        self._chosen = {name: value for name, value in given.items() if name not in _NOT_FILTERS and value is not None}
+    def __init__(self, options: Mapping[str, object], statuses: Collection[str]) -> None:
+        self._chosen = {
+            name: value for name, value in options.items() if name not in _NOT_FILTERS and value is not None
+        }
         named = self._chosen.pop("status", None) or [str(status) for status in statuses]
         self._statuses = [named] if isinstance(named, str) else list(cast("Collection[str]", named))
-        self._most = cast("int | None", given.get("limit"))
+        self._most = cast("int | None", options.get("limit"))
         self._finished = all(status in FINISHED for status in self._statuses)
 
     @property

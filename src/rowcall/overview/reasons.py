@@ -9,8 +9,7 @@ from functools import cached_property
 import msgspec
 
 from rowcall.base.text import decoded, duration
-from rowcall.base.times import milliseconds_of, time_of, time_or_none
-from rowcall.domain.fingerprint import key_of, takes, task_of
+from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
     FINISHED,
     BlockedBy,
@@ -36,6 +35,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.jobs import inspect
 from rowcall.store.limits.held_jobs import HeldJob, held_job
 from rowcall.store.order.heads import order_of
+from rowcall.store.queries.claims import key_of, takes, task_of
 from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.jobs import AHEAD, TYPES_IN_TURN
@@ -70,16 +70,16 @@ def why_each(queue: Queue, jobs: Sequence[Job]) -> Operation[dict[int, Why]]:
 
 
 def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
-    dialect = queue.dialect
-    (at_ms,) = yield from dialect.ask(NOW, queue.now_ms())
+    (at_ms,) = yield from queue.dialect.ask(NOW)
+    dialect = queue.dialect.at(at_ms)
     workers = yield from dialect.ask(WORKERS)
     known = yield from dialect.ask(KNOWN_TASKS)
     paused = yield from dialect.ask(PAUSED)
     explainer = Explainer(dialect, time_of(at_ms), workers, known, paused, queue.config.unknown_task_seconds)
-    found = {}
+    whys = {}
     for job in jobs:
-        found[job.id] = yield from explainer.explain(job)
-    return found
+        whys[job.id] = yield from explainer.explain(job)
+    return whys
 
 
 class Explainer:
@@ -98,7 +98,6 @@ class Explainer:
         self._unknown_task_seconds = unknown_task_seconds
         self._dialect = dialect
         self._now = now
-        self._now_ms = milliseconds_of(now)
         self._workers = workers
         self._paused = paused
         self._startable: dict[str, list[str]] = {}
@@ -117,7 +116,7 @@ class Explainer:
         if job.status is Status.SCHEDULED and job.run_at > self._now:
             steps = []
             if job.error_code is None:
-                steps = yield from show_steps(self._dialect, job.id, MOST_STEPS, self._now_ms)
+                steps = yield from show_steps(self._dialect, job.id, MOST_STEPS)
             waiting = [step for step in steps if step.status is StepStatus.WAITING]
             return self._suspended(job, waiting) if waiting else self._scheduled(job)
         if pause := paused_by(job.queue, job.type, self._paused):
@@ -136,7 +135,7 @@ class Explainer:
         keys = yield from self._keys_to_start(job.queue)
         turn = job.id if held is None else held.turn
         place = (~job.priority, turn, job.id)
-        rows = yield from self._dialect.ask(AHEAD, self._now_ms, job.queue, keys, *place, MOST_AHEAD)
+        rows = yield from self._dialect.ask(AHEAD, job.queue, keys, *place, MOST_AHEAD)
         return self._in_turn(job, key, dict(rows))
 
     def _finished(self, job: Job) -> Why:
@@ -173,13 +172,13 @@ class Explainer:
         until = min((step.due_at for step in steps if step.due_at is not None), default=None)
         if awaited:
             named = " and ".join(repr(name) for name in dict.fromkeys(step.name for step in awaited))
-            said = f"it waits for signal {named}" + ("" if until is None else f", and continues {self._at(until)}")
-            return _made(job, Reason.SIGNAL, said, until=until)
+            sentence = f"it waits for signal {named}" + ("" if until is None else f", and continues {self._at(until)}")
+            return _made(job, Reason.SIGNAL, sentence, until=until)
         failed = next((step for step in steps if step.kind is StepKind.STEP and step.due_at == until), None)
         if failed is None:
             return _made(job, Reason.SCHEDULED, f"its handler sleeps, and continues {self._at(until)}", until=until)
-        said = f"step {failed.name!r} failed with {failed.error_code}; it is tried again {self._at(until)}"
-        return _made(job, Reason.RETRY, said, until=until)
+        sentence = f"step {failed.name!r} failed with {failed.error_code}; it is tried again {self._at(until)}"
+        return _made(job, Reason.RETRY, sentence, until=until)
 
     def _pause(self, job: Job, pause: Paused) -> Why:
         by = f" by {pause.actor}" if pause.actor is not None else ""
@@ -190,10 +189,10 @@ class Explainer:
         if not by.startswith(HELD_PREFIX):
             return _made(job, Reason.HELD, f"it is held as {by!r} until a worker checks it")
         opens_at = time_or_none(held.opens_at_ms)
-        said = _limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
+        sentence = _limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
         if opens_at is not None:
-            said += f"; the next start is checked {self._at(opens_at)}"
-        return _made(job, Reason.LIMIT, said, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
+            sentence += f"; the next start is checked {self._at(opens_at)}"
+        return _made(job, Reason.LIMIT, sentence, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
 
     def _ordered(self, job: Job, by: str) -> Plan[Why]:
         value = order_of(by)
@@ -202,14 +201,14 @@ class Explainer:
         if first is None or first == job.id:
             return _made(job, Reason.ORDER, "it is the next one in order, and is made ready soon")
         earlier = yield from inspect.get(self._dialect, first)
-        said = f"job {first} comes first, in order of {_key_text(value)}: it "
+        sentence = f"job {first} comes first, in order of {_key_text(value)}: it "
         if earlier.status is Status.FAILED:
-            said += f"failed with {earlier.error_code}; retry or delete it"
+            sentence += f"failed with {earlier.error_code}; retry or delete it"
         else:
-            said += f"is {earlier.status.value}"
+            sentence += f"is {earlier.status.value}"
             if earlier.status is Status.SCHEDULED:
-                said += f" until {self._at(earlier.run_at).removeprefix('at ')}"
-        return _made(job, Reason.ORDER, said, first=first)
+                sentence += f" until {self._at(earlier.run_at).removeprefix('at ')}"
+        return _made(job, Reason.ORDER, sentence, first=first)
 
     def _missing_worker(self, job: Job) -> Why | None:
         if not self._alive:
@@ -243,7 +242,7 @@ class Explainer:
         if queue not in self._startable:
             self._startable[queue] = [
                 key
-                for key in (yield from self._dialect.ask(TYPES_IN_TURN, self._now_ms, queue))
+                for key in (yield from self._dialect.ask(TYPES_IN_TURN, queue))
                 if self._fitting(queue, key) and not paused_by(queue, task_of(key), self._paused)
             ]
         return self._startable[queue]
@@ -253,15 +252,15 @@ class Explainer:
         if total:
             several = f": {', '.join(f'{jobs:,} with priority {rank}' for rank, jobs in ahead.items())}"
             many = f"{total:,} or more jobs" if total >= MOST_AHEAD else counted(total, "job")
-            said = f"{many} of queue {job.queue} come{'s' if total == 1 else ''} first{several}"
-            return _made(job, Reason.BEHIND, said, ahead=dict(ahead))
+            sentence = f"{many} of queue {job.queue} come{'s' if total == 1 else ''} first{several}"
+            return _made(job, Reason.BEHIND, sentence, ahead=dict(ahead))
         workers = self._fitting(job.queue, key)
         busy, slots = sum(worker.running for worker in workers), sum(worker.concurrency for worker in workers)
-        said = f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
+        sentence = f"it is the next job of queue {job.queue}; its workers run {busy:,} of {slots:,}"
         shares = [most_of_queue(worker.queues, job.queue) for worker in workers]
         if limited := [share for share in shares if share is not None]:
-            said += f", and at most {sum(limited):,} of this queue" if len(limited) == len(shares) else ""
-        return _made(job, Reason.NEXT, said)
+            sentence += f", and at most {sum(limited):,} of this queue" if len(limited) == len(shares) else ""
+        return _made(job, Reason.NEXT, sentence)
 
     def _at(self, at: datetime | None) -> str:
         return "at an unknown time" if at is None else f"at {moment(at)[:-4]} UTC ({ago(at, self._now)})"
@@ -287,9 +286,9 @@ def _limit_text(key: str, numbers: Numbers, used: int) -> str:
     >>> _limit_text('["stripe",42]', Numbers(3), 3), _limit_text('["api"]', Numbers(None, 100, 60_000), 0)
     ('limit stripe of 42 is full: 3 of 3 run', 'limit api allows 100 starts in 1 min')
     """
-    said = f"limit {_key_text(key)}"
+    name = f"limit {_key_text(key)}"
     if numbers.concurrency is not None and used >= numbers.concurrency:
-        return f"{said} is full: {used:,} of {numbers.concurrency:,} run"
+        return f"{name} is full: {used:,} of {numbers.concurrency:,} run"
     if numbers.rate is not None:
-        return f"{said} allows {counted(numbers.rate, 'start')} in {duration((numbers.per_ms or 0) / 1000)}"
-    return f"{said} holds it"
+        return f"{name} allows {counted(numbers.rate, 'start')} in {duration((numbers.per_ms or 0) / 1000)}"
+    return f"{name} holds it"

@@ -28,16 +28,16 @@ def scrubbed(failures: Failures, value: V) -> V:
         return value
     changes: dict[str, object] = {}
     for name in value.__struct_fields__:
-        found = getattr(value, name)
-        if found is None:
+        content = getattr(value, name)
+        if content is None:
             continue
         if name in _TEXTS or (name == "name" and isinstance(value, RecordedStep)):
-            changes[name] = failures.scrub(found)
+            changes[name] = failures.scrub(content)
         elif name in _VALUES:
-            shown = _scrubbed_json(failures, found)
+            shown = _scrubbed_json(failures, content)
             changes[name] = {RAW_KEY: shown} if name in _OBJECTS and not isinstance(shown, dict) else shown
         elif name == "tags":
-            changes[name] = tuple(map(failures.scrub, found))
+            changes[name] = tuple(map(failures.scrub, content))
     return msgspec.structs.replace(value, **changes)
 
 

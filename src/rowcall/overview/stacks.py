@@ -45,7 +45,7 @@ def stack(queue: Queue, job: Job | int, *, timeout: float | timedelta = DEFAULT_
         while not (answer := "".join((yield from Read(queue.dialect.ask(SETTING, request))))):
             _check_same(running, (yield from get_row(queue, running)))
             if queue.clock.timer() >= until:
-                (now_ms,) = yield from Read(queue.dialect.ask(NOW, queue.now_ms()))
+                (now_ms,) = yield from Read(queue.dialect.ask(NOW))
                 raise NoAnswer(running.id, worker.name, seconds, _why_silent(worker, time_of(now_ms)))
             yield from Sleep(CHECK_SECONDS)
     finally:

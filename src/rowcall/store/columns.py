@@ -101,8 +101,8 @@ def struct_from_row(
 
 def secret_of(event: object, secret: object) -> dict[str, str]:
     """Return the fields of a line of a timeline that ends with an encrypted text."""
-    found = text(secret)
-    if found is None or not found.startswith(TOKEN_PREFIX):
+    token = text(secret)
+    if token is None or not token.startswith(TOKEN_PREFIX):
         return {}
     kind = Kind.PROGRESS if event == "PROGRESS" else Kind.STEP_ERROR if event in _OF_STEPS else Kind.ERROR
-    return {"secret": found, "secret_kind": kind}
+    return {"secret": token, "secret_kind": kind}

@@ -6,7 +6,9 @@ operations below are what databases do in different steps.
 The contract
 ------------
 * An operation is a plan. The caller runs all plans of one operation in one transaction.
-* Times are whole milliseconds since 1970 in UTC. `now_ms` is None in production: the database's own clock is read.
+* Times are whole milliseconds since 1970 in UTC. The catalogue fills in the current time: a test's clock, or the
+  database's own clock, is read by each statement. A plan that needs one time for several statements reads it once, and
+  continues with `dialect.at(now_ms)`.
 * Order of a claim: highest priority first, then lowest id, within one queue. A job that was blocked counts as if it had
   been enqueued when it was unblocked.
 """
@@ -20,7 +22,7 @@ import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
-from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
+from rowcall.store.new_job import Derived, Inserted, NewJob
 from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
 from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
@@ -123,6 +125,17 @@ class Dialect(Protocol):
     def one_writer(self) -> bool:
         """Whether no other transaction can write before this one has ended."""
 
+    @property
+    def most_locks(self) -> int:
+        """Return how many keys of limits one transaction may lock: all locks of a server share one small table."""
+
+    @property
+    def ids_follow_commits(self) -> bool:
+        """Whether ids rise in the order of commits: then no row comes later with an id below one that was read."""
+
+    def at(self, now_ms: int) -> Dialect:
+        """Return this dialect with the time pinned: every statement gets this time."""
+
     def holds_together(self) -> Plan[bool]:
         """Return whether the statements that follow are one transaction, as far as the database knows."""
 
@@ -140,48 +153,38 @@ class Dialect(Protocol):
     def version(self) -> Plan[Version]:
         """Return the version of the tables. It never waits long for a lock."""
 
-    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
+    def migrate(self) -> Plan[tuple[int, int]]:
         """Make or update the tables, and return the versions before and after. Others that migrate wait."""
 
     # enqueue
     def insert(
-        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
-    ) -> Plan[Inserted]:
-        """Write one job by one plain INSERT, which may be the first statement of the caller's transaction."""
-
-    def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
+        self, job: NewJob, payloads: Sequence[str], derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
-        """Write one job for each payload, in the order of the payloads, by one INSERT."""
+        """Write one job for each payload, in the order of the payloads.
+
+        One job, and on a caller's connection any number, takes one plain INSERT: it may be the first statement of the
+        caller's transaction.
+        """
 
     # claim
     def ready_jobs(
-        self,
-        queue: str,
-        types: Sequence[str],
-        limit: int,
-        now_ms: int | None,
-        places: Places = NOTHING_KNOWN,
+        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
 
         Jobs that stand at or before the places may be left out.
         """
 
-    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order, without a lock."""
 
     def claim(
-        self,
-        started: Sequence[Ready],
-        buffered: Sequence[Ready],
-        owner: Owner,
-        lease_ms: int | None,
-        now_ms: int | None,
+        self, started: Sequence[Ready], buffered: Sequence[Ready], owner: Owner, lease_ms: int | None
     ) -> Plan[set[int] | None]:
         """Claim jobs that `ready_jobs` has returned. Return None, or the ids that were claimed if some were not.
 
-        Such a job has a claim already: then only its ready row is deleted, as it should not have been there.
+        Such a job has a claim already, or its ready row does not fit it: then only the ready row is deleted. The time
+        must be pinned: on SQLite, it distinguishes the new claims of a holder from the older ones.
         """
 
     # limits; see `rowcall.store.queries.limits`
@@ -198,8 +201,12 @@ class Dialect(Protocol):
         """
 
     # settle
-    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
-        """Take the claims of an owner in the order of the ids, write their jobs, and return the ids of these jobs."""
+    def settle_successes(self, rows: Sequence[Success], owner: Owner) -> Plan[tuple[set[int], bool]]:
+        """Take the claims of an owner in the order of the ids, and write their jobs.
+
+        Return the ids of these jobs, and whether it is known that some are followed. A job that was changed from
+        outside keeps its row, and becomes ready again if it is pending.
+        """
 
     # callers' connections
     def for_caller(self) -> Plan[Dialect]:

@@ -51,9 +51,6 @@ class Derived(NamedTuple):
     order_blocks: int | None = None
 
 
-NOTHING_DERIVED = Derived()
-
-
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The values that an enqueue writes for a job, except its payload."""
 
@@ -127,7 +124,7 @@ _expiry_of = attrgetter("expires_at_ms", "expires_in_ms", "trace_context", "on_e
 
 
 def fields_of(job: NewJob, payload: str) -> tuple[Parameter, ...]:
-    """Return a job as the statements that insert one take it, in the order of their parameters."""
+    """Return a job as the statements that insert any take it, in the order of their parameters."""
     return job.type, job.queue, payload, *_schedule_of(job), *_expiry_of(job)
 
 

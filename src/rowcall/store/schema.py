@@ -442,7 +442,7 @@ from <job> as job left join <claim> as claim on claim.job_id = job.id
 # What follows the end of a job: `on_end` has an object for each status that is followed by a job. These are its fields.
 NEXT_COLUMNS = "(type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)"
 
-# The type of a ready row is a key: see `rowcall.domain.fingerprint`.
+# The type of a ready row is a key: see `SEPARATOR` in `rowcall.store.queries.claims`.
 READY_TYPE = (
     "case when {0}.unfit is null and <place_in:{0}.type, <separator>> = 0 then {0}.type"
     " else {0}.type || <separator> || coalesce({0}.unfit, '') end"

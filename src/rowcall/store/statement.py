@@ -18,13 +18,22 @@ A query is a statement by name. To add one:
 3. Ask it in a plan. The rows come as values.
 
        running = yield from dialect.ask(RUNNING, limit)
+
+A query that needs the time has `Now` as its first parameter, which the catalogue fills in: plans do not pass it.
+
+A database may need several statements for a query, for instance because it has no RETURNING. Then its text is a tuple
+of texts. `ask` runs them in order, in the transaction of the plan. Each uses any of the parameters, and the rows of the
+query are the rows of all of them.
+
+    drop_worker = ("select … from <worker> where name = $1 for update", "delete from <worker> where name = $1")
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from copy import copy
 from enum import Enum, auto
-from typing import Generic, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Generic, NamedTuple, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -33,6 +42,9 @@ T = TypeVar("T")
 
 Row = tuple[object, ...]
 Parameter = str | int | float | None
+Encoder = Callable[[object], Parameter]
+ReadTime = Callable[[], int | None]
+"""Returns the time in milliseconds, or None for the database's own clock."""
 
 
 class Statement(msgspec.Struct, Generic[R], frozen=True, eq=False):
@@ -123,7 +135,7 @@ def json_from_row(kind: type[T]) -> Callable[[Row], T]:
 class ParameterKind(Enum):
     """What a parameter is. Lists become one text that every driver can send; the rest is sent as it is."""
 
-    NOW = auto()  # milliseconds, or None for the database's own clock
+    NOW = auto()  # the first one, filled in by the catalogue: milliseconds, or None for the database's own clock
     MS = auto()
     TEXT = auto()
     INT = auto()
@@ -204,3 +216,71 @@ class Change(Query[int]):
 
     def __init__(self, name: str, kinds: tuple[ParameterKind, ...] = (), **options: Unpack[QueryOptions]) -> None:
         super().__init__(name, kinds, number_from_row, **options)
+
+
+def database_time() -> None:
+    """Leave the time to the database's own clock."""
+
+
+def as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+class CatalogueEntry(NamedTuple):
+    sql: str
+    encoders: tuple[tuple[int, Encoder], ...]
+    decode: Callable[[object], list[object]] | None
+    has_now: bool
+    parts: tuple[tuple[str, tuple[int, ...]], ...]
+    """Where the query is several statements: the text of each, and the positions of its parameters."""
+
+
+class Catalogue:
+    """The queries of one database with their texts. `store/catalogue.py` loads it."""
+
+    def __init__(self, entries: Mapping[Query[object], CatalogueEntry]) -> None:
+        self.now_ms: ReadTime = database_time
+        self._entries = entries
+
+    def timed(self, now_ms: ReadTime) -> Catalogue:
+        """Return this catalogue with another source of the time."""
+        catalogue = copy(self)
+        catalogue.now_ms = now_ms
+        return catalogue
+
+    def statement(self, query: Query[R], *values: object) -> Statement[R]:
+        """Return the query with the time and its values, ready to run."""
+        sql, encoders, _, has_now, _ = self._entries[query]
+        if has_now:
+            values = (self.now_ms(), *values)
+        if len(values) != len(query.kinds):
+            raise TypeError(f"{query} has {len(query.kinds) - has_now} parameters, got {len(values) - has_now}")
+        if encoders:
+            encoded = list(values)
+            for index, encode in encoders:
+                if encoded[index] is not None:
+                    encoded[index] = encode(encoded[index])
+            values = tuple(encoded)
+        return Statement(sql, values, query.make, query.notifies, query.is_long)  # type: ignore[arg-type]
+
+    def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
+        """Run the query and return its rows as values; nothing where this database does not need it."""
+        entry = self._entries.get(query)
+        if entry is None:
+            return []
+        statement = self.statement(query, *values)
+        if entry.parts:
+            rows: list[Row] = []
+            for sql, positions in entry.parts:
+                parameters = tuple(statement.parameters[position] for position in positions)
+                rows += yield msgspec.structs.replace(statement, sql=sql, parameters=parameters)
+        else:
+            rows = yield statement
+        if entry.decode is not None:
+            return entry.decode(rows[0][0])  # type: ignore[return-value]
+        make = query.make
+        return rows if make is as_is else [make(row) for row in rows]  # type: ignore[return-value]
+
+    def texts(self) -> dict[str, str]:
+        """Return every text by the name of its query."""
+        return {query.name: entry.sql for query, entry in self._entries.items()}

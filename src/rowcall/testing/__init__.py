@@ -2,11 +2,11 @@
 
 from rowcall.testing.assertions import assert_enqueued, assert_not_enqueued
 from rowcall.testing.clean_queue import clean_queue
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.testing.inline import inline
 from rowcall.testing.time_travel import TravelClock
 from rowcall.testing.unittest import RowcallTestCase
-from rowcall.testing.waiting import eventually
 
 __all__ = [
     "FakeClock",

@@ -29,20 +29,20 @@ def assert_enqueued(task: AnyTask, /, **arguments: object) -> list[Job]:
     """
     __tracebackhide__ = True
     called = called_task(task)
-    found = _matching(called, arguments)
-    if not found:
+    matching = _matching(called, arguments)
+    if not matching:
         raise AssertionError(f"no job was enqueued as {_call(called.name, arguments)}\n{_instead(called.queues)}")
-    return found
+    return matching
 
 
 def assert_not_enqueued(task: AnyTask, /, **arguments: object) -> None:
     """Assert that no job of the task was enqueued with these arguments, or with any if there are none."""
     __tracebackhide__ = True
     called = called_task(task)
-    found = _matching(called, arguments)
-    if found:
-        count = "1 job was" if len(found) == 1 else f"{len(found)} jobs were"
-        raise AssertionError(f"{count} enqueued as {_call(called.name, arguments)}:\n{_lines(found)}")
+    matching = _matching(called, arguments)
+    if matching:
+        count = "1 job was" if len(matching) == 1 else f"{len(matching)} jobs were"
+        raise AssertionError(f"{count} enqueued as {_call(called.name, arguments)}:\n{_lines(matching)}")
 
 
 def _matching(called: CalledTask, arguments: Mapping[str, object]) -> list[Job]:

@@ -18,11 +18,12 @@ from rowcall.domain.lifecycle import Move
 from rowcall.operations.by_hand import DEFAULT_LEASE_SECONDS
 from rowcall.operations.effects import Write
 from rowcall.queue import Queue
-from rowcall.store.claims.round import Claim, Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.store.ends.attempts import settle_one
 from rowcall.store.queries.claims import Mark, Ready, new_holder
 from rowcall.store.statement import Plan
-from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -63,8 +64,8 @@ class CallingThreadWorker:
         Its exception is raised here, after its attempt was settled.
         """
         with self._lifespan():
-            while (claim := self._queue.run(Write(self._claim))).started or claim.more:
-                error = self._run(claim) if claim.started else None
+            while (result := self._queue.run(Write(self._claim))).started or result.more:
+                error = self._run(result) if result.started else None
                 if error is not None and (raise_errors or isinstance(error, KeyboardInterrupt)):
                     raise error
         return summary_of(self._counts)
@@ -87,7 +88,7 @@ class CallingThreadWorker:
         if problem is not None:
             raise problem
 
-    def _claim(self) -> Plan[Claim]:
+    def _claim(self) -> Plan[RoundResult]:
         """Claim one job, and the others that share its batch."""
         queue = self._queue
         demand = Demand(
@@ -95,7 +96,7 @@ class CallingThreadWorker:
             holder=new_holder(),
             slots=1,
             types=fingerprints(queue.declared.tasks),
-            first_queue=next(queue.backend.turns),
+            last_queue=queue.backend.last_queue,
             lease_ms=round(DEFAULT_LEASE_SECONDS * 1000),
             batches={
                 name: task.options.batch
@@ -105,13 +106,15 @@ class CallingThreadWorker:
             limits=queue.declared.limits.declared,
             aliases=queue.declared.aliases,
         )
-        return claim_by_hand(queue.dialect, demand, queue.now_ms())
+        result = yield from claim_by_hand(queue.dialect, demand)
+        queue.backend.last_queue = result.last_queue
+        return result
 
-    def _run(self, claim: Claim) -> BaseException | None:
+    def _run(self, result: RoundResult) -> BaseException | None:
         """Run one attempt, or a batch, and settle it. Return what its handler raised."""
-        facts = ClaimFacts(
-            Identity(NAME, None, claim.started[0].holder),
-            claim.work.now_ms,
+        facts = CommonFacts(
+            Identity(NAME, None, result.started[0].holder),
+            result.work.now_ms,
             self._queue.clock,
             self._completion,
             self._queue.declared.tracing,
@@ -120,7 +123,7 @@ class CallingThreadWorker:
         def attempt_of(ready: Ready) -> Attempt:
             return Attempt(ready, self._queue.declared.tasks[ready.type], facts)
 
-        first, *others = map(attempt_of, (*claim.started, *claim.joining))
+        first, *others = map(attempt_of, (*result.started, *result.joining))
         called: Call = first
         if first.task.options.batch is not None:
             called = batch = Batch(first, self._queue.clock.timer())
@@ -134,11 +137,11 @@ class CallingThreadWorker:
     def _call(self, call: Call) -> BaseException | None:
         running.set(call)
         try:
-            given = call.start()
-            if given is None:
+            bound = call.start()
+            if bound is None:
                 call.fetch()
-                given = call.arguments()
-            args, kwargs = given
+                bound = call.arguments()
+            args, kwargs = bound
             with self._around():
                 result = call.task.call(*args, **kwargs)
                 if call.task.is_async:
@@ -158,9 +161,7 @@ class CallingThreadWorker:
         job, move, queue = attempt.claimed_job(), attempt.transition.move, self._queue
         ended = ended_of(attempt, queue.clock.monotonic())
         try:
-            queue.run(
-                Write(settle_one, queue.dialect, job, ended.transition, queue.now_ms(), ended.then, ended.progress)
-            )
+            queue.run(Write(settle_one, queue.dialect, job, ended.transition, ended.then, ended.progress))
         except LeaseLost:  # its handler has completed it, or someone has cancelled it
             move = Move.SUCCEED if attempt.ended_completed else Move.CANCEL
         self._counts[move] += 1

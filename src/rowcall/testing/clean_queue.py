@@ -80,9 +80,9 @@ def _spare_of(jobs: Rowcall, url: str) -> Backend:
 
 def queues_in_modules() -> list[Rowcall]:
     """Return every `Rowcall` that is a variable of an imported module, each once."""
-    found: dict[int, Rowcall] = {}
+    queues: dict[int, Rowcall] = {}
     for module in list(sys.modules.values()):
         for value in list(getattr(module, "__dict__", {}).values()):
             if issubclass(type(value), Rowcall):  # not isinstance: a proxy may fail to say what it is
-                found[id(value)] = value
-    return list(found.values())
+                queues[id(value)] = value
+    return list(queues.values())

@@ -35,10 +35,10 @@ def missing_operations(module: ModuleType | None) -> list[str]:
 
 def _module(package: str | None, name: str) -> ModuleType | None:
     try:
-        found = package is not None and importlib.util.find_spec(f"{package}.{name}")
+        spec = package is not None and importlib.util.find_spec(f"{package}.{name}")
     except ModuleNotFoundError:  # the package itself is still to be written
         return None
-    return importlib.import_module(f"{package}.{name}") if found else None
+    return importlib.import_module(f"{package}.{name}") if spec else None
 
 
 if __name__ == "__main__":

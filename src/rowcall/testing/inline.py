@@ -16,7 +16,7 @@ from rowcall.drivers.transaction_block import innermost_block
 from rowcall.operations.effects import Read
 from rowcall.operations.inspect import get
 from rowcall.queue import Operation, Queue
-from rowcall.store.queries.claims import FIND_WORK
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK
 
 T = TypeVar("T")
 
@@ -94,11 +94,14 @@ class Inline:
         return not self._running.locked() and innermost_block(self._queue.database) is None
 
     def _any_ready(self) -> Operation[bool]:
-        (work,) = yield from Read(self._queue.dialect.ask(FIND_WORK, self._queue.now_ms(), ""))
+        (work,) = yield from Read(self._queue.dialect.ask(FIND_WORK, "", *EVERY_QUEUE))
         runnable = {task for _, task in work.ready} & self._queue.declared.tasks.keys()
         return bool(runnable) or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms)
 
     def _read_again(self, result: T) -> Operation[T]:
+        if isinstance(result, list):  # of jobs, if it is what was enqueued
+            for position, job in enumerate(result):
+                result[position] = (yield from get(self._queue, job)) if isinstance(job, Job) else job
         if isinstance(result, Job):
             return (yield from get(self._queue, result))  # type: ignore[return-value]
         return result

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Literal
 
 from rowcall.testing import postgres_database
+from rowcall.testing.deadline import eventually
 from rowcall.testing.postgres_programs import SystemUser, find_programs
-from rowcall.testing.waiting import eventually
 from rowcall.testing.watchdog import Watchdog
 
 StopMode = Literal["fast", "immediate"]

@@ -6,7 +6,7 @@ import re
 import uuid
 from contextlib import closing
 
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 
 try:
     import psycopg

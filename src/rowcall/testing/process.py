@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from types import ModuleType, TracebackType
 from typing import Literal, Protocol, cast
 
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 
 PATIENCE_SECONDS = 30.0
 MOST_OUTPUT_BYTES = 16 * 1024 * 1024
@@ -316,10 +316,10 @@ def _run(arguments: list[str]) -> None:
         action, _, category = arguments[1].partition("::")
         warnings.simplefilter(cast(Literal["error", "ignore"], action), getattr(builtins, category or "Warning"))
         arguments = arguments[2:]
-    option, program, *rest = arguments
+    option, program, *program_arguments = arguments
     main = sys.modules["__main__"] = ModuleType("__main__")
     if option == "-c":
-        sys.argv, sys.path[0] = ["-c", *rest], ""
+        sys.argv, sys.path[0] = ["-c", *program_arguments], ""
         exec(compile(program, "<string>", "exec"), main.__dict__)
         return
     assert option == "-m", f"a forked process takes -m or -c first, got {option}"
@@ -333,7 +333,7 @@ def _run(arguments: list[str]) -> None:
     assert isinstance(spec.loader, importlib.abc.InspectLoader)
     code = spec.loader.get_code(spec.name)
     assert code is not None
-    sys.argv = [spec.origin, *rest]
+    sys.argv = [spec.origin, *program_arguments]
     main.__dict__.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
     exec(code, main.__dict__)
 

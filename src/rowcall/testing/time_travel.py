@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from rowcall.app import Rowcall, queue_of
 from rowcall.base.times import time_of
 from rowcall.operations.effects import Read
-from rowcall.store.queries.claims import FIND_WORK
-from rowcall.testing.clock import START, Duration, FakeClock, duration_of
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK
+from rowcall.testing.fake_clock import START, Duration, FakeClock, duration_of
 from rowcall.worker.raised_errors import RaisedErrors, raising
 from rowcall.worker.settings import settings
 from rowcall.worker.worker import Worker
@@ -68,6 +68,6 @@ class TravelClock(FakeClock):
         """Return when the next job, retry, expiry or schedule is due."""
         times = []
         for queue in map(queue_of, self._apps):
-            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
+            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, "", *EVERY_QUEUE)))
             times += [] if work.next_at_ms is None else [time_of(work.next_at_ms)]
         return min(times, default=None)

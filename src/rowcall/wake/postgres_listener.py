@@ -13,7 +13,7 @@ from psycopg import pq
 
 from rowcall.base.clock import Clock, jittered
 from rowcall.domain.errors import RowcallError
-from rowcall.wake.waker import Waker, is_readable
+from rowcall.wake.waiter import Waker, Wakeup, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
 STOP_SECONDS = 1.0
@@ -136,3 +136,26 @@ class Listener:
     def _notify(self) -> None:
         self._notified = True
         self._waker.wake()
+
+
+class ListenerWaiter:
+    """Waits for the notifications of a listener, or for another thread."""
+
+    def __init__(self, listener: Listener, waker: Waker) -> None:
+        self._listener = listener
+        self._waker = waker
+
+    def wait(self, seconds: float) -> Wakeup:
+        if self._listener.pop_notified():
+            return Wakeup.NOTIFIED
+        woken = self._waker.wait(seconds)
+        if self._listener.pop_notified():
+            return Wakeup.NOTIFIED
+        return Wakeup.WOKEN if woken else Wakeup.TIMEOUT
+
+    def note_wakeup(self, *, useful: bool) -> None:
+        pass
+
+    def close(self) -> None:
+        self._listener.stop()
+        self._listener.wait()

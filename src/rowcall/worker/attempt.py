@@ -51,7 +51,7 @@ from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_C
 from rowcall.domain.push import LeftOpen
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.durable import Steps
-from rowcall.observe.exceptions import Shown, drop_callers, frames_of, shown, without_variables
+from rowcall.observe.shown_exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
@@ -76,8 +76,8 @@ class LeaseInDoubt(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimFacts:
-    """What the attempts of one claim have in common."""
+class CommonFacts:
+    """What the attempts of one round have in common."""
 
     identity: Identity
     claimed_at_ms: int
@@ -122,10 +122,10 @@ class Attempt:
     _context: Context | None = None
     _steps: Steps | None = None
 
-    def __init__(self, ready: Ready, task: Declaration, claim: ClaimFacts, buffered: bool = False) -> None:
+    def __init__(self, ready: Ready, task: Declaration, common: CommonFacts, buffered: bool = False) -> None:
         self.ready = ready
         self.task = task
-        self.claim = claim
+        self.common = common
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
         if task.defaults is not None and self.timeout_seconds is None:
             self.timeout_seconds = task.defaults.timeout_seconds(ready.queue)
@@ -144,7 +144,7 @@ class Attempt:
     @property
     def waited_ms(self) -> int:
         """How long the job was due before it was claimed."""
-        return self.ready.waited_ms(self.claim.claimed_at_ms)
+        return self.ready.waited_ms(self.common.claimed_at_ms)
 
     @property
     def ran_ms(self) -> int | None:
@@ -163,8 +163,8 @@ class Attempt:
         if self.completed:
             raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
-            store = AttemptSteps(self.claim.completion.steps, self.ready)
-            self._steps = Steps(store, facts_of(self.ready, self.task, self.claim.clock, self._is_over))
+            store = AttemptSteps(self.common.completion.steps, self.ready)
+            self._steps = Steps(store, facts_of(self.ready, self.task, self.common.clock, self._is_over))
         return self._steps
 
     def _is_over(self) -> bool:
@@ -172,11 +172,11 @@ class Attempt:
 
     @property
     def resources(self) -> object:
-        return self.claim.completion.resources
+        return self.common.completion.resources
 
     @property
     def worker_values(self) -> Mapping[Callable[..., object], object]:
-        return self.claim.completion.worker_values
+        return self.common.completion.worker_values
 
     @property
     def log_fields(self) -> dict[str, object]:
@@ -184,10 +184,11 @@ class Attempt:
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         traced = self.trace.log_fields if self.trace is not None else {}
-        return {**fields, "worker": self.claim.identity.name, **traced}
+        return {**fields, "worker": self.common.identity.name, **traced}
 
     def claimed_job(self) -> Job:
-        job, completion = job_of(self.ready, self.claim.identity.name, self.claim.claimed_at_ms), self.claim.completion
+        completion = self.common.completion
+        job = job_of(self.ready, self.common.identity.name, self.common.claimed_at_ms)
         if job.error_detail is None:
             return job
         detail = completion.blobs.opened_text(job.error_detail, job.type, Kind.ERROR)
@@ -211,27 +212,27 @@ class Attempt:
         """Whether its payload, or an outcome in it, may be in a blob store or encrypted, or must be."""
         if MARK in self.ready.payload:
             return self.task.takes_outcome or is_hidden(self.ready.payload)
-        return self.claim.completion.blobs.requires
+        return self.common.completion.blobs.requires
 
     def begin(self) -> None:
         """Call before the handler, in its thread. Raise `LeaseInDoubt` if the job may belong to another worker."""
-        claim = self.claim
-        started_at = claim.clock.monotonic()
-        if claim.lease is not None and started_at > claim.lease.ends_at:
+        common = self.common
+        started_at = common.clock.monotonic()
+        if common.lease is not None and started_at > common.lease.ends_at:
             raise LeaseInDoubt
-        if (file := claim.identity.liveness_file) is not None:
+        if (file := common.identity.liveness_file) is not None:
             self.file_slot = file.mark_started(self.ready.id, self.ready.lease, started_at)
         self.started_at = started_at
-        if claim.log_start is not None:
-            claim.log_start(self)
-        if claim.tracing is not None:
-            self.trace = claim.tracing.processing(self.ready, claim.identity.name)
+        if common.log_start is not None:
+            common.log_start(self)
+        if common.tracing is not None:
+            self.trace = common.tracing.processing(self.ready, common.identity.name)
             if self.settled and self.transition is not None:  # given up before its thread started it
                 self.trace.end(self.transition)
 
     def fetch(self) -> None:
         """Read a large payload, and what the context of an async handler must have before it starts."""
-        fetch, takes_outcome = self.claim.completion.blobs.payload, self.task.takes_outcome
+        fetch, takes_outcome = self.common.completion.blobs.payload, self.task.takes_outcome
         self.ready.payload = fetch(self.ready.payload, self.ready.type, takes_outcome=takes_outcome)
         for name in self.task.preloads:
             getattr(self.context, name)
@@ -259,27 +260,27 @@ class Attempt:
         if not self.settled:
             self.reported = Mark(*self.ready.fence, progress=share, message=message, replays=int(replays))
             if not self.completed:  # otherwise its handler may lock the row, and may still roll back
-                self.claim.completion.progress.note(self.reported, self.ready.type)
+                self.common.completion.progress.note(self.reported, self.ready.type)
 
     def complete(self, result: object, connection: object) -> None:
-        completion = self.claim.completion
-        given = checked_result(self.ready.type, result, self.task.result_decoder)
-        self.completed_result, age_ms = given, self._age_ms()
+        completion = self.common.completion
+        checked = checked_result(self.ready.type, result, self.task.result_decoder)
+        self.completed_result, age_ms = checked, self._age_ms()
         with self.completing() as done:
             completion.queue.run(
                 completion.complete(
-                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                    self.ready, checked, self.waited_ms, age_ms, connection, self.then, self.reported, done
                 )
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
-        completion = self.claim.completion
-        given = checked_result(self.ready.type, result, self.task.result_decoder)
-        self.completed_result, age_ms = given, self._age_ms()
+        completion = self.common.completion
+        checked = checked_result(self.ready.type, result, self.task.result_decoder)
+        self.completed_result, age_ms = checked, self._age_ms()
         with self.completing() as done:
             await completion.queue.arun(
                 completion.complete(
-                    self.ready, given, self.waited_ms, age_ms, connection, self.then, self.reported, done
+                    self.ready, checked, self.waited_ms, age_ms, connection, self.then, self.reported, done
                 )
             )
 
@@ -308,21 +309,21 @@ class Attempt:
             raise WrongState(self.ready.id, "completed", "continue", [], "it is completed already")
         if self.then is not None:
             raise WrongState(self.ready.id, "running", "continue", [], "it has a next step already")
-        self.then = self.claim.completion.next_step(self.ready, task, arguments, options)
+        self.then = self.common.completion.next_step(self.ready, task, arguments, options)
 
     def blockers(self) -> list[object]:
-        return self.claim.completion.blockers(self.ready)
+        return self.common.completion.blockers(self.ready)
 
     def previous(self) -> object:
-        return self.claim.completion.previous(self.ready)
+        return self.common.completion.previous(self.ready)
 
     def _age_ms(self) -> int:
-        return int((self.claim.clock.monotonic() - self.started_at) * 1000)
+        return int((self.common.clock.monotonic() - self.started_at) * 1000)
 
     def succeed(self, result: object) -> None:
         if self.settled:
             return  # it was given up, and decided then
-        self.finished_at = self.claim.clock.monotonic()
+        self.finished_at = self.common.clock.monotonic()
         if self.completed:  # used only if the completion was rolled back
             self.transition = self._decide(self.stopped_because or Reported(ROLLED_BACK_CODE, ROLLED_BACK_DETAIL))
             return
@@ -338,7 +339,7 @@ class Attempt:
         else:
             try:
                 text = checked_result(self.ready.type, result, self.task.result_decoder, HANDLER_RETURNED)
-                if text is not None and len(text) > self.claim.completion.blobs.inline_length:
+                if text is not None and len(text) > self.common.completion.blobs.inline_length:
                     self.large_result = text
                 else:
                     self.transition = self._followed(success_with(text))
@@ -349,7 +350,7 @@ class Attempt:
     def put_large_result(self) -> Outcome:
         """Store the large result. Called in a thread that may block."""
         try:
-            return Succeeded(self.claim.completion.blobs.stored(self.ready.type, self.large_result, Kind.RESULT))
+            return Succeeded(self.common.completion.blobs.stored(self.ready.type, self.large_result, Kind.RESULT))
         except TooLarge as error:
             detail = f"the result is too large: {error.problem}"
             return Unfit(TOO_LARGE_CODE, self.task.failures.detail(detail))
@@ -369,7 +370,7 @@ class Attempt:
             self._end_without_policy(self.task.failures.unfit(broken))
 
     def _fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
-        self.finished_at = self.claim.clock.monotonic()
+        self.finished_at = self.common.clock.monotonic()
         if isinstance(error, LeftOpen):
             self.left_open = True
             self.stop(Lost())
@@ -408,7 +409,7 @@ class Attempt:
             self.transition = self._decide(stopped)
 
     def _keep(self, error: BaseException) -> None:
-        if self.claim.completion.keeps_errors:
+        if self.common.completion.keeps_errors:
             self.kept_error = without_variables(drop_callers(error))
 
     def show_timeout(self, outcome: TimedOut, frames: list[StackFrame]) -> None:
@@ -434,7 +435,7 @@ class Attempt:
 
     def give_up(self, outcome: Stop) -> None:
         """End an attempt whose handler has not ended, or will never start."""
-        self.finished_at = self.claim.clock.monotonic()
+        self.finished_at = self.common.clock.monotonic()
         self.transition = self._decide(outcome)
         if self.trace is not None:
             self.trace.end(self.transition)
@@ -463,7 +464,7 @@ class Attempt:
     def _decide(self, outcome: Outcome) -> Transition:
         budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
         policy = policy_of(self.task, self.ready.retry, self.ready.queue, self.task.defaults)
-        return self._followed(decide(budget, outcome, policy, chance=self.claim.clock.chance()))
+        return self._followed(decide(budget, outcome, policy, chance=self.common.clock.chance()))
 
     def _followed(self, transition: Transition) -> Transition:
         """Return the transition with what follows the end, in case the job's row does not say."""
@@ -475,10 +476,11 @@ class Attempt:
 
 def clear_started(attempts: list[Attempt]) -> None:
     """Remove settled attempts from the liveness file: recovery need not know any more whether they had begun."""
-    for identity in {attempt.claim.identity for attempt in attempts}:  # mostly one; a group costs a tenth of one by one
+    # mostly one identity; a group costs a tenth of one by one
+    for identity in {attempt.common.identity for attempt in attempts}:
         if identity.liveness_file is not None:
             identity.liveness_file.free(
-                [attempt.file_slot for attempt in attempts if attempt.claim.identity is identity]
+                [attempt.file_slot for attempt in attempts if attempt.common.identity is identity]
             )
 
 

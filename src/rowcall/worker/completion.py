@@ -55,8 +55,10 @@ class Completion:
     ) -> Operation[None]:
         """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
         target, dialect = yield from open_target(self.queue, connection)
-        if then is not None and not (yield from OnCallerConnection(target, dialect.holds_together())):
-            raise several_statements("completing a job that continues with another takes")
+        task = self.queue.declared.tasks.get(ready.type)
+        is_followed = then is not None or (task is not None and task.follows_success)
+        if is_followed and not (yield from OnCallerConnection(target, dialect.holds_together())):
+            raise several_statements("completing a job that another one follows takes")
         stored = yield from blobs.store(self.queue, ready.type, result, Kind.RESULT)
         plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then, reported)
         yield from OnCallerConnection(target, _reporting(plan, completed))
@@ -71,10 +73,10 @@ class Completion:
         return then.after(ready.id, ready.chain_id, ready.chain_index)
 
     def blockers(self, ready: Ready) -> list[object]:
-        found = self.queue.run(Read(self.queue.dialect.ask(BLOCKER_RESULTS, ready.id)))
+        blockers = self.queue.run(Read(self.queue.dialect.ask(BLOCKER_RESULTS, ready.id)))
         return [
             self.blobs.value(one.result, one.type, Kind.RESULT) if one.status == Status.SUCCEEDED else None
-            for one in found
+            for one in blockers
         ]
 
     def previous(self, ready: Ready) -> object:
@@ -95,14 +97,13 @@ class Completion:
     ) -> Plan[None]:
         tallies = Tallies()
         tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
-        now_ms = self.queue.now_ms()
         on_end = self.queue.declared.follow_ups.on_end_of(ready.type, ready.queue)
         progress = reported and reported.at_end(succeeded=True)
         if progress is not None:
             message = self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS)
             progress = msgspec.structs.replace(progress, message=message)
         completed = Completed(ready.fence, result, age_ms, then, on_end, progress)
-        plan = complete(dialect, completed, lambda settled: tallies.rows(), now_ms)
+        plan = complete(dialect, completed, lambda settled: tallies.rows())
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
 
 

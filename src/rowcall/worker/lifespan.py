@@ -39,10 +39,10 @@ class Lifespans:
     def _enter(
         self, name: str, make: Callable[[], Manager], event_loop: Callable[[], asyncio.AbstractEventLoop]
     ) -> object:
-        one = Lifespan(name, make)
-        self._all.append(one)
-        one.enter(event_loop)
-        return one.resources
+        lifespan = Lifespan(name, make)
+        self._all.append(lifespan)
+        lifespan.enter(event_loop)
+        return lifespan.resources
 
     def leave(self) -> LifespanFailed | None:
         """Wait until all are left, the last one first. Return what went wrong first."""

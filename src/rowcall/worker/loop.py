@@ -9,16 +9,14 @@ from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallEr
 from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
-from rowcall.store.claims.round import Claim, Demand, round_of_work
-from rowcall.store.queries.claims import FIND_WORK, PEEK, Work
-from rowcall.wake.waiter import Wakeup
-from rowcall.wake.waker import Waker
-from rowcall.worker.attempt_log import AttemptLog
-from rowcall.worker.claiming import Claims
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import round_of_work
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, PEEK, Work
+from rowcall.wake.waiter import Waker, Wakeup
+from rowcall.worker.attempt_log import AttemptLog, LogPace
+from rowcall.worker.claiming import Intake, KnownWork
 from rowcall.worker.completion import Completion
-from rowcall.worker.known_work import KnownWork
 from rowcall.worker.lanes.dispatcher import Dispatcher
-from rowcall.worker.log_pace import LogPace
 from rowcall.worker.outage import Outage, Trouble
 from rowcall.worker.ownership import Ownership
 from rowcall.worker.pace import (
@@ -27,7 +25,7 @@ from rowcall.worker.pace import (
     Check,
     Gather,
     Knowledge,
-    Round,
+    RunRound,
     Settle,
     Wait,
     is_idle,
@@ -72,7 +70,7 @@ class Loop:
         report = AttemptLog(log_pace, meter, queue.declared.follow_ups, errors)
         self._settler = settler = Settler(queue, dispatcher, connection, report, pacing.settle_thread)
         self.unknown = UnknownTasks(queue, settings)
-        self._claims = Claims(
+        self._intake = Intake(
             queue,
             settings.queues,
             dispatcher,
@@ -158,7 +156,7 @@ class Loop:
     # one step
 
     def _step(self, generation: int) -> None:
-        if not self._pacing.starts_beside(is_group=self._settler.is_group):
+        if not self._pacing.starts_in_round(is_group=self._settler.is_group):
             self._pacing.start_accepted()
         try:
             self._make_sure_of_jobs()
@@ -166,11 +164,11 @@ class Loop:
                 case Gather():
                     self._gather()
                     return
-                case Settle(beside=True):
+                case Settle(in_thread=True):
                     self._note_settled(self._settler.take_settled())
                 case Settle():
                     self._note_settled(self._settler.completed.settle())
-                case Round():
+                case RunRound():
                     self._round_or_one_by_one()
                 case Check():
                     self._pacing.waiter.mark_idle()
@@ -204,11 +202,11 @@ class Loop:
             late=len(settler.late),
             ask_at=settler.completed.ask_at,
             undecided=settler.completed.awaited,
-            beside=settler.beside,
-            beside_done=settler.beside_done,
+            in_thread=settler.in_thread,
+            thread_done=settler.thread_done,
             is_large=settler.is_large,
             gathering_since=known.round_at,
-            start_beside=self._pacing.starts_beside(is_group=settler.is_group),
+            starts_in_round=self._pacing.starts_in_round(is_group=settler.is_group),
             slots=free_slots,
             buffer=buffer,
             batch_room=sum(slots.batch_room().values()),
@@ -266,12 +264,13 @@ class Loop:
                 self._check()
 
     def _check(self) -> None:
-        (work,) = self._connection.read(self._queue.dialect.ask(FIND_WORK, self._queue.now_ms(), self._registrar.name))
+        ask = self._queue.dialect.ask(FIND_WORK, self._registrar.name, *EVERY_QUEUE)
+        (work,) = self._connection.read(ask)
         self._note_check(work)
 
     def _check_after_commit(self) -> None:
         """Check cheaply whether a commit of another connection, mostly the app, brought work."""
-        (peek,) = self._connection.read(self._queue.dialect.ask(PEEK, self._queue.now_ms()))
+        (peek,) = self._connection.read(self._queue.dialect.ask(PEEK))
         if peek.any_ready:
             self._check()
         else:
@@ -289,7 +288,7 @@ class Loop:
         self._pacing.waiter.note_wakeup(useful=self._known.maybe_any)
 
     def _note_check(self, work: Work) -> None:
-        self._known.note_check(work, self._claims.demand())
+        self._known.note_check(work, self._intake.demand())
         self.unknown.note(work)
         if not work.registered:
             self._ownership.note_lost()
@@ -317,50 +316,52 @@ class Loop:
         self._slots.note_finished(len(finished))
         if finished:
             self._pacing.note_finished(attempts[-1].finished_at - attempts[-1].started_at)
-        demand = self._claims.demand()
-        if self._settler.settle_beside(demand.owner):
+        demand = self._intake.demand()
+        if self._settler.settle_in_thread(demand.owner):
             attempts = []
-        claim = self._pacing.claim_first(demand) if self._known.is_notified and not (attempts or late) else None
-        if claim is None:
-            ended, alike = settlements_of(attempts, now, demand.holder)
+        void = self._settler.void
+        is_plain = self._known.is_notified and not (attempts or late or void)
+        result = self._pacing.claim_first(demand) if is_plain else None
+        if result is None:
+            ended, success_counts = settlements_of(attempts, now, demand.holder)
             plan = round_of_work(
                 self._queue.dialect,
                 ended,
-                tallies_of(attempts, now, alike) if attempts else None,
+                tallies_of(attempts, now, success_counts) if attempts else None,
                 demand,
-                self._queue.now_ms(),
                 late=late,
                 abandoned=self._dispatcher.abandoned,
-                void=self._settler.void,
+                void=void,
                 before_settle=self._pacing.start_accepted,
             )
-            claim = self._connection.write(plan)
+            result = self._connection.write(plan)
         self._trouble.round_succeeded()
-        self._settler.settled(attempts, claim.settled, claim.cancelled, len(late))
-        self._note_round(demand, claim)
+        self._settler.settled(attempts, result.settled, result.cancelled, len(late))
+        self._settler.void = result.void
+        self._note_round(demand, result)
 
-    def _note_round(self, demand: Demand, claim: Claim) -> None:
+    def _note_round(self, demand: Demand, result: RoundResult) -> None:
         """Remember what the round has found, and start what it has claimed."""
         notified = self._known.is_notified
-        self._known.note_round(demand, claim)
-        self._slots.note_claimed(demand, claim)
-        self._pacing.note_round(demand, claim)
-        if claim.unread:
-            failed = self._claims.unreadable(claim.unread, claim.work.now_ms)
+        self._known.note_round(demand, result)
+        self._slots.note_round(demand, result)
+        self._pacing.note_round(demand, result)
+        if result.unread:
+            failed = self._intake.unreadable(result.unread, result.work.now_ms)
             self._settler.report.settled(failed, {attempt.ready.id for attempt in failed})
-        if not claim.work.registered:
+        if not result.work.registered:
             self._ownership.note_lost()
-        if claim.started or claim.buffered or claim.joining:
-            self._accept(claim)
+        if result.started or result.buffered or result.joining:
+            self._accept(result)
             self._pacing.waiter.mark_busy()
         elif notified:
             self._pacing.waiter.note_wakeup(useful=False)
         if demand.wants_any:
-            self.unknown.note(claim.work)
+            self.unknown.note(result.work)
 
-    def _accept(self, claim: Claim) -> None:
+    def _accept(self, result: RoundResult) -> None:
         try:
-            self._claims.accept(claim)
+            self._intake.accept(result)
             self._pacing.start_claimed()
         except StoreUnavailable:
             self._ownership.release_unknown()  # at once, so that other workers can claim them

@@ -58,7 +58,7 @@ class Ownership:
     def _renew_lease(self) -> None:
         """Check that the worker is still registered; until then no handler starts."""
         sent_at = self.queue.clock.monotonic()
-        ask = self.queue.dialect.ask(HEARTBEAT_OF_WORKER, self.queue.now_ms(), self.registrar.name)
+        ask = self.queue.dialect.ask(HEARTBEAT_OF_WORKER, self.registrar.name)
         if self.connection.write(ask):
             self.registrar.lease.renew(sent_at)
         else:

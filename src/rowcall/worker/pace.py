@@ -43,7 +43,7 @@ STALE_SECONDS = 5 * AHEAD_SECONDS
 MOST_BYTES_AHEAD = 8 * 1024 * 1024
 """Payloads in the buffer: large ones must not fill the memory."""
 MOST_LAST_AHEAD = MOST_BUFFERED * 3 // 4
-"""A kill that leaves no liveness file uses up to so many last attempts that had not begun. With 100, jobs with one
+"""A kill that leaves no liveness file uses up to this many last attempts that had not begun. With 100, jobs with one
 attempt ran a third as fast as others on a server, with 500 three quarters, with this nine tenths."""
 LEAST_REACH = 16
 """Where the buffer ends early, still read this far: one statement for a few jobs is as cheap."""
@@ -61,7 +61,7 @@ ALONE_SECONDS = 10.0
 FIRST_OUTAGE_SECONDS, LAST_OUTAGE_SECONDS, STOPPING_OUTAGE_SECONDS = 0.05, 5.0, 0.5
 """Pauses while the database is out of reach. A worker that stops has no time for long ones."""
 CONFLICT_SECONDS, MOST_CONFLICTS = 0.02, 20
-"""Another transaction has the same rows, which is over in a moment. After so many in a row it is an outage."""
+"""Another transaction has the same rows, which is over in a moment. After this many in a row it is an outage."""
 
 # --- the settings of a worker ---------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ ATTEMPTS_BETWEEN_YIELDS = 16
 PROGRESS_SECONDS = 0.5
 """Reports of progress are written at most twice a second. A reader sees no more."""
 CHILD_GRACE_SECONDS = 5.0
-"""A child process has so long to end by itself, and is then killed."""
+"""A child process has so long to end on its own, and is then killed."""
 CHILDREN_TRIED = 3
 """For one attempt: a child that ends before it has begun says nothing about the job."""
 NEAR_THE_LIMIT = 0.8
@@ -176,13 +176,13 @@ class Knowledge:
     """When to ask next whether attempts that completed their jobs, or whose rows were locked, are decided."""
     undecided: int = 0
     """How many of these a drain waits for."""
-    beside: int = 0
+    in_thread: int = 0
     """Attempts that a thread settles."""
-    beside_done: bool = False
+    thread_done: bool = False
     is_large: bool = False
     """Whether a group waits until the thread is free."""
     gathering_since: float = -NEVER
-    start_beside: bool = False
+    starts_in_round: bool = False
     """Whether the next handlers start while a round settles the last ones: then no outcomes are gathered."""
 
     # room
@@ -222,7 +222,7 @@ class Knowledge:
 
     @property
     def next_at(self) -> float:
-        """When a round has something to do by itself, if there is room for a job."""
+        """When a round has something to do on its own, if there is room for a job."""
         return min(self.retry_at, max(self.stuck_until, min(self.due_at, self.unsure_at)))
 
     @property
@@ -237,11 +237,11 @@ class Knowledge:
 class Settle:
     """Settle without a round: take the group that a thread settles, or ask about completed attempts."""
 
-    beside: bool
+    in_thread: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RunRound:
     """In one transaction settle what ended, stage what is due, claim what there is room for."""
 
 
@@ -264,21 +264,21 @@ class Wait:
     for_jobs: bool
 
 
-Step = Settle | Round | Check | Gather | Wait
-ROUND, CHECK, GATHER = Round(), Check(), Gather()
+Step = Settle | RunRound | Check | Gather | Wait
+ROUND, CHECK, GATHER = RunRound(), Check(), Gather()
 
 
 def next_step(known: Knowledge, now: float) -> Step:
     if _may_gather(known, now):
         return GATHER
-    if known.beside and (known.beside_done or known.is_large):
-        return Settle(beside=True)
+    if known.in_thread and (known.thread_done or known.is_large):
+        return Settle(in_thread=True)
     if known.ask_at <= now:
-        return Settle(beside=False)
+        return Settle(in_thread=False)
     if known.unsettled or known.late or _is_round_due(known, now):
         return ROUND
-    if known.beside:  # nothing else to do
-        return Settle(beside=True)
+    if known.in_thread:  # nothing else to do
+        return Settle(in_thread=True)
     if known.has_room and not known.is_checked:
         return CHECK
     return Wait(_seconds_to_wait(known, now), known.generation, known.has_room)
@@ -286,7 +286,7 @@ def next_step(known: Knowledge, now: float) -> Step:
 
 def _may_gather(known: Knowledge, now: float) -> bool:
     """Return whether what ended can wait for more, because the lanes have enough to do."""
-    if not 0 < known.unsettled < MOST_SETTLED or known.stopping or known.start_beside:
+    if not 0 < known.unsettled < MOST_SETTLED or known.stopping or known.starts_in_round:
         return False
     enough_to_do = known.slots <= 0 if known.slot_needed else known.buffered > known.enough_buffered
     return enough_to_do and now - known.gathering_since < AHEAD_SECONDS
@@ -314,6 +314,6 @@ def is_old(checked_at: float, now: float) -> bool:
 
 def is_idle(known: Knowledge, now: float) -> bool:
     """Return whether a drain is over: nothing to settle, nothing running and nothing known to be due."""
-    unsettled = known.unsettled or known.late or known.undecided or known.beside or known.has_ended
+    unsettled = known.unsettled or known.late or known.undecided or known.in_thread or known.has_ended
     waiting = known.maybe_any or known.slot_needed or known.retry_at < NEVER or known.next_at <= now
     return not (unsettled or known.busy or waiting)

@@ -48,4 +48,4 @@ class ProgressWriter:
                 msgspec.structs.replace(report, message=encrypted(report.message, task, Kind.PROGRESS))
                 for report, task in reports.values()
             ]
-            queue.run(Write(mark, queue.dialect, marks, queue.now_ms()))
+            queue.run(Write(mark, queue.dialect, marks))

@@ -93,7 +93,7 @@ class Registrar:
         )
         registered_at = queue.clock.monotonic()
         try:
-            queue.run(Write(register, queue.dialect, registration, queue.now_ms()))
+            queue.run(Write(register, queue.dialect, registration))
         except BaseException:
             if file is not None:
                 file.close()
@@ -122,7 +122,7 @@ class Registrar:
             return True
         queue, running = self._queue, handlers()
         try:
-            retired = queue.run(Write(retire, queue.dialect, self.name, running, queue.now_ms()))
+            retired = queue.run(Write(retire, queue.dialect, self.name, running))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
             return not running
@@ -153,7 +153,7 @@ class Registrar:
             if running != before or queue.clock.monotonic() >= send_at:
                 send_at = queue.clock.monotonic() + self.lease.heartbeat_seconds
                 with suppress(RowcallError):  # a server that restarts
-                    if queue.run(Write(retire, queue.dialect, self.name, running, queue.now_ms())):
+                    if queue.run(Write(retire, queue.dialect, self.name, running)):
                         break
             thread.pause(HANDLERS_CHECK_SECONDS)
         self.close()

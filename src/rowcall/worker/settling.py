@@ -69,7 +69,7 @@ class Settler:
         self._thread = thread
         self.report = report
         self.completed = CompletedAttempts(queue, dispatcher, connection, report)
-        self._beside_from = 0.0
+        self._thread_from = 0.0
         """When the thread gets large groups again, after it could not settle one."""
         self._unsettled: list[Attempt] = []
         self._marked_at = 0.0
@@ -111,7 +111,7 @@ class Settler:
     @property
     def awaited(self) -> int:
         """How many attempts still have to be settled."""
-        return len(self._unsettled) + self.beside + self.completed.awaited + len(self.late)
+        return len(self._unsettled) + self.in_thread + self.completed.awaited + len(self.late)
 
     @property
     def is_group(self) -> bool:
@@ -121,27 +121,27 @@ class Settler:
         """Return the attempts that the next round settles."""
         return self._unsettled[:MOST_SETTLED]
 
-    # beside the loop
+    # in the settle thread
 
     @property
-    def _in_thread(self) -> list[Attempt]:
+    def _attempts_in_thread(self) -> list[Attempt]:
         return self._thread.attempts if self._thread is not None else []
 
     @property
-    def beside(self) -> int:
+    def in_thread(self) -> int:
         """How many attempts the thread settles."""
-        return len(self._in_thread)
+        return len(self._attempts_in_thread)
 
     @property
-    def beside_done(self) -> bool:
+    def thread_done(self) -> bool:
         return self._thread is not None and self._thread.is_done
 
     @property
     def is_large(self) -> bool:
         """Whether the attempts that ended are worth the thread."""
-        return self._thread is not None and self.is_group and self._queue.clock.timer() >= self._beside_from
+        return self._thread is not None and self.is_group and self._queue.clock.timer() >= self._thread_from
 
-    def settle_beside(self, owner: Owner) -> bool:
+    def settle_in_thread(self, owner: Owner) -> bool:
         """Have the thread settle a large group without next steps. Return whether it does."""
         attempts = self.group()
         if self._thread is None or not self.is_large or any(one.then is not None for one in attempts):
@@ -152,12 +152,12 @@ class Settler:
 
     def _plan(self, attempts: list[Attempt], owner: Owner) -> Plan[Written]:
         """Return what the thread does: also the work of the interpreter, as the loop's thread has much of it."""
-        now, now_ms, abandoned = self._queue.clock.monotonic(), self._queue.now_ms(), self._dispatcher.abandoned
+        now, abandoned = self._queue.clock.monotonic(), self._dispatcher.abandoned
 
         def plan() -> Plan[Written]:
-            ended, alike = settlements_of(attempts, now, owner.holder)
-            tallies, freed = tallies_of(attempts, now, alike), attempts_of(ended, abandoned)
-            return (yield from settle(self._queue.dialect, ended, tallies, now_ms, freed, owner=owner))
+            ended, success_counts = settlements_of(attempts, now, owner.holder)
+            tallies, freed = tallies_of(attempts, now, success_counts), attempts_of(ended, abandoned)
+            return (yield from settle(self._queue.dialect, ended, tallies, freed, owner=owner))
 
         return plan()
 
@@ -167,16 +167,16 @@ class Settler:
         """
         if self._thread is None or not self._thread.attempts:
             return False
-        attempts, outcome = self._thread.take()
+        attempts, written = self._thread.take()
         try:
-            written = outcome.result()
+            result = written.result()
         except BaseException as error:
             self._unsettled[:0] = attempts
-            self._beside_from = self._queue.clock.timer() + ALONE_SECONDS
+            self._thread_from = self._queue.clock.timer() + ALONE_SECONDS
             if isinstance(error, DataRefused):  # a round finds out whose data that is
                 return False
             raise
-        self._note_settled(attempts, written.live, written.cancelled)
+        self._note_settled(attempts, result.live, result.cancelled)
         return True
 
     def close(self) -> None:
@@ -187,9 +187,7 @@ class Settler:
         self, attempts: list[Attempt], settled: set[int], cancelled: Mapping[int, Transition] = NONE, late: int = 0
     ) -> None:
         """A group was written. An attempt in `cancelled` became what that says; one not in `settled` was not ours."""
-        if late:  # the void ones are among them
-            del self.late[:late]
-            self.void = []
+        del self.late[:late]
         del self._unsettled[: len(attempts)]
         self._note_settled(attempts, settled, cancelled)
 
@@ -218,9 +216,9 @@ class Settler:
 
     def make_sure(self, holder: int) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
-        owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._in_thread, *self.completed)
+        owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._attempts_in_thread, *self.completed)
         held = {attempt.fence for attempt in owned_by_us}
-        owned = self._connection.write(release_unknown(self._queue.dialect, holder, held, self._queue.now_ms()))
+        owned = self._connection.write(release_unknown(self._queue.dialect, holder, held))
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)
@@ -243,7 +241,7 @@ class Settler:
         attempts = self._dispatcher.unmarked(MARK_AFTER_SECONDS)
         if attempts:
             marks = [Mark(*one.ready.fence, started_age_ms=round((now - one.started_at) * 1000)) for one in attempts]
-            self._connection.write(mark(self._queue.dialect, marks, self._queue.now_ms()))
+            self._connection.write(mark(self._queue.dialect, marks))
         for attempt in attempts:
             attempt.marked = True
 
@@ -270,29 +268,32 @@ class Settler:
         now = self._queue.clock.monotonic()
         ended = [ended_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
-        plan = settle(self._queue.dialect, ended, tallies_of(attempts, now), self._queue.now_ms(), freed)
+        plan = settle(self._queue.dialect, ended, tallies_of(attempts, now), freed)
         return self._connection.write(plan).live
 
 
-Alike = tuple[str, str, int, int, int | None]
+SuccessKey = tuple[str, str, int, int, int | None]
 """Queue, task and number of attempts that succeeded, how long they waited and ran, in milliseconds."""
 
 
 def settlements_of(
     attempts: Sequence[Attempt], now: float, holder: int
-) -> tuple[list[Ended | Success], Counter[Alike]]:
-    """Return the rows to settle, and how many attempts succeeded alike.
+) -> tuple[list[Ended | Success], Counter[SuccessKey]]:
+    """Return the rows to settle, and how many attempts succeeded the same way.
 
-    Plain successes of neighbouring jobs become one row: what is done for each job alone is most of a drain's cost.
-    Attempts that were claimed by another holder, before this worker was declared lost, are written one by one.
+    Successes of neighbouring jobs with the same result become one row: what is done for each job alone is most of a
+    drain's cost. Attempts that were claimed by another holder, before this worker was declared lost, are written one by
+    one.
     """
     ended: list[Ended | Success] = []
-    alike: Counter[Alike] = Counter()
+    success_counts: Counter[SuccessKey] = Counter()
     last, first_id, count = None, 0, 0
     for attempt in sorted(attempts, key=_JOB_ID):
-        ready, started_at = attempt.ready, attempt.started_at
+        ready, started_at, transition = attempt.ready, attempt.started_at, attempt.transition
         if (
-            attempt.transition is not SUCCESS
+            transition is None
+            or transition.move is not Move.SUCCEED
+            or transition.on_end is not None
             or attempt.then is not None
             or attempt.reported
             or not started_at
@@ -300,11 +301,11 @@ def settlements_of(
         ):
             ended.append(ended_of(attempt, now))
             if _succeeded(attempt):
-                alike[ready.queue, ready.type, ready.attempt, attempt.waited_ms, attempt.ran_ms] += 1
+                success_counts[ready.queue, ready.type, ready.attempt, attempt.waited_ms, attempt.ran_ms] += 1
             continue
         # `waited_ms`, inlined: a call for each job costs a measurable part of a drain
         written_ms = ready.run_at_ms if ready.run_at_ms > ready.created_at_ms else ready.created_at_ms
-        claimed_at_ms = attempt.claim.claimed_at_ms
+        claimed_at_ms = attempt.common.claimed_at_ms
         key = (
             int((now - started_at) * 1000),
             int((now - attempt.finished_at) * 1000),
@@ -314,28 +315,29 @@ def settlements_of(
             ready.type,
             ready.attempt,
             claimed_at_ms - written_ms,
+            transition.result,
         )
         if key == last and ready.id == first_id + count:
             count += 1
             continue
         if last is not None:
-            _add_run(ended, alike, last, first_id, count)
+            _add_run(ended, success_counts, last, first_id, count)
         last, first_id, count = key, ready.id, 1
     if last is not None:
-        _add_run(ended, alike, last, first_id, count)
-    return ended, alike
+        _add_run(ended, success_counts, last, first_id, count)
+    return ended, success_counts
 
 
 def _add_run(
     ended: list[Ended | Success],
-    alike: Counter[Alike],
-    key: tuple[int, int, int, int, str, str, int, int],
+    success_counts: Counter[SuccessKey],
+    key: tuple[int, int, int, int, str, str, int, int, str | None],
     first_id: int,
     count: int,
 ) -> None:
-    started_ms, finished_ms, lease, claimed_at_ms, queue, task, number, waited_ms = key
-    ended.append(Success(first_id, lease, claimed_at_ms, started_ms, finished_ms, None, count))
-    alike[queue, task, number, waited_ms, started_ms - finished_ms] += count
+    started_ms, finished_ms, lease, claimed_at_ms, queue, task, number, waited_ms, result = key
+    ended.append(Success(first_id, lease, claimed_at_ms, started_ms, finished_ms, result, count))
+    success_counts[queue, task, number, waited_ms, started_ms - finished_ms] += count
 
 
 def _succeeded(attempt: Attempt) -> bool:
@@ -344,7 +346,7 @@ def _succeeded(attempt: Attempt) -> bool:
 
 def ended_of(attempt: Attempt, now: float) -> Ended:
     assert attempt.transition is not None
-    transition, completion = attempt.transition, attempt.claim.completion
+    transition, completion = attempt.transition, attempt.common.completion
     if completion.blobs.cipher is not None:
         transition = completion.blobs.cipher.encrypted(transition, attempt.ready.type)
     started_ms = int((now - attempt.started_at) * 1000) if attempt.started_at else None
@@ -355,17 +357,19 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
         message = completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
         progress = msgspec.structs.replace(progress, message=message)
     ages = started_ms, finished_ms
-    return Ended(*attempt.ready.fence, transition, *ages, attempt.then, progress, attempt.claim.claimed_at_ms)
+    return Ended(*attempt.ready.fence, transition, *ages, attempt.then, progress, attempt.common.claimed_at_ms)
 
 
-def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | None = None) -> MakeTallies:
+def tallies_of(
+    attempts: Sequence[Attempt], now: float, success_counts: Counter[SuccessKey] | None = None
+) -> MakeTallies:
     """Return a function that makes the tallies of a group from the ids that were settled.
 
-    `alike`: how many of the attempts succeeded alike, if that is known.
+    `success_counts`: how many of the attempts succeeded the same way, if that is known.
     """
 
     def make(settled: set[int]) -> list[Tally]:
-        counted, successes = attempts, alike
+        counted, successes = attempts, success_counts
         if len(settled) < len(attempts):  # some were not ours; of a job that is there twice, the last attempt was
             by_lease = sorted(attempts, key=lambda attempt: attempt.ready.lease)
             latest = {attempt.ready.id: attempt for attempt in by_lease}
@@ -385,7 +389,7 @@ def tallies_of(attempts: Sequence[Attempt], now: float, alike: Counter[Alike] | 
     return make
 
 
-def _successes(attempts: Iterable[Attempt]) -> Counter[Alike]:
+def _successes(attempts: Iterable[Attempt]) -> Counter[SuccessKey]:
     return Counter(
         (one.ready.queue, one.ready.type, one.ready.attempt, one.waited_ms, one.ran_ms)
         for one in attempts
@@ -452,7 +456,7 @@ class CompletedAttempts:
     def _decided(self, attempts: list[Attempt], now: float) -> Completions:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
-        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts, now), self._queue.now_ms(), abandoned)
+        plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts, now), abandoned)
         return self._connection.write(plan)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:
@@ -460,11 +464,11 @@ class CompletedAttempts:
         together = Completions(set(), set(), set())
         for attempt in attempts:
             try:
-                one = self._decided([attempt], now)
+                decided = self._decided([attempt], now)
             except DataRefused as error:
                 attempt.fail_refused(error)
-                one = self._decided([attempt], now)
-            for all_of_them, found in zip(together, one, strict=True):
+                decided = self._decided([attempt], now)
+            for all_of_them, found in zip(together, decided, strict=True):
                 all_of_them.update(found)
         return together
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.base.clock import Clock
-from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import (
     AHEAD_SECONDS,
@@ -60,15 +60,14 @@ class Slots:
         self._busy_since: float | None = None
         self._moved_at = 0.0
         self._slot_needed = False
-        self._stopping = False
 
     def stop_claiming(self) -> None:
-        """Called by any thread: from now on there is no room."""
-        self._stopping = True
+        """Called by any thread: from now on there is no room, and nothing starts."""
+        self._dispatcher.stopping = True
 
     @property
     def stopping(self) -> bool:
-        return self._stopping
+        return self._dispatcher.stopping
 
     @property
     def slot_needed(self) -> bool:
@@ -77,7 +76,7 @@ class Slots:
 
     def free(self) -> tuple[int, int]:
         """Return the number of free slots, and the room in the buffer."""
-        if self._stopping:
+        if self.stopping:
             return 0, 0
         slots = self._dispatcher.free_slots
         if self._slot_needed and slots <= 0:
@@ -88,7 +87,7 @@ class Slots:
 
     def batch_room(self) -> dict[str, int]:
         """Return how many more jobs fit into the open batches."""
-        return {} if self._stopping else self._dispatcher.batch_room()
+        return {} if self.stopping else self._dispatcher.batch_room()
 
     @property
     def lost_ahead(self) -> int:
@@ -122,13 +121,13 @@ class Slots:
             self._throughput.observe(finished=attempts, busy_seconds=now - self._busy_since)
             self._busy_since = now if self._dispatcher.used_slots else None  # not while a portion waits
 
-    def note_claimed(self, demand: Demand, claim: Claim) -> None:
+    def note_round(self, demand: Demand, result: RoundResult) -> None:
         if demand.room > 0:
-            self._slot_needed = claim.slot_needed
+            self._slot_needed = result.slot_needed
             # where the buffer ends early, do not read far beyond its end
-            near = max(LEAST_REACH, 2 * len(claim.buffered))
-            self._reach = near if claim.is_cut else min(MOST_BUFFERED, 2 * self._reach)
-        if claim.started or claim.buffered or claim.joining:
-            self._throughput.observe_payloads([len(ready.payload) for ready in (*claim.started, *claim.buffered)])
+            near = max(LEAST_REACH, 2 * len(result.buffered))
+            self._reach = near if result.is_cut else min(MOST_BUFFERED, 2 * self._reach)
+        if result.started or result.buffered or result.joining:
+            self._throughput.observe_payloads([len(ready.payload) for ready in (*result.started, *result.buffered)])
             if self._busy_since is None:
                 self._busy_since = self._timer()

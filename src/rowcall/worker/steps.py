@@ -30,10 +30,10 @@ class StepWriter:
     @cached_property
     def _group(self) -> GroupCommit[StepWrite, StepWritten]:
         queue = self.queue
-        return queue.database.share(lambda writes: recorded.record(queue.dialect, writes, queue.now_ms()))
+        return queue.database.share(lambda writes: recorded.record(queue.dialect, writes))
 
     def read(self, job_id: int) -> list[StepRow]:
-        rows = self.queue.run(Read(recorded.read(self.queue.dialect, job_id, self.queue.now_ms())))
+        rows = self.queue.run(Read(recorded.read(self.queue.dialect, job_id)))
         for row in rows:
             self.queue.blobs.check(row.result)
         return rows
@@ -60,7 +60,7 @@ class StepWriter:
         result = yield from blobs.store(self.queue, task, write.result, Kind.STEP)
         detail = self.queue.blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
         write = msgspec.structs.replace(write, result=result, error_detail=detail)
-        plan = recorded.record_one(dialect, write, self.queue.now_ms())
+        plan = recorded.record_one(dialect, write)
         on_target = OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan))
         return self._checked((yield from on_target))
 

@@ -20,9 +20,9 @@ from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
 from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
-from rowcall.store.counts.folding import fold
+from rowcall.store.counts.tallies import fold
 from rowcall.store.limits.admission import put_quotas, quotas
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import Waker
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
@@ -111,12 +111,13 @@ class Worker:
         """Stop claiming, and let running jobs finish within the grace period. Return at once."""
         grace = self._settings.grace_seconds if grace_seconds is None else grace_seconds
         running = len(self._dispatcher.running()) if self._dispatcher is not None else 0
-        if running and grace and not self.stop_asked:
-            have = "1 running job has" if running == 1 else f"{running} running jobs have"
-            logger.info("worker %s stops; %s up to %g s to finish", self.name, have, grace)
+        is_news = running and grace and not self.stop_asked
         if self._loop is not None:
             self._loop.stop_claiming()
         self._shutdown.ask(grace)
+        if is_news:  # last: a reader of the line may enqueue jobs that must not start here
+            have = "1 running job has" if running == 1 else f"{running} running jobs have"
+            logger.info("worker %s stops; %s up to %g s to finish", self.name, have, grace)
 
     def stop_at_once(self) -> None:
         """Release all running jobs, without waiting for handlers to end."""
@@ -172,7 +173,7 @@ class Worker:
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
-            self._queue.run(Write(fold, self._queue.dialect, everything=False, now_ms=self._queue.now_ms()))
+            self._queue.run(Write(fold, self._queue.dialect, everything=False))
         return summary_of(counts)
 
     async def adrain(self, errors: RaisedErrors | None = None) -> Summary:

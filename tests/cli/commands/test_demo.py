@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rowcall.cli.demo.demo_tasks import Demo
 from rowcall.cli.demo.report import report_of
 from rowcall.cli.demo.run import DemoProgress, view
-from rowcall.cli.demo.tasks import Demo
 from tests.support import PythonProcess
 
 

@@ -47,7 +47,7 @@ def test_stuck_begins_with_the_longest_silence(run: Run, queue: Rowcall, folder:
     assert row[-3:] == ["40%", "row", "40"]
 
 
-def test_a_silent_worker_is_shown_beside_its_job(run: Run, queue: Rowcall, folder: Path) -> None:
+def test_a_silent_worker_is_shown_next_to_its_job(run: Run, queue: Rowcall, folder: Path) -> None:
     jobs = load("app:jobs")
     job = jobs.enqueue("hello", {"name": "Ann"})
     with (

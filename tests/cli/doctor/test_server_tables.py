@@ -314,7 +314,7 @@ def test_a_job_from_the_future(examine: Examine, server_queue: Rowcall, raw: psy
     assert "1 h in the future" in examine().what["clock of the rows"]
 
 
-def test_a_database_beside_it_is_not_looked_at(
+def test_a_database_next_to_it_is_not_looked_at(
     examine: Examine, server_queue: Rowcall, postgres_server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_tables, "LONG_TRANSACTION_SECONDS", 0.0)

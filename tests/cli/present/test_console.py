@@ -34,7 +34,7 @@ def test_a_pipe_breaks_no_line(queue: Rowcall) -> None:
 def test_spaces_at_the_end_of_a_line_are_removed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A search that starts again at each space takes hours for so many."""
+    """A search that starts again at each space takes hours for this many."""
     monkeypatch.setattr(console, "_PIPE_COLUMNS", 2_000_000)
     spaces = " " * 1_000_000
     console.show(f"a{spaces}b \nc\t {spaces}\n")

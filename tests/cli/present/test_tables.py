@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from rowcall import Rowcall
-from rowcall.cli.present.tables import Table, bar, block, text
+from rowcall.cli.present.text_tables import Table, bar, block, text
 from tests.cli.terminal import on_a_terminal
 
 
@@ -78,7 +78,7 @@ def test_two_long_names_are_stacked() -> None:
     ]
 
 
-def test_a_message_below_a_long_name_is_wrapped_beside_its_margin() -> None:
+def test_a_message_below_a_long_name_is_wrapped_next_to_its_margin() -> None:
     table = Table("error", "message", line=False, headings=False)
     table.add_row("A:" + "X" * 38, "a sentence of some length, about " + "y" * 50)
     table.add_row("B:C", "z" * 60)  # longer than a line: only this word is broken

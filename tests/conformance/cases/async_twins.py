@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from rowcall import LeaseLost, Rowcall, Status, WrongState
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 WITH_TWIN = [
     "adrain",

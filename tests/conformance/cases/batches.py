@@ -1,4 +1,4 @@
-"""Batch handlers: one call for many jobs, each of which ends by itself."""
+"""Batch handlers: one call for many jobs, each of which ends on its own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
-from rowcall.testing.waiting import eventually
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
+from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 
@@ -202,9 +203,7 @@ class TestBatches:
             limits=queue_of(jobs).declared.limits.declared,
             lease_ms=1000,
         )
-        claim = queue_of(jobs).run(
-            Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, queue_of(jobs).now_ms()))
-        )
+        claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand)))
         assert (claim.started, claim.buffered, claim.joining) == ([], [], [])
         assert store.execute("select * from rowcall_slot") == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import Cancel, Context, InvalidOption, Job, JobNotFound, Rowcall, Status
 from rowcall.domain.outcome import Raised
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.cases.chains import two_steps
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import StoreWorker

@@ -22,7 +22,7 @@ from rowcall import (
     StepTaken,
     WrongState,
 )
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 class TestByHand:

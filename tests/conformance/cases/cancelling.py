@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowcall import Context, InvalidOption, Job, JobCancelled, Retry, Rowcall, Snooze, Status
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.worker_parts import StoreWorker, watcher

@@ -22,7 +22,7 @@ from rowcall import (
     WrongState,
 )
 from rowcall.task import ContextTask
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store, refuses
 

@@ -10,7 +10,7 @@ from rowcall import InvalidOption, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.queries.workers import REMOVE_WORKER
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.worker_parts import StoreWorker
 
 
@@ -32,12 +32,26 @@ class TestClaim:
         first = worker.claim(slots=6)
         assert sorted(job.id for job in first.started) == [*ids[:3], *ids[6:9]]
         urgent = jobs.enqueue("type0", queue="a", priority=1).id
-        second = worker.claim(slots=4, resume=first.places)
+        second = worker.claim(slots=4, resume=first.places())
         found = {job.id for job in second.started}
         assert {ids[3], *ids[9:11]} < found <= {ids[3], ids[4], urgent, *ids[9:11]}
         assert second.more  # a later round looks at the beginning
         rest = worker.claim(slots=10)
         assert found | {job.id for job in rest.started} == {urgent, *ids[3:6], *ids[9:]}
+
+    def test_many_queues_come_in_turn(self, jobs: Rowcall) -> None:
+        names = [f"queue-{number:02}" for number in range(30)]
+        for name in names * 2:
+            jobs.enqueue("send", queue=name)
+        for _ in range(2):
+            assert sorted(job.queue for _ in range(6) for job in jobs.claim("hand", limit=5)) == names
+        assert jobs.claim("hand") == []
+
+    def test_one_claim_goes_through_as_many_queues_as_it_needs(self, jobs: Rowcall) -> None:
+        ids = {f"queue-{number:02}": jobs.enqueue("send", queue=f"queue-{number:02}").id for number in range(60)}
+        (job,) = jobs.claim("hand", queues=["queue-45"], limit=10)
+        assert job.id == ids.pop("queue-45")
+        assert {job.queue: job.id for job in jobs.claim("hand", limit=100)} == ids
 
     def test_a_priority_may_be_negative(self, jobs: Rowcall) -> None:
         ids = {priority: jobs.enqueue("send", priority=priority).id for priority in (-(2**31), -1, 0, 2**31 - 1)}

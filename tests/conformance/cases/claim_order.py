@@ -11,8 +11,9 @@ import pytest
 from rowcall import Job, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
-from rowcall.testing.waiting import eventually
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
+from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 
@@ -58,7 +59,7 @@ class TestClaimOrder:
         @jobs.task(queue="b")
         def plain() -> None:
             ran["plain"] += 1
-            if ran["special"] < 5 and ran["plain"] < 20_000:  # never an empty queue beside the other one
+            if ran["special"] < 5 and ran["plain"] < 20_000:  # never an empty queue next to the other one
                 plain.enqueue()
 
         @jobs.task(queue="a", max_attempts=1)
@@ -118,7 +119,7 @@ class TestClaimOrder:
 
         def claim(slots: int) -> tuple[list[int], list[int], set[int]]:
             demand = Demand(worker="w", slots=slots, buffer=10, last_ahead=2, lease_ms=60_000)
-            claim = queue.run(Write(lambda: claim_by_hand(queue.dialect, demand, queue.now_ms())))
+            claim = queue.run(Write(lambda: claim_by_hand(queue.dialect, demand)))
             return ids(claim.started), ids(claim.buffered), claim.marked
 
         if queue.dialect.one_writer:  # a file says what has begun
@@ -145,9 +146,7 @@ class TestClaimOrder:
 
         def claim(slots: int, buffer: int) -> tuple[list[int], list[int], bool]:
             demand = Demand(worker="w", slots=slots, buffer=buffer, batches={"take": 10}, lease_ms=60_000)
-            claim = queue_of(jobs).run(
-                Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, queue_of(jobs).now_ms()))
-            )
+            claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand)))
             return ids(claim.started), ids(claim.buffered), claim.slot_needed
 
         assert claim(slots=0, buffer=10) == ([], [first], True)

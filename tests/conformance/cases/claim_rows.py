@@ -18,7 +18,8 @@ from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.counts import Tally
 from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.steps import recorded
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.cases.plain_sql import UNREADABLE
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import LEASE_SECONDS, StoreWorker, watcher
 
@@ -201,7 +202,7 @@ class TestClaimRows:
         jobs.resume("default")
         assert worker.claim(slots=6).started == []
 
-    def test_plain_sql_beside_it_harms_only_what_it_changes(
+    def test_plain_sql_next_to_it_harms_only_what_it_changes(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
     ) -> None:
         store.execute(f"delete from rowcall_job where id = {claimed[1].id}")
@@ -210,8 +211,8 @@ class TestClaimRows:
         for ready in (*claimed[:1], *claimed[2:]):
             assert worker.settle(ready, Succeeded())
         assert store.execute(CLAIMS) == []
-        (beside,) = worker.claim(slots=9).started
-        assert worker.settle(beside, Succeeded())
+        (written_later,) = worker.claim(slots=9).started
+        assert worker.settle(written_later, Succeeded())
 
     @pytest.mark.parametrize(
         "change",
@@ -246,7 +247,7 @@ class TestClaimRows:
         at_ms = queue.now_ms() or 0
         twice = [Success(ready.id, lease, at_ms, 5, 1, None) for lease in (1, 3)]
         owner = Owner(worker.name, worker.holder)
-        written = queue.run(Write(write_ended, queue.dialect, twice, None, queue.now_ms(), owner))
+        written = queue.run(Write(write_ended, queue.dialect, twice, None, owner))
         assert written.live == set()
         assert jobs.get(neighbour.id).status is Status.RUNNING
         assert worker.settle(neighbour, Succeeded())
@@ -266,7 +267,7 @@ class TestClaimRows:
             assert not old.settle(before, outcome)
         queue = queue_of(jobs)
         for marked in (Mark(*before.fence, started_age_ms=9), Mark(*before.fence, progress=0.5)):
-            queue.run(Write(mark, queue.dialect, [marked], queue.now_ms()))
+            queue.run(Write(mark, queue.dialect, [marked]))
         fields: dict[str, object] = {"lease": before.lease, "holder": before.holder}
         mine = msgspec.structs.replace(jobs.get(before.id), **fields)
         for call in (jobs.complete, jobs.heartbeat, jobs.release, lambda job: jobs.fail(job, "NO:GOOD")):
@@ -274,24 +275,73 @@ class TestClaimRows:
                 call(mine)
         write = StepWrite(*before.fence, 1, 1, StepKind.STEP, "charge", finished=True)
         with pytest.raises(LeaseLost):
-            queue.run(Write(recorded.record_one, queue.dialect, write, queue.now_ms()))
+            queue.run(Write(recorded.record_one, queue.dialect, write))
         found = jobs.get(after.id)
         assert (found.status, found.worker, found.progress, found.heartbeat_at) == ("running", "web-2", None, None)
         assert new.settle(after, Succeeded("2"))
         assert jobs.get(after.id).result == 2
 
+    @pytest.mark.parametrize("by_its_holder", [False, True])
     def test_a_claim_that_is_there_already_is_not_claimed_again(
-        self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]
+        self,
+        jobs: Rowcall,
+        store: Store,
+        clock: FakeClock,
+        worker: StoreWorker,
+        claimed: list[Ready],
+        by_its_holder: bool,
     ) -> None:
         """Plain SQL can write a ready row for a job that runs: that row goes, and the others are claimed."""
         other = jobs.enqueue("send")
         columns = "queue, type, rank, turn, id, since, expires_at, lease, attempt"
         row = f"queue, type, rank, {claimed[0].id}, {claimed[0].id}, since, expires_at, lease, attempt"
         store.execute(f"insert into rowcall_ready ({columns}) select {row} from rowcall_ready")
-        again = StoreWorker(jobs, "other").claim(slots=2, buffer=2)
-        assert [ready.id for ready in again.jobs] == [other.id]
+        clock.advance(1)
+        claimer = worker if by_its_holder else StoreWorker(jobs, "other")
+        assert [ready.id for ready in claimer.claim(slots=2, buffer=2).jobs] == [other.id]
         assert store.execute("select count(*) from rowcall_ready") == [(0,)]
         assert worker.settle(claimed[0], Succeeded())
+
+    @pytest.mark.parametrize("lease", [0, 4])
+    def test_a_job_that_cannot_be_claimed_keeps_only_the_slot_of_the_attempt_that_runs(
+        self, jobs: Rowcall, store: Store, clock: FakeClock, worker: StoreWorker, lease: int
+    ) -> None:
+        limit = Limit("three", concurrency=3)
+        running, other = (jobs.enqueue("send", limit=limit).id for _ in range(2))
+        ready = worker.start_one()
+        store.execute(f"update rowcall_job set lease = {lease} where id = {running}")
+        columns = "queue, type, rank, turn, id, since, expires_at, lease, attempt"
+        row = f"queue, type, rank, {running}, {running}, since, expires_at, {lease}, attempt"
+        store.execute(f"insert into rowcall_ready ({columns}) select {row} from rowcall_ready where id = {other}")
+        clock.advance(1)
+        late = StoreWorker(jobs, "late")
+        (second,) = late.claim(slots=2, buffer=2).jobs
+        assert second.id == other
+        assert store.execute("select job_id, lease from rowcall_slot order by 1") == [(running, 1), (other, 1)]
+        assert late.settle(second, Succeeded())
+        assert worker.settle(ready, Succeeded()) is (lease == 0)
+        assert store.execute("select * from rowcall_slot") == []
+
+    @pytest.mark.parametrize("buffer", [0, 2])
+    def test_a_ready_row_of_another_lease_is_replaced_before_its_job_is_claimed(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker, buffer: int
+    ) -> None:
+        """The end of an attempt adds two to the lease and writes the ready row itself, so no trigger does."""
+        job_id = jobs.enqueue("send").id
+        store.execute("update rowcall_job set lease = lease + 2")
+        ready = next(ready for _ in range(2) for ready in worker.claim(slots=2, buffer=buffer).jobs)
+        assert store.execute(CLAIMS) == [(job_id, ready.lease, 1, "together")]
+        assert ready.lease == 3
+        assert worker.settle(ready, Succeeded())
+        assert store.execute(CLAIMS) == []
+
+    def test_a_job_that_cannot_be_read_fails_also_behind_a_ready_row_of_another_lease(
+        self, jobs: Rowcall, store: Store, worker: StoreWorker
+    ) -> None:
+        job = jobs.enqueue("send")
+        store.execute(f"update rowcall_job set limits = '{UNREADABLE['limits']}', lease = lease + 2")
+        assert [one.job.id for _ in range(2) for one in worker.claim(slots=2).unread] == [job.id]
+        assert jobs.get(job).status is Status.FAILED
 
     def test_a_group_with_gaps_settles_what_is_still_its_own(
         self, jobs: Rowcall, store: Store, worker: StoreWorker
@@ -315,7 +365,7 @@ class TestClaimRows:
             return []
 
         ours = {one.id for one in group} - {running.id, completed.id, deleted.id}
-        assert queue.run(Write(write_ended, queue.dialect, ended, tallies, at_ms, owner)).live == ours
+        assert queue.run(Write(write_ended, queue.dialect, ended, tallies, owner)).live == ours
         assert counted == [ours]
         assert {job.id for job in jobs.list(status="succeeded").jobs} == {*ours, completed.id}
         assert jobs.get(completed.id).result == "by hand"
@@ -333,10 +383,23 @@ class TestClaimRows:
         run = Success(claimed[0].id, 1, at_ms, 5, 1, None, count=len(claimed))
         assert list(run.ids) == [one.id for one in claimed]
         ours = {one.id for one in claimed} - {lost.id}
-        assert queue.run(Write(write_ended, queue.dialect, [run], None, at_ms, owner)).live == ours
+        assert queue.run(Write(write_ended, queue.dialect, [run], None, owner)).live == ours
         assert {jobs.get(job_id).status for job_id in ours} == {Status.SUCCEEDED}
         assert jobs.get(lost.id).result == "by hand"
         assert store.execute(CLAIMS) == []
+
+    def test_a_run_of_ids_shares_a_result(self, jobs: Rowcall, worker: StoreWorker, claimed: list[Ready]) -> None:
+        queue, (first, *_, last) = queue_of(jobs), claimed
+        at_ms, owner = queue.now_ms() or 0, Owner(worker.name, worker.holder)
+        rows = [
+            Success(first.id, 1, at_ms, 5, 1, '"same"', count=len(claimed) - 2),
+            Success(last.id - 1, 1, at_ms, 5, 1, None),
+            Success(last.id, 1, at_ms, 5, 1, '{"null": [null]}'),
+        ]
+        settled = queue.run(Write(write_ended, queue.dialect, rows, None, owner)).live
+        assert settled == {one.id for one in claimed}
+        results = [jobs.get(one.id).result for one in claimed]
+        assert results == [*["same"] * (len(claimed) - 2), None, {"null": [None]}]
 
     def test_a_claim_whose_jobs_were_deleted_goes_with_its_last_attempt(
         self, jobs: Rowcall, store: Store, worker: StoreWorker, claimed: list[Ready]

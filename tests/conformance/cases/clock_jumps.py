@@ -8,8 +8,8 @@ import pytest
 
 from rowcall import Rowcall, Status
 from rowcall.domain.outcome import Succeeded
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.worker_parts import StoreWorker, watcher
 

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from rowcall import Cancel, Context, Fail, Job, JobNotFound, Retry, Rowcall, Status
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.cases.chains import adding, places, statuses
 from tests.conformance.store import Store
 

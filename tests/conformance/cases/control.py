@@ -19,7 +19,7 @@ from rowcall import (
     Status,
     WrongState,
 )
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store, all_rows
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 import pytest
 
 from rowcall import Rowcall, Status, StoreUnavailable
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import PythonProcess
-from rowcall.testing.waiting import eventually
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.program import declare

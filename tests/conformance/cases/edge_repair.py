@@ -13,7 +13,7 @@ from tests.conformance.store import Store
 
 
 def repaired(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(Write(lambda: repair_edges(queue_of(jobs).dialect, queue_of(jobs).now_ms())))
+    return queue_of(jobs).run(Write(lambda: repair_edges(queue_of(jobs).dialect)))
 
 
 def statuses(jobs: Rowcall, *job_ids: int) -> list[str]:

@@ -27,7 +27,7 @@ from rowcall.app import queue_of
 from rowcall.domain.encryption import Kind
 from rowcall.operations.blobs import collect_blobs
 from rowcall.task import ContextTask
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 
 OLD, NEW = "o" * 43, "n" * 43

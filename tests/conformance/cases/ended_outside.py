@@ -13,7 +13,7 @@ from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import Bound
 from rowcall.store.recovery.recover import recover_worker
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance import isolated
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.notes import Notes
@@ -48,7 +48,7 @@ class Outsider:
     def recover(self, job: Job) -> None:
         self._jobs.pause("default")
         worker = self._jobs.get(job.id).worker or ""
-        queue_of(self._jobs).run(Write(lambda: recover_worker(queue_of(self._jobs).dialect, worker, None, None)))
+        queue_of(self._jobs).run(Write(lambda: recover_worker(queue_of(self._jobs).dialect, worker, None)))
 
     def delete(self, job: Job) -> None:
         self._store.execute(f"delete from rowcall_job where id = {job.id}")
@@ -143,7 +143,7 @@ class TestEndedFromOutside:
         def patient(ctx: Context, complete: bool) -> bool | str:
             if complete:
                 with jobs.transaction() as transaction:
-                    ctx.complete("by itself", connection=transaction)
+                    ctx.complete("on its own", connection=transaction)
             began.release()
             assert go_on.wait(30)
             scene.notes.write("stopped" if ctx.cancelled else "ended", ctx.job.id)
@@ -157,7 +157,7 @@ class TestEndedFromOutside:
             go_on.set()
             eventually(lambda: len(scene.notes.read("ended")) == 2, message="the ends of the others")
             eventually(lambda: jobs.get(other.id).status == "succeeded", message="the end of the other")
-        assert (jobs.get(other.id).result, jobs.get(completed.id).result) == (False, "by itself")
+        assert (jobs.get(other.id).result, jobs.get(completed.id).result) == (False, "on its own")
 
     @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
     def test_a_batch_is_cancelled_when_all_of_its_jobs_have_ended(

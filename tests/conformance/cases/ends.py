@@ -22,7 +22,7 @@ from rowcall.store.ends.waiting import fail_unknown
 from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.counts import Tally
 from rowcall.store.queries.ends import Owner
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import StoreWorker, watcher
 
@@ -148,7 +148,7 @@ def _roll_back_in_the_handler(attached: Attached) -> Job:
     return _drained(attached, ROLL_BACK)
 
 
-def _settle_beside_the_handlers(attached: Attached) -> Job:
+def _settle_next_to_the_handlers(attached: Attached) -> Job:
     """Settle as the thread of a worker that settles while the next handlers run."""
     job = attached.enqueue()
     worker, ready = attached.worker_claims()
@@ -163,7 +163,7 @@ def _settle_beside_the_handlers(attached: Attached) -> Job:
         tallies.enter(ready.queue, ready.type, ready.attempt, transition, None, None)
         return tallies.rows()
 
-    queue.run(Write(lambda: settle(queue.dialect, ended, counted, queue.now_ms(), freed, owner=owner)))
+    queue.run(Write(lambda: settle(queue.dialect, ended, counted, freed, owner=owner)))
     return job
 
 
@@ -226,7 +226,7 @@ def _complete_its_chain(attached: Attached) -> Job:
 def _refuse(attached: Attached) -> Job:
     job, queue = attached.enqueue(), queue_of(attached.jobs)
     attached.jobs.reschedule(attached.next_in_order, delay=60)
-    plan = fail_unknown(queue.dialect, "default", "work", 0, "no worker knows it", queue.now_ms())
+    plan = fail_unknown(queue.dialect, "default", "work", 0, "no worker knows it")
     assert queue.run(Write(lambda: plan)) == 1
     attached.clock.advance(61)
     return job
@@ -247,7 +247,7 @@ WAYS: dict[Way, set[str]] = {
     _drain_failing: {"round_of_work"},
     _complete_in_the_handler: {"complete", "settle_completed"},
     _roll_back_in_the_handler: {"settle_completed", "settle"},
-    _settle_beside_the_handlers: {"settle"},
+    _settle_next_to_the_handlers: {"settle"},
     _settle_in_a_round: {"round_of_work"},
     _complete_by_hand: {"settle"},
     _fail_by_hand: {"settle"},

@@ -30,8 +30,8 @@ from rowcall.operations.retention import clean_up
 from rowcall.store.results import readers
 from rowcall.store.results.readers import ROWS_AT_ONCE
 from rowcall.store.statement import Plan
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.store import Store
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.worker_parts import StoreWorker, watcher
 
 EXPIRED = (Status.CANCELLED, "EXPIRED:NOT_STARTED")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import Context, Rowcall, Status
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.cases.blockers import blocker, end
 from tests.conformance.cases.chains import two_steps
 from tests.conformance.worker_parts import StoreWorker, watcher

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from rowcall import Fail, InvalidArguments, InvalidOption, Job, Limit, Rowcall, Snooze
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from rowcall import Job, LeaseLost, Rowcall
-from rowcall.domain.outcome import Lost, Released, Reported, Succeeded
-from rowcall.testing.clock import FakeClock
-from tests.conformance.store import Store, all_rows
+from rowcall import Job, LeaseLost, Rowcall, Status
+from rowcall.app import queue_of
+from rowcall.domain.outcome import SUCCESS, Lost, Released, Reported, Succeeded
+from rowcall.operations.effects import Write
+from rowcall.store.ends.attempts import Completed, Ended, complete, settle
+from rowcall.store.queries.claims import Mark
+from rowcall.store.queries.ends import Owner
+from rowcall.store.statement import Plan
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.store import Store, all_rows, check_ready
 from tests.conformance.worker_parts import StoreWorker, watcher
 
 Call = Callable[[Rowcall, Job], None]
@@ -55,6 +62,8 @@ def _finished_and_retried(jobs: Rowcall, job: Job, clock: FakeClock) -> None:
     jobs.retry(job.id)
 
 
+VOIDING = {"ended": "status = 'failed'", "another lease": "lease = lease + 1"}
+"""What plain SQL may write into the row of a job that runs: then the claim is void."""
 LOSSES: dict[str, Loss] = {
     "completed": lambda jobs, job, clock: jobs.complete(job, "mine"),
     "failed": lambda jobs, job, clock: jobs.fail(job, "TEST:FIRST"),
@@ -162,3 +171,41 @@ class TestFence:
             call(jobs, job)
         assert lost.value.job_id == job.id
         assert all_rows(store) == before
+
+    @pytest.mark.parametrize("change", VOIDING.values(), ids=VOIDING)
+    @pytest.mark.parametrize("result", [None, "1"])
+    def test_a_success_changes_only_the_other_jobs(
+        self, jobs: Rowcall, store: Store, change: str, result: str | None
+    ) -> None:
+        made = [jobs.enqueue("send") for _ in range(3)]
+        worker = StoreWorker(jobs, "worker")
+        claimed = worker.claim(slots=3).started
+        store.execute(f"update rowcall_job set {change} where id = {made[1].id}")
+        before = store.execute(f"select * from rowcall_job where id = {made[1].id}")
+        queue = queue_of(jobs)
+        transition = msgspec.structs.replace(SUCCESS, result=result)
+        ended = [Ended(*ready.fence, transition, claimed_at_ms=queue.now_ms()) for ready in claimed]
+        owner = Owner(worker.name, worker.holder)
+        written = queue.run(Write(lambda: settle(queue.dialect, ended, None, owner=owner)))
+        assert written.live == {made[0].id, made[2].id}
+        assert [jobs.get(one).status for one in (made[0], made[2])] == [Status.SUCCEEDED] * 2
+        assert store.execute(f"select * from rowcall_job where id = {made[1].id}") == before
+        assert store.execute("select * from rowcall_claim") == []
+        check_ready(store)
+
+    @pytest.mark.parametrize("change", VOIDING.values(), ids=VOIDING)
+    def test_a_completion_changes_nothing(self, jobs: Rowcall, store: Store, change: str) -> None:
+        jobs.enqueue("send")
+        ready = StoreWorker(jobs, "worker").start_one()
+        store.execute(f"update rowcall_job set {change}")
+        before = all_rows(store), store.execute("select * from rowcall_claim")
+        queue = queue_of(jobs)
+        on_end, progress = '{"succeeded":{"type":"note","queue":"notes"}}', Mark(*ready.fence, progress=1.0)
+        completed = Completed(ready.fence, "1", 5, on_end=on_end, progress=progress)
+
+        def refused() -> Plan[None]:
+            with pytest.raises(LeaseLost):
+                yield from complete(queue.dialect, completed, lambda settled: [])
+
+        queue.run(Write(refused))  # and committed, as a caller may who catches the error
+        assert (all_rows(store), store.execute("select * from rowcall_claim")) == before

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.enqueue import bind
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store

@@ -16,7 +16,7 @@ from tests.conformance.graphs import GraphHistory, Grower, declare_vertices
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store
 
-GIVEN = os.environ.get("ROWCALL_TEST_GRAPHS")  # a number: so many graphs of up to 200 jobs
+GIVEN = os.environ.get("ROWCALL_TEST_GRAPHS")  # a number: this many graphs of up to 200 jobs
 GRAPHS, MOST_JOBS = (int(GIVEN), 200) if GIVEN else (20, 60)
 
 

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Chain, Context, InvalidOption, Job, Node, Retention, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.enqueue import bind
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.counted import statements_of
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store

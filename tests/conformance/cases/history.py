@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from rowcall import Rowcall, Snooze
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.worker_parts import watcher
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rowcall import DuplicateJob, InvalidOption, Job, Rowcall, Status
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 

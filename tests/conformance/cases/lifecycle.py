@@ -10,7 +10,6 @@ import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Rowcall, RowcallError, Snooze, Status, WrongState
 from rowcall.app import queue_of
-from rowcall.domain.fingerprint import key_of
 from rowcall.domain.lifecycle import TABLE, Move, sources, target
 from rowcall.domain.outcome import (
     AttemptBudget,
@@ -28,10 +27,11 @@ from rowcall.store.ends.after import WaitingEnd, end_waiting
 from rowcall.store.ends.attempts import settle_one
 from rowcall.store.ends.waiting import fail_unknown
 from rowcall.store.flows.blockers import block_again, unblock
+from rowcall.store.queries.claims import key_of
 from rowcall.store.queries.flows import MARK_CHAINS
 from rowcall.store.queries.jobs import STAGE
 from rowcall.store.statement import Row, Statement
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.worker_parts import watcher
 
 T = TypeVar("T")
@@ -52,16 +52,16 @@ class Walk(NamedTuple):
     def job(self) -> Job:
         return self.jobs.get(self.job_id)
 
-    def run(self, plan: Callable[[int | None], Generator[Statement[object], list[Row], T]]) -> T:
-        return queue_of(self.jobs).run(Write(lambda: plan(queue_of(self.jobs).now_ms())))
+    def run(self, plan: Callable[[], Generator[Statement[object], list[Row], T]]) -> T:
+        return queue_of(self.jobs).run(Write(plan))
 
     def settle(self, outcome: Outcome) -> None:
-        """End the latest attempt, as its worker does; a job that does not run was lost to that worker meanwhile."""
+        """End the latest attempt, as its worker does; a job that does not run was lost to that worker in between."""
         job = self.job
         if job.status is not Status.RUNNING:
             job = msgspec.structs.replace(job, lease=job.lease - 1)
         transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome)
-        self.run(lambda now_ms: settle_one(queue_of(self.jobs).dialect, job, transition, now_ms))
+        self.run(lambda: settle_one(queue_of(self.jobs).dialect, job, transition))
 
     def claim(self) -> list[Job]:
         return self.jobs.claim("hand", queues=[self.job.queue], lease=LEASE)
@@ -89,33 +89,33 @@ class Walk(NamedTuple):
         if self.job.status in sources(Move.REBLOCK):
             self.jobs.retry(self.job_id)
         else:
-            self.run(lambda now_ms: block_again(queue_of(self.jobs).dialect, [self.job_id], now_ms))
+            self.run(lambda: block_again(queue_of(self.jobs).dialect, [self.job_id]))
 
     def expire(self) -> None:
         self.clock.advance(DELAY / 2)
         self.jobs.claim("hand", queues=["no such queue"])
 
     def complete_chain(self) -> None:
-        self.run(lambda now_ms: queue_of(self.jobs).dialect.ask(MARK_CHAINS, [(self.job_id, self.job_id, 0)]))
+        self.run(lambda: queue_of(self.jobs).dialect.ask(MARK_CHAINS, [(self.job_id, self.job_id, 0)]))
         self.jobs.complete_chain(self.job_id)
 
     def unblock(self) -> None:
         self.end_blocker(Move.SUCCEED)
-        self.run(lambda now_ms: unblock(queue_of(self.jobs).dialect, [self.job_id], now_ms))
+        self.run(lambda: unblock(queue_of(self.jobs).dialect, [self.job_id]))
 
     def break_blocked(self) -> None:
         self.end_blocker(Move.FAIL)
         end = WaitingEnd(target(Status.BLOCKED, Move.BREAK), "A:B", only=Status.BLOCKED)
-        self.run(lambda now_ms: end_waiting(queue_of(self.jobs).dialect, {self.job_id: "why"}, end, now_ms))
+        self.run(lambda: end_waiting(queue_of(self.jobs).dialect, {self.job_id: "why"}, end))
 
     def stage(self) -> None:
         self.clock.advance(DELAY + 1)
-        self.run(lambda now_ms: queue_of(self.jobs).dialect.change(STAGE, now_ms, 100))
+        self.run(lambda: queue_of(self.jobs).dialect.change(STAGE, 100))
 
     def refuse(self) -> None:
         self.clock.advance(GRACE + 1)
         key, due_ms, job = key_of("send", MISMATCH.fingerprint), round(GRACE * 1000), self.job
-        self.run(lambda now_ms: fail_unknown(queue_of(self.jobs).dialect, job.queue, key, due_ms, "late", now_ms))
+        self.run(lambda: fail_unknown(queue_of(self.jobs).dialect, job.queue, key, due_ms, "late"))
 
 
 class Way(NamedTuple):

@@ -13,8 +13,8 @@ import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Limit, Retention, Rowcall, Status
 from rowcall.app import queue_of
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Note, Notes
 from tests.conformance.store import Store
@@ -48,7 +48,7 @@ class TestLimits:
         @jobs.task(limit=Limit("each", concurrency=1, by="number"))
         def charge(number: int) -> None: ...
 
-        charge.enqueue_many([{"number": number} for number in range(450)])  # no transaction locks so many
+        charge.enqueue_many([{"number": number} for number in range(450)])  # no transaction locks this many
         assert len(jobs.claim("w", limit=440)) == 440
         assert len(asyncio.run(jobs.aclaim("w", limit=440))) == 10
 

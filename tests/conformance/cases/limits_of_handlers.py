@@ -14,8 +14,8 @@ from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
 from rowcall.store.recovery.register import retire
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.isolation import child_process
 from rowcall.worker.lanes import async_lane
 from tests.conformance import isolated

@@ -10,7 +10,7 @@ import pytest
 from rowcall import Fail, InvalidOption, Job, JobCancelled, JobNotFound, Rowcall
 from rowcall.actions import JobFilter
 from rowcall.store.jobs import pages
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 class TestListing:

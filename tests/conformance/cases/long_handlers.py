@@ -9,8 +9,8 @@ import pytest
 
 from rowcall import Rowcall, Status
 from rowcall.domain.outcome import Succeeded
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.worker_parts import StoreWorker, watcher
 
@@ -53,7 +53,7 @@ class TestLongHandlers:
             )
             assert [other.get(job).status for job in sent] == [Status.RUNNING, Status.RUNNING]
             meanwhile = quick.enqueue()
-            eventually(lambda: other.get(meanwhile).status == Status.SUCCEEDED, message="a job beside them")
+            eventually(lambda: other.get(meanwhile).status == Status.SUCCEEDED, message="a job next to them")
             release.set()
             eventually(lambda: all(other.get(job).status == Status.SUCCEEDED for job in sent), message="their end")
         assert [(other.get(job).attempt, other.attempts(job.id)[0].worker) for job in sent] == [(1, worker.name)] * 2

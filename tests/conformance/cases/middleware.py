@@ -13,7 +13,7 @@ import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, JobOutcome, Retry, Rowcall, Snooze
 from rowcall.middleware import AsyncCallNext, CallNext, EnqueueCall, Middleware, around
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 tenant: ContextVar[str] = ContextVar("tenant", default="none")
 

@@ -16,8 +16,8 @@ from rowcall.domain.outcome import Mismatched
 from rowcall.operations.effects import Write
 from rowcall.store.ends import waiting
 from rowcall.store.ends.waiting import fail_unknown
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.upkeep import unknown_tasks
 from tests.conformance.counted import statements_of
 from tests.conformance.fixtures import OpenQueue
@@ -617,7 +617,7 @@ class TestUnknownTasks:
         queue, made = queue_of(jobs), [jobs.enqueue("stranger") for _ in range(3)]
         clock.advance(700)
         StoreWorker(jobs, "other", tasks={"stranger": ""})
-        assert queue.run(Write(fail_unknown, queue.dialect, "default", "stranger", 0, "late", queue.now_ms())) == 0
+        assert queue.run(Write(fail_unknown, queue.dialect, "default", "stranger", 0, "late")) == 0
         assert self.status(jobs, *made) == ["pending"] * 3
 
     def test_a_worker_that_knows_the_task_but_serves_another_queue_does_not_count(

@@ -11,10 +11,10 @@ import pytest
 from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.counts import folding, questions
+from rowcall.store.counts import questions, tallies
 from rowcall.store.counts.pruning import prune_history
 from rowcall.store.statement import Plan
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 
 SPANS = "select span_ms, count(*) from rowcall_history group by span_ms"
@@ -24,19 +24,17 @@ class Undone(Exception): ...
 
 
 def fold(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(
-        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
-    )
+    return queue_of(jobs).run(Write(lambda: tallies.fold(queue_of(jobs).dialect, everything=True)))
 
 
 def fold_and_prune_history(jobs: Rowcall) -> None:
-    for step in (folding.fold_history, prune_history):
-        while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):  # type: ignore[misc]
+    for step in (tallies.fold_history, prune_history):
+        while queue_of(jobs).run(Write(lambda step=step: step(queue_of(jobs).dialect))):  # type: ignore[misc]
             pass
 
 
 def check_counts(jobs: Rowcall) -> None:
-    """As the jobs themselves say, and again after folding."""
+    """As the jobs themselves say, and again after tallies."""
     everything = jobs.list(limit=1000).jobs
     counted = Counter((job.queue, job.status.value) for job in everything)
     for _ in range(2):
@@ -97,7 +95,7 @@ class TestCounts:
             jobs.complete(jobs.claim("hand")[0])
 
         def fold_and_fail() -> Plan[int]:
-            yield from folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms())
+            yield from tallies.fold(queue_of(jobs).dialect, everything=True)
             raise Undone
 
         with pytest.raises(Undone):
@@ -111,7 +109,7 @@ class TestCounts:
     ) -> None:
         jobs.enqueue("send")
         jobs.complete(jobs.claim("hand")[0])
-        over = lambda: folding.fold(queue_of(jobs).dialect, everything=False, now_ms=queue_of(jobs).now_ms())  # noqa: E731
+        over = lambda: tallies.fold(queue_of(jobs).dialect, everything=False)  # noqa: E731
         assert queue_of(jobs).run(Write(over)) == 0
         clock.advance(60)
         assert queue_of(jobs).run(Write(over)) == 1
@@ -213,7 +211,7 @@ class TestPace:
             jobs.complete(self.work(jobs, clock, wait=0, run=1))
             jobs.fail(self.work(jobs, clock, wait=0, run=1), "A:B", "no")
             fold(jobs)
-        assert self.spans(store) == {0: 9}  # two of each minute have ended alike
+        assert self.spans(store) == {0: 9}  # two of each minute have ended the same way
         expected = jobs.stats(window=3600).pace
         for later, spans in (
             (timedelta(minutes=1), {60_000: 6}),

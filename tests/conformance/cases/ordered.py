@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from rowcall import Fail, Job, Limit, Retry, Rowcall, Snooze
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Context, Fail, Job, JobOutcome, Rowcall, Snooze, Status, TaskDefaults
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.cases.plain_sql import UNREADABLE
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
@@ -118,12 +118,6 @@ def _write_an_unreadable_row(handled: Handled) -> Job:
     return job
 
 
-def _update_by_plain_sql(handled: Handled) -> Job:
-    job = handled.work.enqueue(1)
-    handled.store.execute(f"update rowcall_job set status = 'failed', error_code = 'A:B' where id = {job.id}")
-    return job
-
-
 class TestOutcomes:
     @pytest.fixture
     def handled(self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock, store: Store) -> Handled:
@@ -141,7 +135,6 @@ class TestOutcomes:
             _fail_what_it_waits_for,
             _enqueue_wrong_arguments,
             _write_an_unreadable_row,
-            _update_by_plain_sql,
         ],
     )
     def test_each_way_to_fail_is_followed_by_one_handler(self, handled: Handled, way: Way) -> None:
@@ -228,7 +221,7 @@ class TestOutcomes:
             @jobs.task
             def dead_letter(job: JobOutcome) -> None:
                 seen.append(("dead_letter", job.id))
-                raise ValueError("a handler that fails is not followed by itself")
+                raise ValueError("a handler that fails is not its own follow-up")
 
             @jobs.task
             def mail_failed(job: JobOutcome) -> None:
@@ -267,6 +260,12 @@ class TestOutcomes:
             store.execute(f"update rowcall_job set on_end = '{value}' where id = {job_id}")
         assert handled.jobs.drain().failed == len(ids)
         assert [one.id for one in handled.seen] == [ids[-1]]
+
+    def test_what_plain_sql_ends_is_not_followed(self, handled: Handled, store: Store) -> None:
+        job = handled.work.enqueue(1)
+        store.execute(f"update rowcall_job set status = 'failed', error_code = 'A:B' where id = {job.id}")
+        handled.jobs.drain()
+        assert handled.seen == []
 
     def test_observers_are_called_after_the_commit(self, handled: Handled, caplog: pytest.LogCaptureFixture) -> None:
         jobs, clock = handled.jobs, handled.clock

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import InvalidOption, Limit, Rowcall, Status
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 

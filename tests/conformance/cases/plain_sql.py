@@ -77,7 +77,7 @@ class TestPlainSql:
     def test_a_payload_that_is_no_object_fails_without_a_retry(
         self, real: Rowcall, store: Store, payload: str, said: str
     ) -> None:
-        self._insert_beside_good_ones(real, store, payload)
+        self._insert_next_to_good_ones(real, store, payload)
         self._check_failed_alone(real, "INVALID_INPUT:SCHEMA_MISMATCH", said)
 
     @pytest.mark.parametrize("payload", ["not JSON at all", '{"number": ', ""])
@@ -88,7 +88,7 @@ class TestPlainSql:
             assert real.list().jobs == []
             return
         assert real.get(1).payload == {"__raw__": payload}
-        self._insert_beside_good_ones(real, store, payload)
+        self._insert_next_to_good_ones(real, store, payload)
         self._check_failed_alone(real, "INVALID_INPUT:NOT_JSON", "the payload is not JSON")
 
     @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ class TestPlainSql:
     ) -> None:
         real = open_queue(mismatch_grace=0)
         real.migrate()
-        self._insert_beside_good_ones(real, store, payload)
+        self._insert_next_to_good_ones(real, store, payload)
         self._check_failed_alone(real, "INVALID_INPUT:SCHEMA_MISMATCH", said)
 
-    def _insert_beside_good_ones(self, jobs: Rowcall, store: Store, payload: str) -> None:
+    def _insert_next_to_good_ones(self, jobs: Rowcall, store: Store, payload: str) -> None:
         """Write a row for a handler in a thread and one for a coroutine."""
 
         @jobs.task(max_attempts=5)

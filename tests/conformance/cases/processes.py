@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Job, Rowcall, Status
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 
@@ -67,6 +67,7 @@ class TestProcesses:
         eventually(lambda: len(notes.read("started")) == 2, message="two started")
         worker.send(signal.SIGTERM)
         worker.wait_for("stopping")
+        eventually(lambda: len(real.list(status="running").jobs) == 2, message="the buffered jobs are released")
         gate.touch()
         assert worker.wait() == 0, worker.output
         assert [real.get(job_id).status for job_id in ids] == [Status.SUCCEEDED] * 2 + [Status.PENDING] * 2

@@ -11,8 +11,8 @@ from rowcall.app import queue_of
 from rowcall.operations.effects import Write
 from rowcall.store.jobs.marks import mark
 from rowcall.store.queries.claims import Mark
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.progress import ProgressWriter
 from tests.conformance.store import Store
 
@@ -222,5 +222,5 @@ class TestProgress:
         running = jobs.dequeue("me")
         assert running is not None
         marks = [Mark(job.id, job.lease, job.holder, progress=0.5, replays=1) for job in (asleep, running)]
-        queue.run(Write(mark, queue.dialect, marks, queue.now_ms()))
+        queue.run(Write(mark, queue.dialect, marks))
         assert [jobs.get(job.id).progress for job in (asleep, running)] == [None, 0.5]

@@ -9,7 +9,7 @@ from rowcall.app import queue_of
 from rowcall.domain.push import LeftOpen
 from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.push import leave_open
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 
 ONE, OTHER = "https://one.example/jobs", "https://other.example/jobs"

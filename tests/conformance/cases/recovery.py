@@ -10,7 +10,7 @@ from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Write
 from rowcall.store.queries.workers import REMOVE_WORKER
 from rowcall.store.recovery.recover import recover_worker
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.worker_parts import CONCURRENCY, StoreWorker, watcher
 
@@ -94,9 +94,7 @@ class TestLostWorkers:
         claimed_at = clock.now()
         clock.advance(1)
         begun = {(ready.id, ready.lease): 250 for ready in taken.buffered}
-        queue_of(jobs).run(
-            Write(lambda: recover_worker(queue_of(jobs).dialect, "victim", begun, queue_of(jobs).now_ms()))
-        )
+        queue_of(jobs).run(Write(lambda: recover_worker(queue_of(jobs).dialect, "victim", begun)))
         started_at = claimed_at + timedelta(seconds=0.75)
         assert [(event.event, event.at, event.actor) for event in jobs.timeline(job_id)][1:] == [
             ("CLAIMED", claimed_at, "victim"),

@@ -10,7 +10,7 @@ from rowcall import InvalidOption, Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.declare.option_table import Options
 from rowcall.operations.enqueue import bind_by_name, enqueue_once
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 

@@ -22,8 +22,8 @@ from rowcall import (
 )
 from rowcall.app import queue_of
 from rowcall.operations.results import end_waiter
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 

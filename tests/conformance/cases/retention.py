@@ -13,7 +13,7 @@ from rowcall.operations.effects import Write
 from rowcall.operations.retention import delete_all, publish_rules
 from rowcall.store.counts import questions
 from rowcall.store.queries.counts import ONCE_EVERY
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
 
@@ -156,11 +156,7 @@ class TestRetention:
         first, second = open_queue(clock=clock), open_queue(clock=clock)
 
         def taken(jobs: Rowcall, duty: str = "clean up") -> bool:
-            return bool(
-                queue_of(jobs).run(
-                    Write(lambda: queue_of(jobs).dialect.ask(ONCE_EVERY, queue_of(jobs).now_ms(), duty, 20_000))
-                )
-            )
+            return bool(queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(ONCE_EVERY, duty, 20_000))))
 
         assert [taken(first), taken(second), taken(first)] == [True, False, False]
         assert taken(second, "dust")

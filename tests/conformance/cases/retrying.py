@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import Backoff, Context, DuplicateJob, Fail, InvalidOption, Retry, Rowcall, Snooze, Status, WrongState
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 
 

@@ -14,8 +14,8 @@ from rowcall.app import queue_of
 from rowcall.domain.schedule import CatchUp
 from rowcall.operations.schedules import publish_schedules
 from rowcall.store.schedules.ticks import TICKS_AT_ONCE
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.store import Store
 

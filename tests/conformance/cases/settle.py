@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from rowcall import Backoff, Cancel, Fail, Job, Retry, Rowcall, Snooze, Status
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 class Unprintable(Exception):
@@ -76,7 +76,7 @@ class TestSettle:
         assert job.finished_at is not None
         assert [attempt.status for attempt in jobs.attempts(job_id)] == ["succeeded"]
 
-    def test_async_and_sync_handlers_end_alike(self, jobs: Rowcall) -> None:
+    def test_async_and_sync_handlers_end_the_same_way(self, jobs: Rowcall) -> None:
         @jobs.task
         async def double(number: int) -> int:
             return 2 * number

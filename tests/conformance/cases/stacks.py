@@ -13,7 +13,7 @@ from rowcall import Job, NoAnswer, Rowcall, Stack, WrongState
 from rowcall.app import queue_of
 from rowcall.operations.effects import Read
 from rowcall.store.queries.counts import SETTINGS
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance import isolated
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.notes import Notes

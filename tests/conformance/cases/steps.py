@@ -22,7 +22,7 @@ from rowcall import (
     WrongState,
 )
 from rowcall.app import queue_of
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 
 
 @dataclass
@@ -154,7 +154,7 @@ class TestSteps:
                 with jobs.transaction() as transaction:
                     ctx.step("charge", calls.append, len(calls), connection=transaction)
                     if not queue_of(jobs).dialect.one_writer:
-                        ctx.step("beside", int)  # the transaction does not keep others of the attempt out
+                        ctx.step("other", int)  # the transaction does not keep others of the attempt out
                     if len(calls) == 1:
                         raise RuntimeError("rolled back")
             finally:

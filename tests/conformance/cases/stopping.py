@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import Cancel, Context, Fail, Retry, Rowcall, Snooze
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance import isolated
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.notes import Notes
@@ -38,6 +38,22 @@ class TestStopping:
         worker.stop(grace_seconds=0)
         job = jobs.get(job_id)
         return str(job.status), job.error_code, job.attempt
+
+    def test_once_it_is_asked_to_stop_it_starts_no_job_of_its_buffer(self, real: Rowcall) -> None:
+        began: list[int] = []
+
+        @real.task
+        def quick(number: int) -> None:
+            began.append(number)
+            if len(began) == 500:
+                worker.ask_to_stop()
+
+        quick.enqueue_many([{"number": number} for number in range(1500)])
+        worker = real.worker(concurrency=1)
+        worker.start()
+        assert worker.ended.wait(60)
+        assert len(began) == 500
+        assert real.stats().by_status["pending"] == 1000
 
     @pytest.mark.parametrize("looks", [True, False], ids=["looks", "does not look"])
     @pytest.mark.parametrize("error", RAISED, ids=repr)

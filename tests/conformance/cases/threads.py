@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from rowcall import Job, LeaseLost, Rowcall, Status
-from rowcall.testing.clock import FakeClock
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.worker_parts import StoreWorker, watcher
 
@@ -87,7 +87,7 @@ class TestThreads:
         assert stored == {job.id: job for job in given}
         assert len(stored) == 25 * THREADS
 
-    def test_workers_beside_producers_run_each_job_once(self, open_queue: OpenQueue) -> None:
+    def test_workers_next_to_producers_run_each_job_once(self, open_queue: OpenQueue) -> None:
         producer, *consumers = [open_queue() for _ in range(3)]
         ran: list[int] = []
         for jobs in consumers:

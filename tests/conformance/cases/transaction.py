@@ -21,7 +21,7 @@ from rowcall import (
     WrongState,
 )
 from rowcall.task import Task
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Notes
 from tests.conformance.store import Store, all_rows
@@ -331,10 +331,10 @@ class TestTransaction:
         with ThreadPoolExecutor(1) as other:
             with undone(), jobs.transaction():
                 send.enqueue("undone")
-                waiting = other.submit(send.enqueue, "by itself")
+                waiting = other.submit(send.enqueue, "on its own")
                 raise Undo
             waiting.result()
-        assert self.written(jobs) == ["by itself"]
+        assert self.written(jobs) == ["on its own"]
 
     def test_async_blocks(self, jobs: Rowcall, send: Task[[str], None]) -> None:
         async def story() -> None:
@@ -362,13 +362,13 @@ class TestTransaction:
             with undone():
                 async with jobs.transaction() as tx:
                     await asyncio.gather(*(send.using(connection=tx).aenqueue(f"given {n}") for n in range(5)))
-                    by_itself = asyncio.create_task(send.aenqueue("by itself"))
+                    by_itself = asyncio.create_task(send.aenqueue("on its own"))
                     await asyncio.sleep(0)
                     raise Undo
             await by_itself
 
         asyncio.run(story())
-        assert self.written(jobs) == ["by itself"]
+        assert self.written(jobs) == ["on its own"]
 
     def test_a_block_that_is_cancelled_is_undone_and_blocks_no_other(
         self, jobs: Rowcall, send: Task[[str], None]

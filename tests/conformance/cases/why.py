@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption, Job, JobNotFound, Limit, Rowcall
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import StoreWorker
 

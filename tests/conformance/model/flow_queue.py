@@ -120,7 +120,7 @@ class ModelFlowQueue(ModelQueue):
             job.status = "scheduled" if delay > 0 else "pending"
 
     def other_holder(self, job_id: int) -> int | None:
-        """The newest job beside this one that has its key and has not finished."""
+        """The newest job next to this one that has its key and has not finished."""
         key = self.ties[job_id].key
         if key is None:
             return None

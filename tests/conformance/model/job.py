@@ -28,7 +28,7 @@ class ModelAttempt:
 
 @dataclass
 class ModelBackoff:
-    """The retry policy: the same pause each time, or one that grows by itself."""
+    """The retry policy: the same pause each time, or one that grows on its own."""
 
     seconds: float = 30
     growing: bool = True
@@ -46,6 +46,7 @@ class JobOptions(NamedTuple):
     delay: int = 0
     expires_in: int | None = None
     retry_after: int | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def backoff(self) -> ModelBackoff:
@@ -63,6 +64,8 @@ class ModelJob:
     backoff: ModelBackoff
     expires_at: datetime | None
     status: str
+    type: str = "work"
+    tags: tuple[str, ...] = ()
     used: int = 0
     error_code: str | None = None
     finished_at: datetime | None = None

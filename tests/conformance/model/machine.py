@@ -17,9 +17,10 @@ from rowcall import Backoff, Job, JobCancelled, JobNotFound, LeaseLost, Rowcall,
 from rowcall.app import queue_of
 from rowcall.declare.option_table import EnqueueOptions
 from rowcall.domain.outcome import Released
-from rowcall.operations.effects import Read
-from rowcall.store.statement import Row, Statement, fetch
-from rowcall.testing.clock import FakeClock
+from rowcall.operations.effects import Read, Write
+from rowcall.store.statement import Row, fetch, plain
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.model.answers import Answers
 from tests.conformance.model.ends import ENDS, C, End, HandClaim, WorkerClaim, outcome_of
 from tests.conformance.model.job import JobOptions, ModelJob
 from tests.conformance.model.queue import ModelQueue
@@ -30,6 +31,7 @@ from tests.conformance.worker_parts import CONCURRENCY, LEASE_SECONDS, StoreWork
 T = TypeVar("T")
 
 QUEUES = ("mail", "media")
+TAGS = ("red", "blue")
 PICK = st.integers(0, 11)
 Way = Callable[[Rowcall, Job], None]
 
@@ -42,6 +44,7 @@ OPTIONS = st.builds(
     delay=st.sampled_from([0, 0, 30]),
     expires_in=st.sampled_from([None, 20, 90]),
     retry_after=st.sampled_from([None, 5]),
+    tags=st.sampled_from([(), TAGS[:1], TAGS]),
 )
 
 HAND_WAYS: dict[str, tuple[Way, Callable[[ModelQueue, int], None]]] = {
@@ -57,7 +60,22 @@ STEERING: dict[str, Callable[[ModelJob], bool]] = {
 }
 
 
+class Client:
+    """Runs plain SQL on the connections of the queue: another one for each walk would be too many for a server."""
+
+    def __init__(self, jobs: Rowcall, url: str) -> None:
+        self.url = url
+        self._queue = queue_of(jobs)
+
+    def execute(self, sql: str) -> list[Row]:
+        if sql.lstrip().startswith("select"):
+            return self._queue.run(Read(fetch(plain(sql))))
+        return self._queue.run(Write(lambda: fetch(plain(sql))))
+
+
 class QueueMachine(RuleBasedStateMachine):
+    tasks: tuple[str, ...] = ("work",)
+
     def __init__(self, store: Store) -> None:
         super().__init__()
         self.clock = FakeClock()
@@ -71,6 +89,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.worker_claims: list[WorkerClaim] = []
         self.workers: list[StoreWorker] = []
         self.seen: dict[int, tuple[int, int]] = {}
+        self.client = Client(self.jobs, store.url)
+        self.answers = Answers(self.jobs, self.client, self.clock.now(), (QUEUES, self.tasks, TAGS))
 
     def teardown(self) -> None:
         self.jobs.close()
@@ -271,6 +291,21 @@ class QueueMachine(RuleBasedStateMachine):
             getattr(self.jobs, move)(job_id)
             getattr(self.model, move)(job_id)
 
+    @rule(pick=PICK, priority=st.integers(-1, 1), plain_sql=st.booleans())
+    def prioritize(self, pick: int, priority: int, plain_sql: bool) -> None:
+        """Whether a job runs or not: that of its row is used when it is claimed again."""
+        choices = [job.id for job in self.model.jobs.values() if self._may_prioritize(job)]
+        if choices:
+            job_id = pick_one(choices, pick)
+            if plain_sql:
+                self.client.execute(f"update rowcall_job set priority = {priority} where id = {job_id}")
+            else:
+                self.jobs.set_priority(job_id, priority)
+            self.model.jobs[job_id].priority = priority
+
+    def _may_prioritize(self, job: ModelJob) -> bool:
+        return not job.finished
+
     @precondition(lambda self: self._refusals())
     @rule(pick=st.integers(0, 50))
     def steer_where_it_makes_no_sense(self, pick: int) -> None:
@@ -325,6 +360,10 @@ class QueueMachine(RuleBasedStateMachine):
         self._leases_never_fall(stored)
 
     @invariant()
+    def all_answers_agree(self) -> None:
+        self.answers.check(self.model.jobs, self.clock.now())
+
+    @invariant()
     def workers_tell_running_jobs_from_buffered_ones(self) -> None:
         """A worker starts what it has slots for, whether its rows say so or not."""
         expected = {}
@@ -338,10 +377,7 @@ class QueueMachine(RuleBasedStateMachine):
         return list(stored)
 
     def _count(self, table: str) -> int:
-        numbers: list[int] = queue_of(self.jobs).run(
-            Read(fetch(Statement(f"select count(*) from {table}", (), _number)))
-        )
-        return numbers[0]
+        return _number(*self.client.execute(f"select count(*) from {table}"))
 
     def _leases_never_fall(self, stored: dict[int, Job]) -> None:
         for job_id, job in self.model.jobs.items():
@@ -358,7 +394,11 @@ def _number(row: Row) -> int:
 
 def enqueue_options(options: JobOptions) -> EnqueueOptions:
     given = EnqueueOptions(
-        queue=options.queue, priority=options.priority, max_attempts=options.max_attempts, delay=options.delay
+        queue=options.queue,
+        priority=options.priority,
+        max_attempts=options.max_attempts,
+        delay=options.delay,
+        tags=options.tags,
     )
     if options.expires_in is not None:
         given["expires_in"] = options.expires_in

@@ -31,6 +31,7 @@ class ModelQueue:
             backoff=options.backoff,
             expires_at=None if options.expires_in is None else now + timedelta(seconds=options.expires_in),
             status="scheduled" if options.delay > 0 else "pending",
+            tags=options.tags,
         )
 
     # falling due
@@ -45,7 +46,7 @@ class ModelQueue:
                 job.status = "pending"
 
     def moments(self) -> list[datetime]:
-        """When something will fall due by itself, from now on."""
+        """When something will fall due on its own, from now on."""
         now = self._now()
         times = [job.run_at for job in self.jobs.values() if job.status == "scheduled"]
         times += [job.expires_at for job in self.jobs.values() if self._can_expire(job) and job.expires_at]

@@ -57,7 +57,7 @@ class ModelSharingQueue(ModelQueue):
         self._served: dict[tuple[str, str, int], int] = {}
 
     def share(self, job_id: int, parties: Parties) -> None:
-        self.turns[job_id] = Turn(parties)
+        self.turns[job_id], self.jobs[job_id].type = Turn(parties), parties.task
         self._take_turns([job_id])
 
     def stage(self) -> None:
@@ -114,6 +114,7 @@ class ModelSharingQueue(ModelQueue):
 
 class SharingMachine(QueueMachine):
     model: ModelSharingQueue
+    tasks = ("skipping", "blocking")
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -128,6 +129,9 @@ class SharingMachine(QueueMachine):
     @initialize(several=SHARED)
     def begin_with_some_jobs(self, several: list[tuple[JobOptions, Parties]]) -> None:
         self.enqueue(several)
+
+    def _may_prioritize(self, job: ModelJob) -> bool:
+        return job.status == "scheduled"  # the others have a turn among those of their priority
 
     @rule(several=SHARED)
     def enqueue(self, several: list[tuple[JobOptions, Parties]]) -> None:

@@ -168,7 +168,7 @@ class StepMachine(QueueMachine):
 
     def _written(self, claim: WorkerClaim, write: StepWrite) -> StepWritten:
         queue = queue_of(self.jobs)
-        return queue.run(Write(record_one, queue.dialect, write, queue.now_ms()))
+        return queue.run(Write(record_one, queue.dialect, write))
 
     def _suspend(self, claim: WorkerClaim, step: ModelStep) -> None:
         self._start(claim)

@@ -18,7 +18,7 @@ from rowcall import Context
 from tests.crash.storm.tasks import AGAIN, CALM, chance_of, followed, jobs, lasts, noted
 from tests.crash.storm.terms import MAX_ATTEMPTS
 
-Connection = Any  # of sqlite3 or psycopg, or their async twins: alike as far as they are used here
+Connection = Any  # of sqlite3 or psycopg, or their async twins: the same as far as they are used here
 DATABASE_AWAY = (sqlite3.OperationalError, psycopg.OperationalError, psycopg.InterfaceError)
 
 

@@ -188,7 +188,7 @@ class Faults:
             self._stopped_at[worker.pid] = time.monotonic()
 
     def _resume(self, jobs: Rowcall) -> None:
-        """Workers declared lost meanwhile, and workers that none could declare lost for long."""
+        """Workers declared lost in between, and workers that none could declare lost for long."""
         if not self._fleet.stopped:
             return
         try:

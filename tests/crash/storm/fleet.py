@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.conformance.notes import Notes
 from tests.crash.storm.nursery import PATIENCE_SECONDS, Child, Nursery
 
@@ -40,7 +40,7 @@ class Fleet:
         return self._file.stat().st_size // BYTES_OF_A_NOTE if self._file.exists() else 0
 
     def fill_up(self, producers: int) -> None:
-        """Replace who has ended; no more producers than so many in all."""
+        """Replace who has ended; no more producers than this many in all."""
         self._clear_away()
         for role, size in SIZES.items():
             while len(self._running[role]) < size and not (role == "produce" and self.started[role] >= producers):

@@ -21,12 +21,12 @@ from typing import NoReturn
 import aiosqlite  # noqa: F401 (imported once, for all children)
 import psycopg_pool  # noqa: F401
 
+from rowcall.testing.deadline import eventually
 from rowcall.testing.process import PythonProcess, process_state
-from rowcall.testing.waiting import eventually
 from rowcall.worker import process as _process  # noqa: F401
 from tests.worker.support import ROOT
 
-ENDED = "ended by itself"
+ENDED = "ended on its own"
 PATIENCE_SECONDS = 90.0
 LOOK_SECONDS = 1.0
 

@@ -129,7 +129,7 @@ class Producer:
         after = self._chance.sample(self._earlier, min(len(self._earlier), self._chance.randint(1, 3)))
         # `duplicate` jobs may be there twice
         after = list({one.id: one for one in after}.values())
-        with contextlib.suppress(InvalidOption):  # one of them was deleted meanwhile
+        with contextlib.suppress(InvalidOption):  # one of them was deleted in between
             using = tasks.join.using(after=after, on_blocker_failure=self._chance.choice(ON_FAILURE))
             self._note(using.enqueue(len(after)))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rowcall.app import queue_of
-from rowcall.worker.process.signals import work
+from rowcall.worker.process.os_signals import work
 from tests.crash.storm.effects import effect
 from tests.crash.storm.producing import Producer
 from tests.crash.storm.steering import Claimer, Steerer

@@ -1,4 +1,4 @@
-"""A process that steers at random, and one that claims by hand: both run beside the workers, and may be killed."""
+"""A process that steers at random, and one that claims by hand: both run next to the workers, and may be killed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.blobs import collect_blobs
-from rowcall.testing.waiting import eventually
+from rowcall.testing.deadline import eventually
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.faults import Faults, Target
 from tests.crash.storm.fleet import Fleet

@@ -136,7 +136,7 @@ def test_a_refused_action_leaves_the_transaction_alive(case: Case) -> None:
     assert states_of(case.written) == {"claimed": "succeeded", "waiting": "pending"}
 
 
-# --- workers beside an open transaction, on PostgreSQL --------------------------------------------
+# --- workers next to an open transaction, on PostgreSQL --------------------------------------------
 
 
 @pytest.mark.concurrency
@@ -158,7 +158,7 @@ def test_locks_of_an_open_transaction_stop_no_worker(
         first = running.enqueue()
         waiting = note.using(delay=60, tags=["t"]).enqueue("waiting")
         blocked = note.using(after=first).enqueue("blocked")
-        beside = note.using(after=first).enqueue("beside")
+        other = note.using(after=first).enqueue("other")
         deleted = note.using(after=first).enqueue("deleted")
         with jobs.worker(concurrency=2):
             comes_to(jobs, first, "running")
@@ -171,7 +171,7 @@ def test_locks_of_an_open_transaction_stop_no_worker(
             assert jobs.get(first).status == "running"  # its row is locked
             getattr(mine, end)()
             assert ended(jobs, first).status == "succeeded"
-            assert ended(jobs, beside).status == "succeeded"
+            assert ended(jobs, other).status == "succeeded"
             if end == "commit":
                 assert [jobs.get(job).status for job in (waiting, blocked)] == ["cancelled", "cancelled"]
             else:

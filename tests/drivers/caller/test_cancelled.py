@@ -131,7 +131,7 @@ def sites(request: pytest.FixtureRequest, kind: Kind) -> tuple[Site, Site]:
     return request.getfixturevalue(f"{kind.database}_sites")  # type: ignore[no-any-return]
 
 
-async def written_beside(case: Case, mine: Caller, call: Awaitable[object], blow: Blow, notes: int = 2) -> bool:
+async def written_next_to(case: Case, mine: Caller, call: Awaitable[object], blow: Blow, notes: int = 2) -> bool:
     """A transaction of the caller's, with a write before the call and one after it, which commits in any case."""
     if notes == 2:
         await mine.execute(case.note)
@@ -154,7 +154,7 @@ def test_a_cancelled_call_is_whole_and_the_transaction_lives_on(
             case.queue = f"{make.__name__}_{case.queue}"
             call, count = make(Call(case, mine))
             await mine.begin()
-            return await written_beside(case, mine, call, blow, notes=1 + (make is not first))
+            return await written_next_to(case, mine, call, blow, notes=1 + (make is not first))
 
         async with kind.opened(case.site.database) as mine:
             async for blow in blows(cancel, WAYS[2:3] if make is first else WAYS[:1]):
@@ -188,7 +188,7 @@ def test_a_cancelled_completion_is_whole(kind: Kind, sites: tuple[Site, Site]) -
             ctx.continue_with(case.site.send.using(queue=f"{case.queue}_next"), "next")
             await mine.begin()
             call = ctx.acomplete("completed", connection=mine.connection)
-            was_cancelled = await written_beside(case, mine, call, blow)
+            was_cancelled = await written_next_to(case, mine, call, blow)
             status = case.jobs.get(job.id).status
             assert len(next_steps()) == (status == "succeeded")
             assert was_cancelled or status == "succeeded"

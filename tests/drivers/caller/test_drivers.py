@@ -320,9 +320,9 @@ def test_a_connection_of_psycopg_may_be_used_from_another_thread(on_psycopg: Cas
     assert on_psycopg.sent_to == ["a"]
 
 
-def test_tables_are_made_beside_an_open_transaction(on_psycopg: Case, mine: Connection) -> None:
+def test_tables_are_made_next_to_an_open_transaction(on_psycopg: Case, mine: Connection) -> None:
     """On Rowcall's own connection: the caller's rollback does not undo them."""
-    with Rowcall(on_psycopg.site.database, table_prefix="beside_") as jobs:
+    with Rowcall(on_psycopg.site.database, table_prefix="other_") as jobs:
         mine.execute(on_psycopg.note.encode())
         jobs.enqueue("task", connection=mine)
         mine.rollback()
@@ -425,13 +425,13 @@ def test_the_error_for_django_in_async_code_says_what_to_do(sqlite_sites: tuple[
     case = Case(BY_NAME["django-sqlite-wrapper"], *sqlite_sites)
 
     async def scenario(mine: Caller) -> None:
-        async def beside_a_loop() -> None:
+        async def next_to_a_loop() -> None:
             with pytest.raises(InvalidOption, match="async"):
                 case.send(mine).enqueue("a")
             with pytest.raises(InvalidOption, match="async"):
                 await case.send(mine).aenqueue("a")
 
-        asyncio.run(beside_a_loop())
+        asyncio.run(next_to_a_loop())
 
     case.run(scenario)
 

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from rowcall import Context, DuplicateJob, InvalidOption, Job, LeaseLost, Rowcall, Status
+from rowcall import Context, DuplicateJob, InvalidOption, Job, JobOutcome, LeaseLost, Rowcall, Status
 from tests.drivers.caller.callers.base import Caller, Kind, Undo
 from tests.drivers.caller.callers.kinds import BY_NAME
 from tests.drivers.caller.handlers import handled, handler_of
@@ -224,8 +224,30 @@ def test_a_completion_that_continues_needs_a_transaction(case: Case) -> None:
     assert [step.status for step in case.jobs.chain(job.id).steps] == [Status.SUCCEEDED, Status.SCHEDULED]
 
 
+def test_a_completion_that_is_followed_needs_a_transaction(case: Case) -> None:
+    results: list[object] = []
+
+    async def body(ctx: Context, mine: Caller) -> None:
+        if commits_each(case.kind):
+            with pytest.raises(InvalidOption, match="connection has no transaction open"):
+                await mine.complete(ctx, "refused")
+        await mine.begin()
+        await mine.complete(ctx, "done")
+        await mine.commit()
+
+    task = handler_of(case, body)
+
+    @task.on_success(name=f"{case.queue}-followed", queue=case.queue)
+    def followed(job: JobOutcome) -> None:
+        results.append(job.result)
+
+    task.enqueue()
+    case.jobs.drain(queues=[case.queue])
+    assert (case.troubles, results) == ([], ["done"])
+
+
 def commits_each(kind: Kind) -> bool:
-    """Whether it commits each statement by itself, as long as its user has not begun anything."""
+    """Whether it commits each statement on its own, as long as its user has not begun anything."""
     return kind.name in ("sqlite3-none", "aiosqlite-none", "sqlite3-autocommit-on") or (
         kind.name.startswith(("psycopg-autocommit", "psycopg-async-autocommit", "asyncpg", "django"))
     )

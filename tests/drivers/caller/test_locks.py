@@ -130,7 +130,7 @@ def test_first_use_on_a_file_that_the_caller_has_locked(tmp_path: Path, journal:
 
 
 def test_first_use_in_this_process_of_a_file_with_tables(tmp_path: Path) -> None:
-    """Readers never wait: that the tables are there can be seen beside the caller's lock."""
+    """Readers never wait: that the tables are there can be seen next to the caller's lock."""
     path = tmp_path / "app.db"
     with Rowcall(path) as before:
         before.migrate()

@@ -81,7 +81,7 @@ def test_on_postgresql(with_tables: str, fork_server: ForkServer, monkeypatch: p
 
 @pytest.mark.parametrize("name", ON_SQLITE)
 def test_on_sqlite(tmp_path: Path, fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Only the write to the file can notify the worker: by itself it would check in some hours."""
+    """Only the write to the file can notify the worker: on its own it would check in some hours."""
     monkeypatch.setattr(pace, "LONGEST_WAIT_SECONDS", HOURS)
     path = tmp_path / "app.db"
     with Rowcall(path) as jobs:

@@ -82,7 +82,9 @@ def test_the_same_file_by_another_name(sqlite_sites: tuple[Site, Site], tmp_path
 
 
 @pytest.mark.slow
-def test_another_server_that_is_alike(postgresql_sites: tuple[Site, Site], private_postgres: PostgresServer) -> None:
+def test_another_server_with_the_same_names(
+    postgresql_sites: tuple[Site, Site], private_postgres: PostgresServer
+) -> None:
     """The same name of the database, and the same tables in it."""
     site = postgresql_sites[0]
     twin = private_postgres.create_database(database_of(site.database))

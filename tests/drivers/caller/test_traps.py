@@ -155,7 +155,7 @@ def test_the_error_for_an_outdated_read_says_what_to_do(sqlite_sites: tuple[Site
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         await mine.execute("select count(*) from mine")
-        case.site.send.using(queue=case.queue).enqueue("meanwhile")
+        case.site.send.using(queue=case.queue).enqueue("in between")
         for advice in ("BEGIN IMMEDIATE", "transaction_mode"):
             with pytest.raises(StoreUnavailable, match=advice):
                 await mine.enqueue(case.send(mine), "a")
@@ -166,7 +166,7 @@ def test_the_error_for_an_outdated_read_says_what_to_do(sqlite_sites: tuple[Site
         await mine.commit()
 
     case.run(scenario)
-    assert case.sent_to == ["meanwhile", "b"]
+    assert case.sent_to == ["in between", "b"]
 
 
 def test_the_advice_helps(sqlite_sites: tuple[Site, Site]) -> None:

@@ -54,9 +54,7 @@ def test_aenqueues_of_many_tasks_share_commits(jobs: Rowcall, mine: Connection) 
     assert 1 <= commits(mine) <= MANY // 10
 
 
-def test_members_that_are_not_alike_share_a_commit_too(
-    jobs: Rowcall, url: str, mine: Connection, threads: Executor
-) -> None:
+def test_different_members_share_a_commit_too(jobs: Rowcall, url: str, mine: Connection, threads: Executor) -> None:
     @jobs.task(queue="mail", tags=["a"])
     def send(to: str) -> None: ...
 
@@ -78,7 +76,7 @@ def test_members_that_are_not_alike_share_a_commit_too(
 def test_a_row_that_the_table_refuses_fails_alone(jobs: Rowcall, url: str, threads: Executor) -> None:
     def write(number: int) -> int:
         queue = "q" * 201 if number % 10 == 0 else "default"
-        return database_of_queue(jobs).shared.submit(Member(NewJob(type="task", queue=queue), "{}", None)).id
+        return database_of_queue(jobs).shared.submit(Member(NewJob(type="task", queue=queue), "{}")).id
 
     with writers_held_up(url):
         futures = [threads.submit(write, number) for number in range(MANY)]

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from rowcall.drivers.sqlite import file_identity
-from rowcall.drivers.sqlite.file_identity import SameFile
+from rowcall.drivers.sqlite import connection
+from rowcall.drivers.sqlite.connection import SameFile
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(file_identity, "TRUSTED_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "TRUSTED_SECONDS", 0.0)
     path = tmp_path / "app.db"
     path.write_text("first")
     return path
@@ -50,7 +50,7 @@ def test_a_wal_that_was_deleted_or_replaced(path: Path) -> None:
 
 
 def test_the_file_system_is_not_asked_every_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_identity, "TRUSTED_SECONDS", 60.0)
+    monkeypatch.setattr(connection, "TRUSTED_SECONDS", 60.0)
     file = SameFile(str(path))
     path.unlink()
     assert file.is_same()

@@ -1,4 +1,4 @@
-"""A fork beside open SQLite connections; tests/drivers/test_forking.py forks beside busy threads."""
+"""A fork next to open SQLite connections; tests/drivers/test_forking.py forks next to busy threads."""
 
 from __future__ import annotations
 

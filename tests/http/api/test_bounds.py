@@ -12,7 +12,7 @@ from rowcall.http.api.table import ENDPOINTS
 from tests.http.client import Client
 
 DOCUMENT = document(ENDPOINTS, "")
-BODIES = {kind.__name__ for one in ENDPOINTS if (kind := one.body) is not None} | {"BodyFilter", "NewJob"}
+BODIES = {kind.__name__ for one in ENDPOINTS if (kind := one.body) is not None} | {"BodyFilter", "EnqueueItem"}
 
 
 def bounded(schema: dict[str, Any]) -> bool:
@@ -68,7 +68,7 @@ def test_every_value_of_a_request_is_bounded() -> None:
 REQUIRED: dict[str, dict[str, object]] = {
     "Prioritizing": {"priority": 1},
     "BulkPriority": {"priority": 1},
-    "NewJob": {"task": "greet"},
+    "EnqueueItem": {"task": "greet"},
 }
 
 
@@ -115,5 +115,5 @@ def wrong_fields(operation: dict[str, Any]) -> Iterator[tuple[str, object]]:
             for inner, one in schemas["BodyFilter"]["properties"].items():
                 yield from ((name, {inner: value}) for value in violations(one))
         if name == "jobs":
-            for inner, one in schemas["NewJob"]["properties"].items():
+            for inner, one in schemas["EnqueueItem"]["properties"].items():
                 yield from ((name, [{"task": "greet", inner: value}]) for value in violations(one))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rowcall import Paused, Pruned, Value
-from rowcall.http.api.actions import Changed, Deleted, Refused
+from rowcall.http.api.job_changes import ChangedJobs, Deleted, Refused
 from rowcall.http.api.system import Resumed
 from rowcall.http.pages.forms import body_of, done_text
 from rowcall.http.problems import Problem
@@ -30,11 +30,11 @@ def test_wrong_json_is_named() -> None:
 @pytest.mark.parametrize(
     ("path", "answer", "said"),
     [
-        ("/jobs/retry", Changed(count=3), "3 jobs will run again"),
-        ("/jobs/priority", Changed(count=1), "1 job with a new priority"),
+        ("/jobs/retry", ChangedJobs(count=3), "3 jobs will run again"),
+        ("/jobs/priority", ChangedJobs(count=1), "1 job with a new priority"),
         (
             "/jobs/retry",
-            Changed(count=0, refused=[Refused(id=1, error="no")]),
+            ChangedJobs(count=0, refused=[Refused(id=1, error="no")]),
             "0 jobs will run again; 1 job refused it: no",
         ),
         ("/jobs/{id:int}/delete", Deleted(id=3), "Job 3 was deleted"),

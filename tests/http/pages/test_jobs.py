@@ -55,7 +55,7 @@ def test_a_long_search_says_how_far_it_came(client: Client, monkeypatch: pytest.
         ("created_after=yesterday", "created_after must be a time such as 2026-01-02T09:00"),
     ],
 )
-def test_a_wrong_filter_is_explained_beside_it(client: Client, query: str, problem: str) -> None:
+def test_a_wrong_filter_is_explained_next_to_it(client: Client, query: str, problem: str) -> None:
     page = client.page(f"/jobs?{query}")
     assert 'role="alert"' in page
     assert problem in page

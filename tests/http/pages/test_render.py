@@ -24,6 +24,6 @@ def test_json_is_readable_and_not_endless() -> None:
 
 @pytest.mark.parametrize("text", ['"', "\\", ':"', "\n"])
 def test_colouring_a_shortened_text_takes_one_pass(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search that starts again at each quote takes hours for so many."""
+    """A search that starts again at each quote takes hours for this many."""
     monkeypatch.setattr(render, "LONGEST_SHOWN", 1_000_000)
     assert coloured_json({"name": text * 1_000_000}).count('class="key"') == 1

@@ -20,7 +20,7 @@ def test_a_form_returns_to_this_site(client: Client, path: str) -> None:
 
 
 def test_a_page_does_not_wait_until_jobs_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowcall.http.counts.QUICK_SECONDS", 0)
+    monkeypatch.setattr("rowcall.http.shared_counts.QUICK_SECONDS", 0)
     answer = client.get("/")
     assert "Counting jobs" in answer.text
     assert answer.headers["refresh"] == "1"

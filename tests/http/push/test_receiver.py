@@ -19,7 +19,7 @@ from rowcall.domain.push_signatures import sign
 from rowcall.http.push import receiver
 from rowcall.http.push.delivery import body_of, message_id
 from rowcall.http.push.receiver import Answers
-from rowcall.http.settings import AsgiApp
+from rowcall.http.server_options import AsgiApp
 from tests.http.client import Client, client_of_app
 from tests.http.push.target import OTHER_SECRET, SECRET
 

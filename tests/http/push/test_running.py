@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import Response
 
 from rowcall import Cancel, Context, Fail, PushedJob, PushOptions, Retry, Rowcall, Snooze, current
-from rowcall.http.push.running import run_in_place
+from rowcall.http.push.running import run_received
 from tests.http.push.target import SECRET
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ def answer(tmp_path: Path, handler: object, **arguments: object) -> Response:
             created_at=NOW,
             token="",
         )
-        return asyncio.run(run_in_place(jobs.declared_task("task"), pushed, NOW.timestamp()))
+        return asyncio.run(run_received(jobs.declared_task("task"), pushed, NOW.timestamp()))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rowcall import InvalidArguments, InvalidOption, Rowcall
-from rowcall.integrations.asgi.tasks import Tasks
+from rowcall.integrations.asgi.background_tasks import Tasks
 
 
 def test_all_calls_are_enqueued_at_the_end_or_none(tmp_path: Path) -> None:

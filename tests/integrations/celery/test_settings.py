@@ -6,7 +6,7 @@ import pytest
 
 from rowcall import InvalidOption
 from rowcall.compat.celery import Celery
-from rowcall.integrations.celery.settings import routes_of
+from rowcall.integrations.celery.conf import routes_of
 
 
 def test_a_broker_and_settings_without_effect_are_named(caplog: pytest.LogCaptureFixture) -> None:

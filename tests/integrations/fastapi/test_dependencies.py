@@ -123,7 +123,7 @@ def test_background_tasks_are_written_before_the_response_is_sent(site: Site) ->
         assert "background" not in client.get("/openapi.json").text
 
 
-def test_a_worker_beside_the_app_runs_them(site: Site) -> None:
+def test_a_worker_next_to_the_app_runs_them(site: Site) -> None:
     jobs, double, _ = site
     app = FastAPI(lifespan=jobs.lifespan_for_app(worker=True, concurrency=2))
 

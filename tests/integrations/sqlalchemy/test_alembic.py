@@ -1,4 +1,4 @@
-"""`alembic revision --autogenerate` beside Rowcall's tables, and a revision that makes them."""
+"""`alembic revision --autogenerate` next to Rowcall's tables, and a revision that makes them."""
 
 from __future__ import annotations
 

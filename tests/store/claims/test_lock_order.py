@@ -17,8 +17,9 @@ from rowcall.app import queue_of
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS, AttemptBudget, Reported, decide
-from rowcall.store.claims.round import Demand, round_of_work
-from rowcall.store.control import actions
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import round_of_work
+from rowcall.store.control import single_actions
 from rowcall.store.control.bulk_actions import MatchedJobs
 from rowcall.store.dialect import Dialect, Filter
 from rowcall.store.ends.attempts import Completed, Ended, complete, settle
@@ -29,7 +30,7 @@ from rowcall.store.recovery.recover import recover_worker
 from rowcall.store.statement import Plan, plain
 from tests.conformance.store import Row, check_ready
 from tests.conformance.worker_parts import StoreWorker
-from tests.store.postgres.stepping import Beside, Stepper
+from tests.store.postgres.stepping import InThread, Stepper
 
 FOLLOWED = '{"failed":{"type":"note","queue":"notes"}}'
 """A follow-up that the rows of the jobs do not have, as they were written without the declaration of their task."""
@@ -59,36 +60,53 @@ class Scene(NamedTuple):
 def succeed(scene: Scene) -> Plan[object]:
     owner = Owner(scene.worker.name, scene.worker.holder)
     ended = [Ended(*ready.fence, SUCCESS, claimed_at_ms=1_900_000_000_000) for ready in scene.claimed]
-    return settle(scene.dialect, ended, None, None, owner=owner)
+    return settle(scene.dialect, ended, None, owner=owner)
 
 
 def fail(scene: Scene) -> Plan[object]:
-    return settle(scene.dialect, [Ended(*ready.fence, FAILURE) for ready in reversed(scene.claimed)], None, None)
+    return settle(scene.dialect, [Ended(*ready.fence, FAILURE) for ready in reversed(scene.claimed)], None)
+
+
+def settle_both_ways(scene: Scene) -> Plan[object]:
+    """Settle a failure, and a success behind it, which is written first."""
+    first, second = scene.claimed
+    ended = [Ended(*first.fence, FAILURE), Ended(*second.fence, SUCCESS, claimed_at_ms=1_900_000_000_000)]
+    return settle(scene.dialect, ended, None, owner=Owner(scene.worker.name, scene.worker.holder))
+
+
+def drop_a_void_claim(scene: Scene) -> Plan[object]:
+    """Settle an attempt in a round that first drops the claim of a later job."""
+    first, second = scene.claimed
+    demand = Demand(worker=scene.worker.name, holder=scene.worker.holder, slots=0)
+    ended = [Ended(*first.fence, FAILURE)]
+    return round_of_work(scene.dialect, ended, None, demand, void=[second.fence])
 
 
 def recover(scene: Scene) -> Plan[object]:
-    return recover_worker(scene.dialect, scene.worker.name, None, None)
+    return recover_worker(scene.dialect, scene.worker.name, None)
 
 
 def complete_in_a_transaction(scene: Scene) -> Plan[object]:
     completed = Completed(scene.claimed[1].fence, "1", 5, on_end=FOLLOWED)
-    return complete(scene.dialect, completed, lambda settled: [], None)
+    return complete(scene.dialect, completed, lambda settled: [])
 
 
 def cancel(scene: Scene) -> Plan[object]:
-    return scene.batch().cancel("why", "me", None)
+    return scene.batch().cancel("why", "me")
 
 
 def prioritize(scene: Scene) -> Plan[object]:
-    return scene.batch().set_priority(7, "me", None)
+    return scene.batch().set_priority(7, "me")
 
 
 def edit(scene: Scene) -> Plan[object]:
-    return actions.edit(scene.dialect, scene.ids[0], actions.Edited(names=("queue",), queue="other"), "me", None)
+    return single_actions.edit(
+        scene.dialect, scene.ids[0], single_actions.Edited(names=("queue",), queue="other"), "me"
+    )
 
 
 def delete(scene: Scene) -> Plan[object]:
-    return actions.delete(scene.dialect, scene.ids[0])
+    return single_actions.delete(scene.dialect, scene.ids[0])
 
 
 def delete_by_plain_sql(scene: Scene) -> Plan[object]:
@@ -103,7 +121,7 @@ def prune(scene: Scene) -> Plan[object]:
 
 def claim(scene: Scene) -> Plan[object]:
     demand = Demand(worker=scene.worker.name, holder=scene.worker.holder, slots=5)
-    return round_of_work(scene.dialect, [], None, demand, None)
+    return round_of_work(scene.dialect, [], None, demand)
 
 
 def tolerant(plan: Plan[object]) -> Plan[object]:
@@ -117,7 +135,8 @@ def tolerant(plan: Plan[object]) -> Plan[object]:
 Action = Callable[[Scene], Plan[object]]
 ON_READY: list[Action] = [claim, cancel, prioritize, edit, delete, delete_by_plain_sql]
 ON_CLAIMED: list[Action] = [
-    *(succeed, fail, recover, complete_in_a_transaction, cancel, prioritize, edit, delete, delete_by_plain_sql, prune),
+    *(succeed, fail, settle_both_ways, drop_a_void_claim, recover, complete_in_a_transaction, cancel, prioritize, edit),
+    *(delete, delete_by_plain_sql, prune),
 ]
 
 
@@ -163,7 +182,7 @@ def meet(jobs: Rowcall, url: str, first: Action, second: Action, *, claimed: boo
         one, other = tolerant(first(scene)), tolerant(second(scene))
         with Stepper(url, one) as begun, Stepper(url, other) as coming:
             begun.step(before)
-            later = Beside(coming.finish)
+            later = InThread(coming.finish)
             begun.finish()
             later.join()
             steps = begun.steps

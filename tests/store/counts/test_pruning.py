@@ -30,7 +30,7 @@ def test_a_group_is_deleted_in_batches_until_told_to_stop(jobs: Rowcall) -> None
 
         def pruned(keep: float | None, *, go_on: bool, limit: int = 1_000) -> int:
             rules = Rules(Retention(succeeded=keep))
-            plan = lambda: prune_group(queue.dialect, SUCCEEDED, rules, limit, lambda: go_on, None)  # noqa: E731
+            plan = lambda: prune_group(queue.dialect, SUCCEEDED, rules, limit, lambda: go_on)  # noqa: E731
             return queue.run(Write(plan))
 
         assert pruned(None, go_on=True) == 0

@@ -12,7 +12,7 @@ import pytest
 from rowcall import Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.counts import folding, questions
+from rowcall.store.counts import questions, tallies
 from rowcall.store.counts.pruning import prune_history
 from rowcall.store.statement import Plan, Statement, as_is
 from rowcall.testing import FakeClock
@@ -38,11 +38,9 @@ def complete_one(jobs: Rowcall) -> None:
 
 
 def tidy_up(jobs: Rowcall) -> None:
-    while queue_of(jobs).run(
-        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
-    ):
+    while queue_of(jobs).run(Write(lambda: tallies.fold(queue_of(jobs).dialect, everything=True))):
         pass
-    while queue_of(jobs).run(Write(lambda: folding.fold_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))):
+    while queue_of(jobs).run(Write(lambda: tallies.fold_history(queue_of(jobs).dialect))):
         pass
 
 
@@ -77,7 +75,7 @@ def test_what_a_clock_that_was_ahead_has_left_is_in_no_window_and_is_forgotten(j
     clock.jump(-364 * 24 * HOUR)
     assert jobs.stats().pace.succeeded == 0
     assert jobs.stats().pace.arrived == 0
-    assert queue_of(jobs).run(Write(lambda: prune_history(queue_of(jobs).dialect, queue_of(jobs).now_ms()))) == 1
+    assert queue_of(jobs).run(Write(lambda: prune_history(queue_of(jobs).dialect))) == 1
 
 
 def test_of_very_many_arrivals_the_last_tell_the_rate_though_some_are_gone(

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from rowcall import Job, Status
-from rowcall.base.histogram import bucket_of
 from rowcall.base.times import milliseconds_of
 from rowcall.domain.outcome import (
     AttemptBudget,
@@ -16,7 +15,7 @@ from rowcall.domain.outcome import (
     Unfit,
     decide,
 )
-from rowcall.store.counts.tallies import Tallies, cancelled_by_hand, expired, revived, times_of
+from rowcall.store.counts.tallies import Tallies, bucket_of, cancelled_by_hand, expired, revived, times_of
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED, Tally
 from rowcall.store.queries.flows import Touched
 
@@ -43,7 +42,7 @@ def a_job(**fields: object) -> Job:
     return Job(**given)  # type: ignore[arg-type]
 
 
-def test_what_ends_alike_is_one_row() -> None:
+def test_what_ends_the_same_way_is_one_row() -> None:
     tallies = Tallies()
     for wait in (5, 5, 1000):
         tallies.enter("mail", "send", 1, decide(AttemptBudget(1, 5), Succeeded()), wait, None)

@@ -16,7 +16,7 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
-from rowcall.store.control.actions import cancel, delete
+from rowcall.store.control.single_actions import cancel, delete
 from rowcall.store.ends.after import Locked, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, settle
 from rowcall.store.ends.next_steps import Then
@@ -25,7 +25,7 @@ from rowcall.store.new_job import Awaited, NewJob, RelatedJob
 from rowcall.store.queries.flows import Blocker
 from rowcall.store.statement import Plan
 from tests.store.postgres.databases import fresh_database
-from tests.store.postgres.stepping import Beside, Stepper, statements_in
+from tests.store.postgres.stepping import InThread, Stepper, statements_in
 
 AT_ONCE = "200ms"
 STEPS_OF_SETTLE = range(13)  # before the first statement, and after each
@@ -53,17 +53,17 @@ def running(jobs: Rowcall) -> Job:
 
 
 def settling(jobs: Rowcall, job: Job, transition: Transition = SUCCESS) -> Plan[Any]:
-    return settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, transition)], None, None)
+    return settle(queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, transition)], None)
 
 
 def enqueueing(jobs: Rowcall, *blockers: Job, of_chain: bool = False) -> Plan[Any]:
     after = tuple(Awaited(Blocker(job.id, of_chain)) for job in blockers)
     waiting = RelatedJob(job=NewJob(type="waiting", queue="waiting", after=after), payload="{}")
-    return write_related(queue_of(jobs).dialect, [waiting], None)
+    return write_related(queue_of(jobs).dialect, [waiting])
 
 
 def check(jobs: Rowcall) -> None:
-    queue_of(jobs).run(Write(lambda: check_unsure_edges(queue_of(jobs).dialect, None)))
+    queue_of(jobs).run(Write(lambda: check_unsure_edges(queue_of(jobs).dialect)))
 
 
 def written(stepper: Stepper) -> int:
@@ -121,11 +121,11 @@ def test_a_check_that_comes_between(jobs: Rowcall, url: str) -> None:
         with Stepper(url, enqueueing(jobs, blocker)) as writer:
             writer.finish()
             job_id = written(writer)
-        with Stepper(url, check_unsure_edges(queue_of(jobs).dialect, None)) as checker:
+        with Stepper(url, check_unsure_edges(queue_of(jobs).dialect)) as checker:
             checker.step(before)
             settling_one = Stepper(url, settling(jobs, blocker))
             with settling_one:
-                settled = Beside(settling_one.finish)
+                settled = InThread(settling_one.finish)
                 checker.finish()
                 settled.join()
         check(jobs)
@@ -146,7 +146,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
             Stepper(url, settling(jobs, other, ends[1])) as second,
         ):
             first.step(before)
-            later = Beside(second.finish)
+            later = InThread(second.finish)
             first.finish()
             later.join()
         assert first.steps < len(STEPS_OF_SETTLE)
@@ -157,7 +157,7 @@ def test_two_blockers_that_end_at_once(jobs: Rowcall, url: str, ends: tuple[Tran
 @pytest.mark.parametrize("act", [delete, cancel])
 def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url: str, act: Callable[..., Any]) -> None:
     """No two transactions wait for each other."""
-    arguments = () if act is delete else (None, None, None)
+    arguments = () if act is delete else (None, None)
     for before in STEPS_OF_SETTLE:
         one, other = running(jobs), running(jobs)
         with Stepper(url, enqueueing(jobs, one, other)) as writer:
@@ -165,11 +165,11 @@ def test_a_job_is_deleted_or_cancelled_while_its_blockers_end(jobs: Rowcall, url
             job_id = written(writer)
         check(jobs)
         both = settle(
-            queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, SUCCESS) for job in (one, other)], None, None
+            queue_of(jobs).dialect, [Ended(job.id, job.lease, job.holder, SUCCESS) for job in (one, other)], None
         )
         with Stepper(url, both) as settler, Stepper(url, act(queue_of(jobs).dialect, job_id, *arguments)) as actor:
             settler.step(before)
-            acted = Beside(actor.finish)
+            acted = InThread(actor.finish)
             settler.finish()
             acted.join()
         assert settler.steps < len(STEPS_OF_SETTLE)
@@ -189,7 +189,7 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     with psycopg.connect(url) as mine:
         assert jobs.cancel(job, connection=mine).status is Status.CANCELLED
         ended = Ended(blocker.id, blocker.lease, blocker.holder, end)
-        skipping = settle(queue_of(jobs).dialect, [ended], None, None, locked=Locked.SKIP)
+        skipping = settle(queue_of(jobs).dialect, [ended], None, locked=Locked.SKIP)
         with Stepper(url, skipping, patience=AT_ONCE) as settler:
             assert settler.finish().live == {blocker.id}
         getattr(mine, ends)()
@@ -204,7 +204,7 @@ def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, u
         assert job.chain_index is not None
         step = NewJob(type="step", queue="blockers", chain_id=job.chain_id, chain_index=job.chain_index + 1)
         ended = Ended(job.id, job.lease, job.holder, SUCCESS, then=Then(step, "{}", begins=False))
-        return settle(queue_of(jobs).dialect, [ended], None, None)
+        return settle(queue_of(jobs).dialect, [ended], None)
 
     def first_step() -> Job:
         jobs.start_chain([bind(queue_of(jobs), "blocker", (), {})])

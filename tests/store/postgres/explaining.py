@@ -72,7 +72,7 @@ class Explainer:
         return re.search(rf"\b{re.escape(column)}\b", node.get("Index Cond", "")) is None
 
     def explain(self, statement: Statement[object], mode: Mode, *, writes: bool) -> Node:
-        """The plan of a statement that is run within a write transaction, or by itself."""
+        """The plan of a statement that is run within a write transaction, or on its own."""
         raw = self._raw
         if writes:
             raw.execute(_begin(self._config, pooled=True), prepare=False)

@@ -56,7 +56,7 @@ class Stepper:
         self._connection.close()
 
 
-class Beside:
+class InThread:
     """Something that runs in a thread, and may have to wait there."""
 
     def __init__(self, work: Callable[[], Any]) -> None:

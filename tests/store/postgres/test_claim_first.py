@@ -16,8 +16,9 @@ from rowcall import Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
 from rowcall.operations.effects import Read, Write
-from rowcall.store.claims.round import Claim, Demand, claim_first, round_of_work
-from rowcall.store.queries.claims import FIND_WORK
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_first, round_of_work
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK
 from rowcall.testing import FakeClock, eventually
 from tests.conformance.worker_parts import StoreWorker
 from tests.connected import Connection, connected
@@ -45,10 +46,10 @@ def worker(jobs: Rowcall) -> StoreWorker:
     return StoreWorker(jobs, WORKER)
 
 
-def claim(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> Claim | None:
+def claim(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> RoundResult | None:
     queue = queue_of(jobs)
     demand = Demand(worker=WORKER, slots=slots, queues=queues, limits=queue.declared.limits.declared)
-    return queue.run(Write(lambda: claim_first(queue.dialect, demand, queue.now_ms())))
+    return queue.run(Write(lambda: claim_first(queue.dialect, demand)))
 
 
 def claimed(jobs: Rowcall, slots: int = 10, queues: dict[str, int | None] | None = None) -> list[int]:
@@ -62,6 +63,7 @@ def test_the_first_jobs_are_claimed_each_by_its_own_row(jobs: Rowcall, worker: S
     found = claim(jobs, slots=2)
     assert found is not None
     assert ([job.id for job in found.started], found.more) == ([high, low], True)
+    assert found.last_queue == "default"  # the next round starts behind it
     assert [jobs.get(job_id).status for job_id in (low, high, last)] == [Status.RUNNING, Status.RUNNING, Status.PENDING]
     assert mine.execute(ROWS).fetchall() == [(1, 2)]
     assert worker.settle(found.started[0], Succeeded())
@@ -74,14 +76,14 @@ def test_the_first_jobs_are_claimed_each_by_its_own_row(jobs: Rowcall, worker: S
 def test_the_search_for_work_says_where_each_task_starts(jobs: Rowcall) -> None:
     send, urgent, report = jobs.enqueue("send").id, jobs.enqueue("send", priority=5).id, jobs.enqueue("report").id
     queue = queue_of(jobs)
-    (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, None, WORKER)))
+    (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, WORKER, *EVERY_QUEUE)))
     assert work.ready == {
         ("default", "report"): (~0, report, report - 1),
         ("default", "send"): (~5, urgent, urgent - 1),
     }
     behind = {("default", "send"): (~5, urgent, urgent)}
     for places, ids in ((work.ready, [urgent, send]), (behind, [send])):
-        plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, None, places=places)
+        plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, places=places)
         assert [job.id for job in queue.run(Write(plan))] == ids
 
 
@@ -94,7 +96,7 @@ def test_a_job_that_is_committed_before_the_place_is_found_although_the_first_on
     with psycopg.connect(postgres_url) as late:
         late.execute("insert into rowcall_job (type, status) values ('send', 'pending')")
         first = jobs.enqueue("send").id
-        with Stepper(postgres_url, round_of_work(queue.dialect, [], None, demand, None)) as plan:
+        with Stepper(postgres_url, round_of_work(queue.dialect, [], None, demand)) as plan:
             plan.step()  # it sees `first` only
             assert [job.id for job in other.claim().started] == [first]
             late.commit()
@@ -149,7 +151,7 @@ def of_two_tasks(jobs: Rowcall) -> None:
     jobs.enqueue("receive")
 
 
-def beside_a_job_that_is_due(jobs: Rowcall) -> None:
+def next_to_a_job_that_is_due(jobs: Rowcall) -> None:
     jobs.enqueue("send")
     with connected(queue_of(jobs).config.server.url) as mine:  # type: ignore[union-attr]
         mine.execute("insert into rowcall_job (type) values ('later')")
@@ -176,7 +178,7 @@ def of_customer(customer: int) -> None: ...
         under_a_limit,
         released_before,
         of_two_tasks,
-        beside_a_job_that_is_due,
+        next_to_a_job_that_is_due,
         behind_another,
     ],
 )
@@ -220,9 +222,9 @@ def test_a_worker_that_is_not_registered_claims_nothing(jobs: Rowcall, mine: Con
 
 
 @contextmanager
-def claiming(jobs: Rowcall, url: str, statement: str) -> Iterator[list[Claim | None]]:
+def claiming(jobs: Rowcall, url: str, statement: str) -> Iterator[list[RoundResult | None]]:
     """Claim in another thread, which waits for the worker's row until the block ends; then the list has the claim."""
-    found: list[Claim | None] = []
+    found: list[RoundResult | None] = []
     thread = threading.Thread(target=lambda: found.append(claim(jobs)))
     with connected(url) as other, connected(url) as watcher:
         with other.transaction():
@@ -287,3 +289,15 @@ def test_a_ready_row_is_replaced_and_never_updated(
         locking.join()
     assert locked == [[]]
     assert mine.execute(ROWS).fetchall() == [(1, 0)]
+
+
+def test_a_round_is_needed_where_there_may_be_other_queues(jobs: Rowcall, worker: StoreWorker) -> None:
+    """The statement finds only a few queues, and those may be of other workers."""
+    for number in range(50):
+        jobs.enqueue("other", queue=f"q{number}")
+    mine = jobs.enqueue("other", queue="z-mine")
+    assert claim(jobs, queues={"z-mine": None}) is None
+    for job in jobs.list(status="pending", limit=100).jobs:
+        if job.id != mine.id:
+            jobs.cancel(job)
+    assert claimed(jobs, queues={"z-mine": None}) == [mine.id]

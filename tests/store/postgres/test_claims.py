@@ -13,18 +13,18 @@ from rowcall.store.jobs.marks import mark
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.claims import (
     CLAIM_FIRST,
-    CLAIMED,
     DROP_STALE,
     FIND_OTHER_WORK_AND_LOCK,
+    FIND_QUEUES,
     FIND_WORK,
     FIND_WORK_AND_LOCK,
     FREE_UNCLAIMED,
-    HELD_BY,
     LOCK_CLAIMS,
     LOCK_READY_OF,
     MAKE_READY,
     PEEK,
     RENEW,
+    RUNNING_IDS,
     START,
     Mark,
     Ready,
@@ -65,13 +65,8 @@ from tests.store.postgres.explaining import (
 
 DIALECT = PostgresDialect(PREFIX)
 OWNER = Owner("worker1", 1)
-FIND_WORK_READS = [
-    "rowcall_ready_pkey()",
-    "rowcall_ready_pkey(queue, type)",
-    "rowcall_ready_expiry()",
-    "rowcall_job_due()",
-    "rowcall_job_expiry()",
-]
+NEXT_QUEUES = [*["rowcall_ready_pkey(queue)"] * 3, *["rowcall_ready_pkey(queue, type)"] * 2]
+NEXT_TIMES = ["rowcall_ready_expiry()", "rowcall_job_due()", "rowcall_job_expiry()"]
 SURVEYED = {"rowcall_claim_leased(lease_until)", "rowcall_claim", BY_CLAIM, "rowcall_job_unclaimed()"}
 HELD = {"rowcall_job_held()", "rowcall_job_held_by()"}
 """Either shows whether any job is held."""
@@ -82,47 +77,52 @@ def claim(size: int) -> list[Statement[object]]:
     ready = [
         Ready(job, "type1", "default", "{}", 5, 0, 0, 0, None, None, None, row=f"({job},1)") for job in range(size)
     ]
-    return statements_of(DIALECT.claim(ready[half:], ready[:half], OWNER, None, None))
+    return statements_of(DIALECT.claim(ready[half:], ready[:half], OWNER, None))
 
 
 CASES = {
     "ready, one type": Case(
-        lambda size: statements_of(DIALECT.ready_jobs("default", ["type1"], size, None)),
+        lambda size: statements_of(DIALECT.ready_jobs("default", ["type1"], size)),
         [READY_BY_PLACE, BY_ID],
     ),
     "claim": Case(claim, ["by row"]),
     "claim first": Case(
-        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, None, "default", size, "type1", *START, *OWNER)),
+        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, "default", size, "type1", *START, *OWNER)),
         [READY_BY_PLACE, BY_ID, "by row", BY_ID],
     ),
     "find work": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_WORK, None, "worker1")), FIND_WORK_READS, writes=False
+        lambda size: statements_of(DIALECT.ask(FIND_WORK, "worker1", "default", 20)),
+        [*NEXT_QUEUES, *NEXT_TIMES],
+        writes=False,
     ),
+    "find queues": Case(lambda size: statements_of(DIALECT.ask(FIND_QUEUES, "default", 20)), NEXT_QUEUES, writes=False),
     "find work, and lock the worker": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, None, "worker1")), FIND_WORK_READS
+        lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, "worker1", "default", 20)),
+        [*NEXT_QUEUES, *NEXT_TIMES],
     ),
     "find other work, where the ready jobs are known": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_OTHER_WORK_AND_LOCK, None, "worker1", [("default", "type1")])),
-        FIND_WORK_READS[2:],
+        lambda size: statements_of(DIALECT.ask(FIND_OTHER_WORK_AND_LOCK, "worker1", [("default", "type1")])),
+        NEXT_TIMES,
     ),
     "peek": Case(
-        lambda size: statements_of(DIALECT.ask(PEEK, None)),
-        [FIND_WORK_READS[0], *FIND_WORK_READS[2:]],
+        lambda size: statements_of(DIALECT.ask(PEEK)),
+        ["rowcall_ready_pkey()", *NEXT_TIMES],
         writes=False,
     ),
     "mark": Case(
-        lambda size: statements_of(mark(DIALECT, [Mark(job, 1, 1, 5) for job in running_ids(size)], None)),
+        lambda size: statements_of(mark(DIALECT, [Mark(job, 1, 1, 5) for job in running_ids(size)])),
         [BY_CLAIM, BY_CLAIM],
     ),
-    "renew": Case(lambda size: statements_of(DIALECT.ask(RENEW, None, LAST_ID, 1, 1, 15_000, None)), [BY_CLAIM]),
+    "renew": Case(lambda size: statements_of(DIALECT.ask(RENEW, LAST_ID, 1, 1, 15_000, None)), [BY_CLAIM]),
     "interrupted": Case(
         lambda size: statements_of(DIALECT.ask(INTERRUPTED, [(job, 1, 1) for job in running_ids(size)])),
         [BY_CLAIM, BY_ID],
         writes=False,
     ),
     "request cancel": Case(lambda size: statements_of(DIALECT.ask(REQUEST_CANCEL, running_ids(size))), [BY_CLAIM]),
-    "claimed": Case(lambda size: statements_of(DIALECT.ask(CLAIMED, running_ids(size))), [BY_CLAIM], writes=False),
-    "held by": Case(lambda size: statements_of(DIALECT.ask(HELD_BY, running_ids(size), 1)), [BY_CLAIM]),
+    "running ids": Case(
+        lambda size: statements_of(DIALECT.ask(RUNNING_IDS, running_ids(size))), [BY_CLAIM], writes=False
+    ),
     "lock claims": Case(lambda size: statements_of(DIALECT.ask(LOCK_CLAIMS, running_ids(size))), [BY_CLAIM]),
     "lock free claims": Case(lambda size: statements_of(DIALECT.ask(LOCK_FREE_CLAIMS, running_ids(size))), [BY_CLAIM]),
     "lock ready rows": Case(
@@ -139,13 +139,13 @@ CASES = {
     ),
     "orphans": Case(lambda size: statements_of(DIALECT.ask(ORPHANS, size)), [ALL_CLAIMS, BY_ID]),
     "lease expired": Case(
-        lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, None, size)), ["rowcall_claim_leased(lease_until)", BY_ID]
+        lambda size: statements_of(DIALECT.ask(LEASE_EXPIRED, size)), ["rowcall_claim_leased(lease_until)", BY_ID]
     ),
     "retire if idle": Case(lambda size: statements_of(DIALECT.ask(REMOVE_IDLE_WORKER, "worker1")), ["rowcall_claim"]),
     "seize": Case(lambda size: statements_of(DIALECT.ask(LOCK_WORKER, "worker1", 7)), []),
 }
 SEVERAL_TYPES = Case(
-    lambda size: statements_of(DIALECT.ready_jobs("default", ["type1", "type2", "type3"], size, None)),
+    lambda size: statements_of(DIALECT.ready_jobs("default", ["type1", "type2", "type3"], size)),
     [READY_BY_PLACE] * 2 + [BY_ID],
 )
 
@@ -176,7 +176,7 @@ def below(limit: Node, kind: str) -> bool:
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_each_stale_row_is_compared_with_one_job(explainer: Explainer, mode: Mode) -> None:
-    (drop,) = statements_of(DIALECT.change(DROP_STALE, "default", "type1", 100))
+    (drop,) = statements_of(DIALECT.ask(DROP_STALE, "default", "type1", 100))
     plan = explainer.explain(drop, mode, writes=True)
     found = [*accesses(plan, "rowcall_job"), *accesses(plan, "rowcall_claim")]
     assert list(map(shown, found)) == [BY_ID, BY_CLAIM], plan
@@ -184,7 +184,7 @@ def test_each_stale_row_is_compared_with_one_job(explainer: Explainer, mode: Mod
 
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_a_survey_reads_claims_and_held_jobs_alone(explainer: Explainer, mode: Mode) -> None:
-    (survey,) = statements_of(DIALECT.ask(SURVEY, None))
+    (survey,) = statements_of(DIALECT.ask(SURVEY))
     found = {shown(access) for access in reads(explainer.explain(survey, mode, writes=False))}
     assert found - HELD == SURVEYED
     assert len(found & HELD) == 1
@@ -199,7 +199,7 @@ def test_without_our_settings_looking_for_work_reads_no_more_of_a_full_table(url
         plan = explainer.explain(statement, "custom", writes=False)
         assert sorted(map(shown, reads(plan))) == sorted(CASES[name].expected), plan
         assert sorts(plan) == []
-    (survey,) = statements_of(DIALECT.ask(SURVEY, None))
+    (survey,) = statements_of(DIALECT.ask(SURVEY))
     found = accesses(explainer.explain(survey, "custom", writes=False), "rowcall_job")
     assert {shown(access) for access in found} - HELD == {"rowcall_job_unclaimed()"}
     explainer.close()

@@ -12,9 +12,9 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
-from rowcall.store.counts import folding
+from rowcall.store.counts import tallies
 from rowcall.store.queries.counts import BOUNDARIES, REMOVE_TALLIES
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from tests.store.postgres.explaining import nodes_of
 
 LATER_MS = 10**13
@@ -34,9 +34,7 @@ def complete_some(jobs: Rowcall, count: int) -> None:
 
 
 def fold(jobs: Rowcall) -> int:
-    return queue_of(jobs).run(
-        Write(lambda: folding.fold(queue_of(jobs).dialect, everything=True, now_ms=queue_of(jobs).now_ms()))
-    )
+    return queue_of(jobs).run(Write(lambda: tallies.fold(queue_of(jobs).dialect, everything=True)))
 
 
 def finished(jobs: Rowcall) -> dict[str, int]:

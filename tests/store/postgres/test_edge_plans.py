@@ -51,7 +51,7 @@ def statements(size: int) -> dict[str, list[Statement[object]]]:
     unsure = [UnsureEdge(blocker, 0, 100_000, "fail") for blocker in blockers]
     return {
         "ended_edges": statements_of(DIALECT.ask(ENDED_EDGES, blockers)),
-        "settle_edges": statements_of(DIALECT.ask(SETTLE_EDGES, None, "succeeded", ended)),
+        "settle_edges": statements_of(DIALECT.ask(SETTLE_EDGES, "succeeded", ended)),
         "trust_edges": statements_of(DIALECT.ask(TRUST_EDGES, unsure)),
         "ends_of": statements_of(DIALECT.ask(ENDS_OF, [(blocker, 100_000) for blocker in blockers])),
         "doubt_edges": statements_of(DIALECT.ask(DOUBT_EDGES, 1)),
@@ -78,6 +78,6 @@ def test_edges_are_found_by_their_blocker(explainer: Explainer, name: str, size:
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 @pytest.mark.parametrize("size", [1, 300])
 def test_what_keeps_a_job_waiting_is_asked_job_by_job(explainer: Explainer, size: int, mode: Mode) -> None:
-    (statement,) = statements_of(DIALECT.ask(UNBLOCK, None, range(1, size + 1)))
+    (statement,) = statements_of(DIALECT.ask(UNBLOCK, range(1, size + 1)))
     for condition in conditions(explainer.explain(statement, mode, writes=True)):
         assert condition.startswith("(job_id =")

@@ -11,7 +11,7 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
 from rowcall.store.ends.attempts import Ended, _settle_others
 from rowcall.store.postgres.dialect import PostgresDialect
-from rowcall.store.queries.claims import TakenClaim
+from rowcall.store.queries.claims import EndedClaim
 from rowcall.store.queries.ends import (
     ADD_ON_END,
     COMPLETE,
@@ -20,6 +20,8 @@ from rowcall.store.queries.ends import (
     FIND_EXPIRED,
     FIND_EXPIRED_READY,
     FIND_UNKNOWN,
+    FOLLOW_UP,
+    KEEP_BLOBS,
     LEASES,
     Owner,
     Success,
@@ -47,16 +49,16 @@ RETRY = Transition(Move.RETRY, Status.PENDING, "failed", attempt_recorded=True, 
 def settle_successes(size: int, result: str | None) -> list[Statement[object]]:
     """Take the claims, then write the jobs."""
     rows = [Success(job, 1, 0, 7, 1, result) for job in running_ids(size)]
-    return statements_of(DIALECT.settle_successes(rows, Owner("worker1", 1), None), [(None,)])
+    return statements_of(DIALECT.settle_successes(rows, Owner("worker1", 1)), [(None,)])
 
 
 def settle_others(size: int) -> list[Statement[object]]:
     """Take the claims, lock the jobs, record the attempts, write the jobs, make them ready."""
     ended = [Ended(job, 1, 1, RETRY) for job in running_ids(size)]
-    taken = [TakenClaim(job, 1, "worker1", 0, 0, None, None, 0) for job in running_ids(size)]
+    taken = [EndedClaim(job, 1, "worker1", 0, 0, None, None, 0) for job in running_ids(size)]
     rows = [cast("Row", tuple(getattr(one, name) for name in one.__struct_fields__)) for one in taken]
     live: list[Row] = [(job,) for job in running_ids(size)]
-    take, lock, clock, *others = statements_of(_settle_others(DIALECT, ended, None), rows, live, [(1,)], [], [])
+    take, lock, clock, *others = statements_of(_settle_others(DIALECT, ended), rows, live, [(1,)], [], [])
     assert len(others) == 3
     assert PREFIX not in clock.sql
     return [take, lock, *others]
@@ -72,8 +74,11 @@ CASES = {
     "settle": Case(settle_others, [BY_ID], position=3),
     "make ready": Case(settle_others, [BY_ID, BY_CLAIM], position=4),
     "complete": Case(
-        lambda size: statements_of(DIALECT.ask(COMPLETE, None, LAST_ID, 1, 1, None, 5)), [BY_CLAIM, BY_ID]
+        lambda size: statements_of(DIALECT.ask(COMPLETE, LAST_ID, 1, 1, None, 5, 0, None)),
+        [BY_CLAIM, BY_ID, BY_CLAIM, BY_ID],
     ),
+    "follow-ups": Case(lambda size: statements_of(DIALECT.ask(FOLLOW_UP, running_ids(size))), [BY_ID]),
+    "blobs of follow-ups": Case(lambda size: statements_of(DIALECT.ask(KEEP_BLOBS, running_ids(size))), [BY_ID]),
     "leases": Case(lambda size: statements_of(DIALECT.ask(LEASES, running_ids(size))), [BY_ID], writes=False),
     "add what follows": Case(
         lambda size: statements_of(DIALECT.ask(ADD_ON_END, running_ids(size), "{}")), [BY_ID, BY_ID]
@@ -82,26 +87,26 @@ CASES = {
         lambda size: statements_of(DIALECT.ask(DROP_LOCKED_CLAIMS, running_ids(size))), [BY_CLAIM]
     ),
     "find expired": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_EXPIRED, None, size)), ["rowcall_job_expiry(expires_at)"]
+        lambda size: statements_of(DIALECT.ask(FIND_EXPIRED, size)), ["rowcall_job_expiry(expires_at)"]
     ),
     "find expired ready": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_EXPIRED_READY, None, size)),
+        lambda size: statements_of(DIALECT.ask(FIND_EXPIRED_READY, size)),
         ["rowcall_ready_expiry(expires_at)", BY_ID],
     ),
     "find unknown": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_UNKNOWN, None, "default", "type1", 1000, size)),
+        lambda size: statements_of(DIALECT.ask(FIND_UNKNOWN, "default", "type1", 1000, size)),
         ["rowcall_ready_pkey(queue, type)", BY_ID],
     ),
     # four columns come from the claim
     "end waiting": Case(
         lambda size: statements_of(
-            DIALECT.ask(END_WAITING, None, running_ids(size), "failed", None, "A:B", {1: "why"}, None, None)
+            DIALECT.ask(END_WAITING, running_ids(size), "failed", None, "A:B", {1: "why"}, None, None)
         ),
         [BY_ID, *[BY_CLAIM] * 4],
     ),
     "end blocked": Case(
         lambda size: statements_of(
-            DIALECT.ask(END_WAITING, None, running_ids(size), "failed", "blocked", "A:B", {1: "why"}, None, None)
+            DIALECT.ask(END_WAITING, running_ids(size), "failed", "blocked", "A:B", {1: "why"}, None, None)
         ),
         [BY_ID, *[BY_CLAIM] * 4],
     ),

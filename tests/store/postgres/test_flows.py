@@ -65,21 +65,21 @@ def keys(size: int) -> list[str]:
 CASES: dict[str, Callable[[int], list[Statement[object]]]] = {
     "ended edges": lambda size: ask(ENDED_EDGES, ids(size)),
     "settle edges": lambda size: ask(
-        SETTLE_EDGES, None, "failed", [EndedEdge(job, 0, job + 7, "fail", "failed", None) for job in ids(size)]
+        SETTLE_EDGES, "failed", [EndedEdge(job, 0, job + 7, "fail", "failed", None) for job in ids(size)]
     ),
     "ends of": lambda size: ask(ENDS_OF, [(job, job + 7) for job in ids(size)]),
     "lock blocked": lambda size: ask(LOCK_BLOCKED, ids(size)),
-    "unblock": lambda size: ask(UNBLOCK, None, ids(size)),
+    "unblock": lambda size: ask(UNBLOCK, ids(size)),
     "doubt edges": lambda size: ask(DOUBT_EDGES, 1000),
     "unsure edges": lambda size: ask(UNSURE_EDGES, 500),
     "last steps": lambda size: ask(LAST_STEPS, ids(size)),
     "lock blockers": lambda size: ask(LOCK_BLOCKERS, ids(size)),
     "trust edges": lambda size: ask(TRUST_EDGES, [UnsureEdge(job, 0, job + 7, "fail") for job in ids(size)]),
-    "key holders": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "active", None),
-    "key holders that wait": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "waiting", None),
-    "key holders of any": lambda size: ask(KEY_HOLDERS, None, "type1", keys(size), "any", 1000),
+    "key holders": lambda size: ask(KEY_HOLDERS, "type1", keys(size), "active", None),
+    "key holders that wait": lambda size: ask(KEY_HOLDERS, "type1", keys(size), "waiting", None),
+    "key holders of any": lambda size: ask(KEY_HOLDERS, "type1", keys(size), "any", 1000),
     "replace waiting": lambda size: ask(
-        REPLACE_WAITING, None, {job: Replacement(job, "{}", None, 0, None, None, None, None) for job in ids(size)}
+        REPLACE_WAITING, {job: Replacement(job, "{}", None, 0, None, None, None, None) for job in ids(size)}
     ),
     "standing": lambda size: ask(STANDING, [(job, 1) for job in ids(size)]),
     "mark chains": lambda size: ask(MARK_CHAINS, [(job, job, 0) for job in ids(size)]),

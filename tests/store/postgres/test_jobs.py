@@ -8,7 +8,7 @@ from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.drivers.postgres.connection import _PLANNER
 from rowcall.operations.effects import Read
-from rowcall.store.control.actions import rerun_locked
+from rowcall.store.control.single_actions import rerun_locked
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.control import LOCK_JOBS, Rerun
@@ -34,10 +34,10 @@ DIALECT = PostgresDialect(PREFIX)
 TABLE = "rowcall_job"
 
 CASES = {
-    "stage": Case(lambda size: statements_of(DIALECT.change(STAGE, None, size)), ["rowcall_job_due(run_at)", BY_ID]),
+    "stage": Case(lambda size: statements_of(DIALECT.change(STAGE, size)), ["rowcall_job_due(run_at)", BY_ID]),
     "lock jobs": Case(lambda size: statements_of(DIALECT.ask(LOCK_JOBS, running_ids(size))), [BY_ID]),
     "rerun": Case(
-        lambda size: statements_of(rerun_locked(DIALECT, [Rerun(job, 5) for job in running_ids(size)], None), [], []),
+        lambda size: statements_of(rerun_locked(DIALECT, [Rerun(job, 5) for job in running_ids(size)]), [], []),
         [BY_ID],
         position=2,
     ),

@@ -29,17 +29,17 @@ KEYS = [f'["each",{number}]' for number in range(200)]
 IDS = list(range(1, 201))
 
 CASES: dict[str, Statement[object]] = {
-    "key_states": statements_of(DIALECT.ask(KEY_STATES, None, [(key, "each") for key in KEYS]))[0],
+    "key_states": statements_of(DIALECT.ask(KEY_STATES, [(key, "each") for key in KEYS]))[0],
     "steady_slots": statements_of(DIALECT.ask(STEADY_SLOTS, KEYS, IDS))[0],
     "free_slots": statements_of(DIALECT.free_slots([(job_id, 1) for job_id in IDS]))[0],
     "hold": statements_of(DIALECT.change(HOLD, dict(zip(map(str, IDS), KEYS, strict=True))))[0],
     "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
     "held_keys": statements_of(DIALECT.ask(HELD_KEYS, f"limit:{KEYS[5]}", 500))[0],
     "first_held": statements_of(DIALECT.ask(FIRST_HELD, [f"limit:{key}" for key in KEYS]))[0],
-    "ready_ahead": statements_of(DIALECT.ready_ahead("default", ["a", "b"], 250, None))[0],
+    "ready_ahead": statements_of(DIALECT.ready_ahead("default", ["a", "b"], 250))[0],
     "recent_starts": statements_of(DIALECT.ask(RECENT_STARTS, [(key, 100, 5) for key in KEYS]))[0],
     "drop_starts": statements_of(DIALECT.ask(DROP_STARTS, [(key, 7) for key in KEYS]))[0],
-    "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, None, 200))[0],
+    "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, 200))[0],
     "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
 TABLES = ("rowcall_job", "rowcall_claim", "rowcall_slot", "rowcall_start", "rowcall_opening")

@@ -1,4 +1,4 @@
-"""Tables on a PostgreSQL server: made once however many begin, in the schema of the URL, beside other tables."""
+"""Tables on a PostgreSQL server: made once however many begin, in the schema of the URL, next to other tables."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ EVERY_NAME = """
     union all select tgname::text from pg_trigger where not tgisinternal"""
 
 
-def test_two_prefixes_live_in_one_database_beside_the_apps_own_tables(postgres_url: str) -> None:
+def test_two_prefixes_live_in_one_database_next_to_the_apps_own_tables(postgres_url: str) -> None:
     ask(postgres_url, "create table job (id integer primary key)")
     with Rowcall(postgres_url, table_prefix="one_") as one, Rowcall(postgres_url, table_prefix="two_") as two:
         one.enqueue("first", tags=["a"])

@@ -27,7 +27,7 @@ def test_a_worker_whose_heartbeat_has_changed_is_not_lost(jobs: Rowcall) -> None
     worker.start_one()
 
     def recover(heartbeats: int) -> Recovered:
-        return queue.run(Write(recover_worker, queue.dialect, worker.name, None, queue.now_ms(), heartbeats=heartbeats))
+        return queue.run(Write(recover_worker, queue.dialect, worker.name, None, heartbeats=heartbeats))
 
     worker.heartbeat()
     assert recover(0) == Recovered([], done=False)
@@ -42,7 +42,7 @@ def test_a_claim_that_the_worker_does_not_know_about_is_released(jobs: Rowcall) 
     known, unknown = jobs.enqueue("send"), jobs.enqueue("send")
     worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
     worker.claim(slots=2)
-    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [(known.id, 1)], queue.now_ms()))
+    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [(known.id, 1)]))
     assert owned == {(known.id, 1), (unknown.id, 1)}
     assert (jobs.get(known).status, jobs.get(unknown).status) == ("running", "pending")
     assert jobs.get(unknown).attempt == 0
@@ -53,7 +53,7 @@ def test_a_job_that_its_target_has_accepted_is_not_released(jobs: Rowcall) -> No
     jobs.enqueue("send")
     worker, queue = StoreWorker(jobs, "web-1"), queue_of(jobs)
     ready = worker.start_one()
-    assert queue.run(Write(leave_open, queue.dialect, ready.fence, "example.com", 60_000, queue.now_ms()))
-    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, [], queue.now_ms()))
+    assert queue.run(Write(leave_open, queue.dialect, ready.fence, "example.com", 60_000))
+    owned = queue.run(Write(release_unknown, queue.dialect, worker.holder, []))
     assert owned == {(ready.id, ready.lease)}
     assert jobs.get(ready.id).status == "running"

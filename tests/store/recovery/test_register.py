@@ -22,7 +22,7 @@ def jobs(tmp_path: Path) -> Iterator[Rowcall]:
 
 def leave(jobs: Rowcall, worker: StoreWorker, running: Collection[tuple[int, int]] = ()) -> bool:
     queue = queue_of(jobs)
-    return queue.run(Write(retire, queue.dialect, worker.name, running, queue.now_ms()))
+    return queue.run(Write(retire, queue.dialect, worker.name, running))
 
 
 def test_a_worker_without_jobs_is_removed(jobs: Rowcall) -> None:

@@ -16,7 +16,7 @@ from tests.store.sqlite.explaining import BY_ID, TEXTS, steps_of
 
 OF_CLAIM = f"SEARCH claim {BY_ID}"
 OF_JOB = f"SEARCH job {BY_ID}"
-READY_ROWS = "SEARCH ready USING PRIMARY KEY (queue=? AND type=? AND rank=? AND turn>? AND turn<?)"
+READY_ROWS = "SEARCH ready USING PRIMARY KEY (queue=? AND type=? AND rank=? AND (turn,id)>(?,?) AND (turn,id)<(?,?))"
 NEXT_DUE = "SEARCH job USING INDEX rowcall_job_due"
 NEXT_EXPIRY = [
     "SEARCH ready USING INDEX rowcall_ready_expiry (expires_at>?)",
@@ -24,19 +24,21 @@ NEXT_EXPIRY = [
 ]
 LEASED = "SEARCH claim USING INDEX rowcall_claim_leased (lease_until>? AND lease_until<?)"
 UNCLAIMED = "SCAN job USING INDEX rowcall_job_unclaimed"
+NEXT_QUEUES = [
+    "SEARCH ready USING PRIMARY KEY (queue>?)",
+    "SEARCH ready USING PRIMARY KEY (queue<?)",
+    "SEARCH ready USING PRIMARY KEY (queue>? AND queue<?)",
+    "SEARCH ready USING PRIMARY KEY (queue<?)",
+    "SEARCH ready USING PRIMARY KEY (queue=? AND type>?)",
+]
 EXPECTED = {
-    "find_work": [
-        "SCAN ready",  # up to the first
-        "SEARCH ready USING PRIMARY KEY (queue=? AND type>?)",
-        "SEARCH ready USING PRIMARY KEY (queue>?)",
-        NEXT_DUE,
-        *NEXT_EXPIRY,
-    ],
+    "find_work": [*NEXT_QUEUES, NEXT_DUE, *NEXT_EXPIRY],
+    "find_queues": NEXT_QUEUES,
     "peek": ["SCAN ready", NEXT_DUE, *NEXT_EXPIRY],
     "claim_rows": [READY_ROWS],
     "delete_ready": [READY_ROWS],
-    "held_by": [OF_CLAIM],
-    "claimed": [OF_CLAIM],
+    "claimed_by": [OF_CLAIM],
+    "running_ids": [OF_CLAIM],
     "mark": [OF_CLAIM],
     "renew": [OF_CLAIM],
     "interrupted": [f"{OF_CLAIM} LEFT-JOIN", OF_JOB],

@@ -166,7 +166,7 @@ def test_the_prefix_is_on_everything(tmp_path: Path, prefix: str) -> None:
         assert [name for name in names(path, kind) if not name.startswith(prefix)] == []
 
 
-def test_two_prefixes_live_in_one_file_beside_the_apps_own_tables(tmp_path: Path) -> None:
+def test_two_prefixes_live_in_one_file_next_to_the_apps_own_tables(tmp_path: Path) -> None:
     path = tmp_path / "app.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table job (id integer primary key)")

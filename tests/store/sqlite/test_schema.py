@@ -11,8 +11,11 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.app import queue_of
+from rowcall.domain.outcome import Succeeded
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.store.statement import Plan, Statement, as_is, fetch
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.worker_parts import StoreWorker
 from tests.store.databases import migrated
 
 
@@ -41,7 +44,7 @@ def test_our_connections_have_their_settings(tmp_path: Path) -> None:
         assert settings == {
             "journal_mode": "wal",
             "foreign_keys": 1,
-            "busy_timeout": 0,  # we wait outside SQLite, so that another thread can fork meanwhile
+            "busy_timeout": 0,  # we wait outside SQLite, so that another thread can fork in between
             "synchronous": synchronous,
             "auto_vacuum": 2,
         }
@@ -179,3 +182,17 @@ def test_a_job_that_was_replaced_is_claimed_once(tmp_path: Path) -> None:
         assert jobs.drain().succeeded == 3
         assert sorted(ran) == [1, 20, 30]
         assert jobs.get(kept.id).status == "succeeded"
+
+
+def test_a_running_job_that_was_replaced_is_not_started_again_by_its_worker(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with Rowcall(tmp_path / "app.db", clock=clock) as jobs, closing(sqlite3.connect(tmp_path / "app.db")) as app:
+        worker = StoreWorker(jobs, "web-1")
+        jobs.enqueue("send")
+        ready = worker.start_one()
+        app.execute("insert or replace into rowcall_job (id, type, status) values (?, 'send', 'pending')", (ready.id,))
+        app.commit()
+        clock.advance(1)
+        assert worker.claim(slots=2).jobs == []
+        assert worker.settle(ready, Succeeded())
+        assert jobs.get(ready.id).status == "succeeded"

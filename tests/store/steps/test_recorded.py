@@ -28,7 +28,7 @@ def test_attempts_of_one_job_and_waits_of_one_name_in_one_group(tmp_path: Path) 
             return StepWrite(job.id, claimed.lease, claimed.holder, 1, position, StepKind.WAIT, "go")
 
         writes = [wait(found, 2), wait(lost, 1), wait(found, 1)]
-        second, old, first = queue.run(Write(recorded.record, queue.dialect, writes, None))
+        second, old, first = queue.run(Write(recorded.record, queue.dialect, writes))
         assert isinstance(old, LeaseLost)
         assert first == StepWritten(StepStatus.FINISHED, None, "1")
         assert second == StepWritten(StepStatus.WAITING)

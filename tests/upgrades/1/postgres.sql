@@ -493,7 +493,7 @@ begin
     select pg_catalog.clock_timestamp(), queue, type, status, coalesce(error_code, ''),
            least(attempt, 100), 0 operator(pg_catalog.-) pg_catalog.count(*)
     from deleted where status operator(pg_catalog.=) any (array['succeeded', 'failed', 'cancelled']) group by 2, 3, 4, 5, 6;
-  -- skip locked: a settle that has locked the claim waits for the job, and drops the claim by itself
+  -- skip locked: a settle that has locked the claim waits for the job, and drops the claim on its own
   delete from public.rowcall_claim where job_id operator(pg_catalog.=) any (array(
     select job_id from public.rowcall_claim
     where job_id operator(pg_catalog.=) any (array(select id from deleted where not status operator(pg_catalog.=) any (array['succeeded', 'failed', 'cancelled'])))
@@ -598,43 +598,6 @@ create trigger rowcall_job_not_ready after delete on rowcall_job for each row
 when (old.status = 'pending' and old.held is null)
 execute function rowcall_keep_ready()
 -- next statement
-create function rowcall_follow_end() returns trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $body$
-declare
-  next jsonb := new.on_end -> new.status;
-  next_id bigint;
-begin
-  insert into public.rowcall_job (type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)
-  select next ->> 'type', next ->> 'queue', coalesce(substring(next ->> 'priority' from '^-?[0-9]{1,9}$')::int, 0),
-         greatest(1, coalesce(substring(next ->> 'max_attempts' from '^-?[0-9]{1,9}$')::int, 1)), 'pending', coalesce(new.finished_at, date_trunc('milliseconds', clock_timestamp())),
-         coalesce(new.finished_at, date_trunc('milliseconds', clock_timestamp())), new.trace_context, new.tags,
-         jsonb_build_object('job', jsonb_build_object(
-           'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
-           'max_attempts', new.max_attempts, 'error_code', new.error_code, 'error_detail', new.error_detail,
-           'result', new.result,
-           'arguments', case jsonb_typeof(new.payload) when 'object' then new.payload
-                        else jsonb_build_object('__raw__', new.payload::text) end))
-  where length(next ->> 'type') between 1 and 200 and length(next ->> 'queue') between 1 and 200
-  returning id into next_id;
-  if next_id is null then
-    return null;
-  end if;
-  insert into public.rowcall_blob_ref (job_id, digest)
-  select distinct next_id, substr(value ->> '__rowcall_blob__', 8)
-  from (values (new.payload), (new.result)) as stored (value)
-  where jsonb_typeof(value -> '__rowcall_blob__') = 'string';
-  -- the transaction that ends a job notifies only of what it enqueues itself
-  if exists (select from public.rowcall_worker where listening) then
-    perform pg_notify('rowcall_job', '');
-  end if;
-  return null;
-end
-$body$
--- next statement
-create trigger rowcall_job_ended after update of status on rowcall_job for each row
-when (new.on_end is not null and new.status in ('succeeded', 'failed', 'cancelled') and old.status not in ('succeeded', 'failed', 'cancelled'))
-execute function rowcall_follow_end()
--- next statement
 create function rowcall_note_unread() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
@@ -736,4 +699,4 @@ from rowcall_jobs as job where status = 'pending' and unfit is not null and erro
 -- next statement
 insert into rowcall_setting (name, value) values ('queue_id', gen_random_uuid()::text)
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, '130608ff2b8d2f0a')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, 'aa10dfb11a1829af')

@@ -8,44 +8,44 @@ create table if not exists rowcall_migration (
 -- next statement
 create table rowcall_job (
   id integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0),
-  lease integer not null default 0 constraint lease_is_a_whole_number check (typeof(lease) = 'integer' and lease between 0 and 4611686018427387904),
-  run_at integer not null default (cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) constraint run_at_is_milliseconds_since_1970 check (typeof(run_at) = 'integer' and run_at > 100000000000),
-  created_at integer not null default (cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) constraint created_at_is_milliseconds_since_1970 check (typeof(created_at) = 'integer' and created_at > 100000000000),
-  expires_at integer  constraint expires_at_is_milliseconds_since_1970 check (expires_at is null or (typeof(expires_at) = 'integer' and expires_at > 100000000000)),
+  lease integer not null default 0 constraint lease_is_a_whole_number check (lease between 0 and 4611686018427387904 and lease = cast(lease as integer)),
+  run_at integer not null default (cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) constraint run_at_is_milliseconds_since_1970 check (run_at > 100000000000 and run_at = cast(run_at as integer)),
+  created_at integer not null default (cast(round((julianday('now') - 2440587.5) * 86400000) as integer)) constraint created_at_is_milliseconds_since_1970 check (created_at > 100000000000 and created_at = cast(created_at as integer)),
+  expires_at integer  constraint expires_at_is_milliseconds_since_1970 check (expires_at is null or (expires_at > 100000000000 and expires_at = cast(expires_at as integer))),
   claimed_at integer ,
   started_at integer ,
   finished_at integer ,
-  turn integer  constraint turn_is_integer check (turn is null or (typeof(turn) = 'integer')),
-  chain_id integer  constraint chain_id_is_integer check (chain_id is null or (typeof(chain_id) = 'integer')),
-  timeout real  constraint timeout_is_seconds check (timeout is null or (typeof(timeout) = 'real' and timeout between 1e-6 and 1e10)),
+  turn integer  constraint turn_is_integer check (turn is null or (turn between -9223372036854775807 and 9223372036854775807 and turn = cast(turn as integer))),
+  chain_id integer  constraint chain_id_is_integer check (chain_id is null or (chain_id between -9223372036854775807 and 9223372036854775807 and chain_id = cast(chain_id as integer))),
+  timeout real  constraint timeout_is_seconds check (timeout is null or (timeout between 1e-6 and 1e10)),
   progress real ,
-  priority integer not null default 0 constraint priority_is_a_whole_number check (typeof(priority) = 'integer'),
-  attempt integer not null default 0 constraint attempt_is_a_whole_number check (typeof(attempt) = 'integer' and attempt between 0 and 4611686018427387904),
-  max_attempts integer not null default 5 constraint max_attempts_is_a_whole_number check (typeof(max_attempts) = 'integer' and max_attempts between 1 and 4611686018427387904),
-  lost integer not null default 0 constraint lost_is_a_whole_number check (typeof(lost) = 'integer' and lost between 0 and 4611686018427387904),
-  chain_index integer  constraint chain_index_is_integer check (chain_index is null or (typeof(chain_index) = 'integer' and chain_index between -9007199254740992 and 9007199254740992)),
-  weight integer  constraint weight_is_a_whole_number check (weight is null or (typeof(weight) = 'integer' and weight between 1 and 4611686018427387904)),
-  order_blocks integer  constraint order_blocks_is_integer check (order_blocks is null or (typeof(order_blocks) = 'integer' and order_blocks between -9007199254740992 and 9007199254740992)),
+  priority integer not null default 0 constraint priority_is_a_whole_number check (priority between -9223372036854775807 and 9223372036854775807 and priority = cast(priority as integer)),
+  attempt integer not null default 0 constraint attempt_is_a_whole_number check (attempt between 0 and 4611686018427387904 and attempt = cast(attempt as integer)),
+  max_attempts integer not null default 5 constraint max_attempts_is_a_whole_number check (max_attempts between 1 and 4611686018427387904 and max_attempts = cast(max_attempts as integer)),
+  lost integer not null default 0 constraint lost_is_a_whole_number check (lost between 0 and 4611686018427387904 and lost = cast(lost as integer)),
+  chain_index integer  constraint chain_index_is_integer check (chain_index is null or (chain_index between -9007199254740992 and 9007199254740992 and chain_index = cast(chain_index as integer))),
+  weight integer  constraint weight_is_a_whole_number check (weight is null or (weight between 1 and 4611686018427387904 and weight = cast(weight as integer))),
+  order_blocks integer  constraint order_blocks_is_integer check (order_blocks is null or (order_blocks between -9007199254740992 and 9007199254740992 and order_blocks = cast(order_blocks as integer))),
   status text not null default 'scheduled' constraint status_is_known check (status = 'succeeded' or status = 'running' or status = 'pending' or status = 'scheduled' or status = 'failed' or status = 'cancelled' or status = 'blocked'),
-  queue text not null default 'default' constraint queue_is_text_without_nul check (typeof(queue) = 'text' and length(queue) between 1 and 200 and instr(queue, char(0)) = 0),
-  type text not null constraint type_is_text_without_nul check (typeof(type) = 'text' and length(type) between 1 and 200 and instr(type, char(0)) = 0),
+  queue text not null default 'default' constraint queue_is_text_without_nul check (queue < x'' and length(queue) between 1 and 200 and instr(queue, char(0)) = 0),
+  type text not null constraint type_is_text_without_nul check (type < x'' and length(type) between 1 and 200 and instr(type, char(0)) = 0),
   worker text ,
-  held text  constraint held_is_text check (held is null or (typeof(held) = 'text')),
-  unfit text  constraint unfit_is_text_without_nul check (unfit is null or (typeof(unfit) = 'text' and length(unfit) between 1 and 200 and instr(unfit, char(0)) = 0)),
-  fair text  constraint fair_is_a_short_text check (fair is null or (typeof(fair) = 'text' and length(fair) between 1 and 2000 and instr(fair, char(0)) = 0)),
-  retry text  constraint retry_is_text check (retry is null or (typeof(retry) = 'text')),
-  key text  constraint key_is_text check (key is null or (typeof(key) = 'text')),
-  limits text  constraint limits_is_text check (limits is null or (typeof(limits) = 'text')),
-  ordered text  constraint ordered_is_a_short_text check (ordered is null or (typeof(ordered) = 'text' and length(ordered) between 1 and 2000 and instr(ordered, char(0)) = 0)),
-  target text  constraint target_is_text check (target is null or (typeof(target) = 'text')),
-  trace_context text  constraint trace_context_is_text check (trace_context is null or (typeof(trace_context) = 'text')),
-  on_end text  constraint on_end_is_text check (on_end is null or (typeof(on_end) = 'text')),
+  held text  constraint held_is_text check (held is null or (held < x'')),
+  unfit text  constraint unfit_is_text_without_nul check (unfit is null or (unfit < x'' and length(unfit) between 1 and 200 and instr(unfit, char(0)) = 0)),
+  fair text  constraint fair_is_a_short_text check (fair is null or (fair < x'' and length(fair) between 1 and 2000 and instr(fair, char(0)) = 0)),
+  retry text  constraint retry_is_text check (retry is null or (retry < x'')),
+  key text  constraint key_is_text check (key is null or (key < x'')),
+  limits text  constraint limits_is_text check (limits is null or (limits < x'')),
+  ordered text  constraint ordered_is_a_short_text check (ordered is null or (ordered < x'' and length(ordered) between 1 and 2000 and instr(ordered, char(0)) = 0)),
+  target text  constraint target_is_text check (target is null or (target < x'')),
+  trace_context text  constraint trace_context_is_text check (trace_context is null or (trace_context < x'')),
+  on_end text  constraint on_end_is_text check (on_end is null or (on_end < x'')),
   progress_message text ,
   error_code text ,
   error_detail text ,
   traceback text ,
   tags text,
-  payload text not null default '{}' constraint payload_is_text check (typeof(payload) = 'text'),
+  payload text not null default '{}' constraint payload_is_text check (payload < x''),
   result text 
 )
 -- next statement
@@ -64,17 +64,17 @@ create table rowcall_ready (
 -- next statement
 create table rowcall_claim (
   job_id integer primary key,
-  lease integer not null constraint lease_is_integer check (typeof(lease) = 'integer'),
-  holder integer not null constraint holder_is_integer check (typeof(holder) = 'integer'),
+  lease integer not null constraint lease_is_integer check (lease between -9223372036854775807 and 9223372036854775807 and lease = cast(lease as integer)),
+  holder integer not null constraint holder_is_integer check (holder between -9223372036854775807 and 9223372036854775807 and holder = cast(holder as integer)),
   claimed_at integer not null,
   started_at integer ,
   lease_until integer ,
   lease_ms integer ,
   heartbeat_at integer ,
   progress real ,
-  attempt integer not null constraint attempt_is_integer check (typeof(attempt) = 'integer' and attempt between -9007199254740992 and 9007199254740992),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
   cancel integer not null default 0,
-  worker text not null constraint worker_is_text check (typeof(worker) = 'text'),
+  worker text not null constraint worker_is_text check (worker < x''),
   progress_message text 
 )
 -- next statement
@@ -104,164 +104,164 @@ create table rowcall_event (
 )
 -- next statement
 create table rowcall_step (
-  job_id integer not null constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  position integer not null constraint position_is_integer check (typeof(position) = 'integer' and position between -9007199254740992 and 9007199254740992),
-  attempt integer not null constraint attempt_is_integer check (typeof(attempt) = 'integer' and attempt between -9007199254740992 and 9007199254740992),
-  failures integer not null default 0 constraint failures_is_integer check (typeof(failures) = 'integer' and failures between -9007199254740992 and 9007199254740992),
-  started_at integer not null constraint started_at_is_integer check (typeof(started_at) = 'integer' and started_at between -9007199254740992 and 9007199254740992),
-  due_at integer  constraint due_at_is_integer check (due_at is null or (typeof(due_at) = 'integer' and due_at between -9007199254740992 and 9007199254740992)),
-  finished_at integer  constraint finished_at_is_integer check (finished_at is null or (typeof(finished_at) = 'integer' and finished_at between -9007199254740992 and 9007199254740992)),
-  kind text not null constraint rowcall_step_kind_is_known check (kind in ('step', 'sleep', 'wait')) constraint kind_is_text check (typeof(kind) = 'text'),
-  name text not null constraint name_is_text check (typeof(name) = 'text'),
-  status text not null constraint rowcall_step_status_is_known check (status in ('waiting', 'finished', 'timed_out')) constraint status_is_text check (typeof(status) = 'text'),
-  error_code text  constraint error_code_is_text check (error_code is null or (typeof(error_code) = 'text')),
-  error_detail text  constraint error_detail_is_text check (error_detail is null or (typeof(error_detail) = 'text')),
-  result text  constraint result_is_text check (result is null or (typeof(result) = 'text')),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  position integer not null constraint position_is_integer check (position between -9007199254740992 and 9007199254740992 and position = cast(position as integer)),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
+  failures integer not null default 0 constraint failures_is_integer check (failures between -9007199254740992 and 9007199254740992 and failures = cast(failures as integer)),
+  started_at integer not null constraint started_at_is_integer check (started_at between -9007199254740992 and 9007199254740992 and started_at = cast(started_at as integer)),
+  due_at integer  constraint due_at_is_integer check (due_at is null or (due_at between -9007199254740992 and 9007199254740992 and due_at = cast(due_at as integer))),
+  finished_at integer  constraint finished_at_is_integer check (finished_at is null or (finished_at between -9007199254740992 and 9007199254740992 and finished_at = cast(finished_at as integer))),
+  kind text not null constraint rowcall_step_kind_is_known check (kind in ('step', 'sleep', 'wait')) constraint kind_is_text check (kind < x''),
+  name text not null constraint name_is_text check (name < x''),
+  status text not null constraint rowcall_step_status_is_known check (status in ('waiting', 'finished', 'timed_out')) constraint status_is_text check (status < x''),
+  error_code text  constraint error_code_is_text check (error_code is null or (error_code < x'')),
+  error_detail text  constraint error_detail_is_text check (error_detail is null or (error_detail < x'')),
+  result text  constraint result_is_text check (result is null or (result < x'')),
   primary key (job_id, position)
 ) without rowid
 -- next statement
 create table rowcall_signal (
   id integer primary key,
-  job_id integer not null constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  name text not null constraint name_is_text check (typeof(name) = 'text'),
-  value text  constraint value_is_text check (value is null or (typeof(value) = 'text'))
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  name text not null constraint name_is_text check (name < x''),
+  value text  constraint value_is_text check (value is null or (value < x''))
 )
 -- next statement
 create table rowcall_worker (
-  name text primary key constraint name_is_utf_8 check (typeof(name) = 'text' and name not glob '*[�]*'),
-  host text not null constraint host_is_text check (typeof(host) = 'text'),
-  pid integer not null constraint pid_is_integer check (typeof(pid) = 'integer' and pid between -9007199254740992 and 9007199254740992),
-  queues text not null constraint queues_is_text check (typeof(queues) = 'text'),
-  concurrency integer not null constraint concurrency_is_integer check (typeof(concurrency) = 'integer' and concurrency between -9007199254740992 and 9007199254740992),
-  version text not null constraint version_is_text check (typeof(version) = 'text'),
-  lease_ms integer not null constraint lease_ms_is_integer check (typeof(lease_ms) = 'integer' and lease_ms between -9007199254740992 and 9007199254740992),
-  lock_path text  constraint lock_path_is_text check (lock_path is null or (typeof(lock_path) = 'text')),
-  started_at integer not null constraint started_at_is_integer check (typeof(started_at) = 'integer' and started_at between -9007199254740992 and 9007199254740992),
-  heartbeats integer not null default 0 constraint heartbeats_is_integer check (typeof(heartbeats) = 'integer' and heartbeats between -9007199254740992 and 9007199254740992),
-  heartbeat_at integer not null constraint heartbeat_at_is_integer check (typeof(heartbeat_at) = 'integer' and heartbeat_at between -9007199254740992 and 9007199254740992),
-  tasks text  constraint tasks_is_text check (tasks is null or (typeof(tasks) = 'text'))
+  name text primary key constraint name_is_utf_8 check (name < x'' and name not glob '*[�]*'),
+  host text not null constraint host_is_text check (host < x''),
+  pid integer not null constraint pid_is_integer check (pid between -9007199254740992 and 9007199254740992 and pid = cast(pid as integer)),
+  queues text not null constraint queues_is_text check (queues < x''),
+  concurrency integer not null constraint concurrency_is_integer check (concurrency between -9007199254740992 and 9007199254740992 and concurrency = cast(concurrency as integer)),
+  version text not null constraint version_is_text check (version < x''),
+  lease_ms integer not null constraint lease_ms_is_integer check (lease_ms between -9007199254740992 and 9007199254740992 and lease_ms = cast(lease_ms as integer)),
+  lock_path text  constraint lock_path_is_text check (lock_path is null or (lock_path < x'')),
+  started_at integer not null constraint started_at_is_integer check (started_at between -9007199254740992 and 9007199254740992 and started_at = cast(started_at as integer)),
+  heartbeats integer not null default 0 constraint heartbeats_is_integer check (heartbeats between -9007199254740992 and 9007199254740992 and heartbeats = cast(heartbeats as integer)),
+  heartbeat_at integer not null constraint heartbeat_at_is_integer check (heartbeat_at between -9007199254740992 and 9007199254740992 and heartbeat_at = cast(heartbeat_at as integer)),
+  tasks text  constraint tasks_is_text check (tasks is null or (tasks < x''))
 ) without rowid
 -- next statement
 create table rowcall_job_tag (
-  tag text not null constraint tag_is_text check (typeof(tag) = 'text'),
-  job_id integer not null references rowcall_job (id) on delete cascade constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  status text not null default '' constraint status_is_text check (typeof(status) = 'text'),
+  tag text not null constraint tag_is_text check (tag < x''),
+  job_id integer not null references rowcall_job (id) on delete cascade constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  status text not null default '' constraint status_is_text check (status < x''),
   primary key (tag, job_id)
 ) without rowid
 -- next statement
 create table rowcall_tally (
   id integer primary key,
-  at integer not null constraint at_is_integer check (typeof(at) = 'integer' and at between -9007199254740992 and 9007199254740992),
-  jobs integer not null constraint jobs_is_integer check (typeof(jobs) = 'integer' and jobs between -9007199254740992 and 9007199254740992),
-  attempt integer not null constraint attempt_is_integer check (typeof(attempt) = 'integer' and attempt between -9007199254740992 and 9007199254740992),
-  queue text not null constraint queue_is_text check (typeof(queue) = 'text'),
-  type text not null constraint type_is_text check (typeof(type) = 'text'),
-  outcome text  constraint outcome_is_text check (outcome is null or (typeof(outcome) = 'text')),
-  status text  constraint status_is_text check (status is null or (typeof(status) = 'text')),
-  error_code text not null constraint error_code_is_text check (typeof(error_code) = 'text'),
-  waits text  constraint waits_is_text check (waits is null or (typeof(waits) = 'text')),
-  runs text  constraint runs_is_text check (runs is null or (typeof(runs) = 'text'))
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  jobs integer not null constraint jobs_is_integer check (jobs between -9007199254740992 and 9007199254740992 and jobs = cast(jobs as integer)),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
+  queue text not null constraint queue_is_text check (queue < x''),
+  type text not null constraint type_is_text check (type < x''),
+  outcome text  constraint outcome_is_text check (outcome is null or (outcome < x'')),
+  status text  constraint status_is_text check (status is null or (status < x'')),
+  error_code text not null constraint error_code_is_text check (error_code < x''),
+  waits text  constraint waits_is_text check (waits is null or (waits < x'')),
+  runs text  constraint runs_is_text check (runs is null or (runs < x''))
 )
 -- next statement
 create table rowcall_total (
-  status text not null constraint status_is_text check (typeof(status) = 'text'),
-  queue text not null constraint queue_is_text check (typeof(queue) = 'text'),
-  type text not null constraint type_is_text check (typeof(type) = 'text'),
-  error_code text not null constraint error_code_is_text check (typeof(error_code) = 'text'),
-  attempt integer not null constraint attempt_is_integer check (typeof(attempt) = 'integer' and attempt between -9007199254740992 and 9007199254740992),
-  jobs integer not null constraint jobs_is_integer check (typeof(jobs) = 'integer' and jobs between -9007199254740992 and 9007199254740992),
+  status text not null constraint status_is_text check (status < x''),
+  queue text not null constraint queue_is_text check (queue < x''),
+  type text not null constraint type_is_text check (type < x''),
+  error_code text not null constraint error_code_is_text check (error_code < x''),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
+  jobs integer not null constraint jobs_is_integer check (jobs between -9007199254740992 and 9007199254740992 and jobs = cast(jobs as integer)),
   primary key (status, queue, type, error_code, attempt)
 ) without rowid
 -- next statement
 create table rowcall_history (
   id integer primary key,
-  at integer not null constraint at_is_integer check (typeof(at) = 'integer' and at between -9007199254740992 and 9007199254740992),
-  span_ms integer not null constraint span_ms_is_integer check (typeof(span_ms) = 'integer' and span_ms between -9007199254740992 and 9007199254740992),
-  jobs integer not null constraint jobs_is_integer check (typeof(jobs) = 'integer' and jobs between -9007199254740992 and 9007199254740992),
-  queue text not null constraint queue_is_text check (typeof(queue) = 'text'),
-  type text not null constraint type_is_text check (typeof(type) = 'text'),
-  outcome text not null constraint outcome_is_text check (typeof(outcome) = 'text'),
-  error_code text not null default '' constraint error_code_is_text check (typeof(error_code) = 'text'),
-  waits text  constraint waits_is_text check (waits is null or (typeof(waits) = 'text')),
-  runs text  constraint runs_is_text check (runs is null or (typeof(runs) = 'text'))
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  span_ms integer not null constraint span_ms_is_integer check (span_ms between -9007199254740992 and 9007199254740992 and span_ms = cast(span_ms as integer)),
+  jobs integer not null constraint jobs_is_integer check (jobs between -9007199254740992 and 9007199254740992 and jobs = cast(jobs as integer)),
+  queue text not null constraint queue_is_text check (queue < x''),
+  type text not null constraint type_is_text check (type < x''),
+  outcome text not null constraint outcome_is_text check (outcome < x''),
+  error_code text not null default '' constraint error_code_is_text check (error_code < x''),
+  waits text  constraint waits_is_text check (waits is null or (waits < x'')),
+  runs text  constraint runs_is_text check (runs is null or (runs < x''))
 )
 -- next statement
 create table rowcall_setting (
-  name text primary key constraint name_is_text check (typeof(name) = 'text'),
-  value text not null constraint value_is_text check (typeof(value) = 'text')
+  name text primary key constraint name_is_text check (name < x''),
+  value text not null constraint value_is_text check (value < x'')
 ) without rowid
 -- next statement
 create table rowcall_note (
-  until integer not null constraint until_is_integer check (typeof(until) = 'integer' and until between -9007199254740992 and 9007199254740992),
-  name text primary key constraint name_is_text check (typeof(name) = 'text'),
-  value text not null constraint value_is_text check (typeof(value) = 'text')
+  until integer not null constraint until_is_integer check (until between -9007199254740992 and 9007199254740992 and until = cast(until as integer)),
+  name text primary key constraint name_is_text check (name < x''),
+  value text not null constraint value_is_text check (value < x'')
 ) without rowid
 -- next statement
 create table rowcall_waiter (
-  deleted_job integer not null default 0 constraint deleted_job_is_integer check (typeof(deleted_job) = 'integer'),
-  deleted_event integer not null default 0 constraint deleted_event_is_integer check (typeof(deleted_event) = 'integer'),
-  job_id integer not null constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  until integer not null constraint until_is_integer check (typeof(until) = 'integer' and until between -9007199254740992 and 9007199254740992),
-  name text not null constraint name_is_text check (typeof(name) = 'text'),
+  deleted_job integer not null default 0 constraint deleted_job_is_integer check (deleted_job between -9223372036854775807 and 9223372036854775807 and deleted_job = cast(deleted_job as integer)),
+  deleted_event integer not null default 0 constraint deleted_event_is_integer check (deleted_event between -9223372036854775807 and 9223372036854775807 and deleted_event = cast(deleted_event as integer)),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  until integer not null constraint until_is_integer check (until between -9007199254740992 and 9007199254740992 and until = cast(until as integer)),
+  name text not null constraint name_is_text check (name < x''),
   primary key (name, job_id)
 ) without rowid
 -- next statement
 create table rowcall_change (
   id integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0),
-  jobs text not null constraint jobs_is_text check (typeof(jobs) = 'text')
+  jobs text not null constraint jobs_is_text check (jobs < x'')
 )
 -- next statement
 create table rowcall_blob_ref (
-  job_id integer not null references rowcall_job (id) on delete cascade constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  digest text not null constraint digest_is_text check (typeof(digest) = 'text'),
+  job_id integer not null references rowcall_job (id) on delete cascade constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  digest text not null constraint digest_is_text check (digest < x''),
   primary key (digest, job_id)
 ) without rowid
 -- next statement
 create table rowcall_blob_pin (
-  token text not null constraint token_is_text check (typeof(token) = 'text'),
-  digest text not null constraint digest_is_text check (typeof(digest) = 'text'),
-  reference text not null constraint reference_is_text check (typeof(reference) = 'text'),
+  token text not null constraint token_is_text check (token < x''),
+  digest text not null constraint digest_is_text check (digest < x''),
+  reference text not null constraint reference_is_text check (reference < x''),
   primary key (token, digest)
 ) without rowid
 -- next statement
 create table rowcall_edge (
-  blocker_id integer not null constraint blocker_id_is_integer check (typeof(blocker_id) = 'integer'),
-  job_id integer not null constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  resolved_at integer  constraint resolved_at_is_integer check (resolved_at is null or (typeof(resolved_at) = 'integer' and resolved_at between -9007199254740992 and 9007199254740992)),
-  position integer not null constraint position_is_integer check (typeof(position) = 'integer' and position between -9007199254740992 and 9007199254740992),
-  of_chain integer not null default 0 constraint of_chain_is_integer check (typeof(of_chain) = 'integer' and of_chain between -9007199254740992 and 9007199254740992),
-  state text not null default 'open' constraint state_is_text check (typeof(state) = 'text'),
-  on_failure text not null default 'fail' constraint on_failure_is_text check (typeof(on_failure) = 'text'),
+  blocker_id integer not null constraint blocker_id_is_integer check (blocker_id between -9223372036854775807 and 9223372036854775807 and blocker_id = cast(blocker_id as integer)),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  resolved_at integer  constraint resolved_at_is_integer check (resolved_at is null or (resolved_at between -9007199254740992 and 9007199254740992 and resolved_at = cast(resolved_at as integer))),
+  position integer not null constraint position_is_integer check (position between -9007199254740992 and 9007199254740992 and position = cast(position as integer)),
+  of_chain integer not null default 0 constraint of_chain_is_integer check (of_chain between -9007199254740992 and 9007199254740992 and of_chain = cast(of_chain as integer)),
+  state text not null default 'open' constraint state_is_text check (state < x''),
+  on_failure text not null default 'fail' constraint on_failure_is_text check (on_failure < x''),
   primary key (blocker_id, of_chain, job_id),
   constraint rowcall_a_blocker_comes_first check (blocker_id < job_id)
 ) without rowid
 -- next statement
 create table rowcall_slot (
-  job_id integer not null constraint job_id_is_integer check (typeof(job_id) = 'integer'),
-  lease integer not null constraint lease_is_integer check (typeof(lease) = 'integer'),
-  limit_key text not null constraint limit_key_is_text check (typeof(limit_key) = 'text'),
-  worker text  constraint worker_is_text check (worker is null or (typeof(worker) = 'text')),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  lease integer not null constraint lease_is_integer check (lease between -9223372036854775807 and 9223372036854775807 and lease = cast(lease as integer)),
+  limit_key text not null constraint limit_key_is_text check (limit_key < x''),
+  worker text  constraint worker_is_text check (worker is null or (worker < x'')),
   primary key (limit_key, job_id, lease)
 ) without rowid
 -- next statement
 create table rowcall_start (
-  number integer not null constraint number_is_integer check (typeof(number) = 'integer' and number between -9007199254740992 and 9007199254740992),
-  at integer not null constraint at_is_integer check (typeof(at) = 'integer' and at between -9007199254740992 and 9007199254740992),
-  until integer not null constraint until_is_integer check (typeof(until) = 'integer' and until between -9007199254740992 and 9007199254740992),
-  limit_key text not null constraint limit_key_is_text check (typeof(limit_key) = 'text'),
+  number integer not null constraint number_is_integer check (number between -9007199254740992 and 9007199254740992 and number = cast(number as integer)),
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  until integer not null constraint until_is_integer check (until between -9007199254740992 and 9007199254740992 and until = cast(until as integer)),
+  limit_key text not null constraint limit_key_is_text check (limit_key < x''),
   primary key (limit_key, number)
 ) without rowid
 -- next statement
 create table rowcall_opening (
-  limit_key text primary key constraint limit_key_is_text check (typeof(limit_key) = 'text'),
-  opens_at integer not null constraint opens_at_is_integer check (typeof(opens_at) = 'integer' and opens_at between -9007199254740992 and 9007199254740992)
+  limit_key text primary key constraint limit_key_is_text check (limit_key < x''),
+  opens_at integer not null constraint opens_at_is_integer check (opens_at between -9007199254740992 and 9007199254740992 and opens_at = cast(opens_at as integer))
 ) without rowid
 -- next statement
 create table rowcall_quota (
-  name text primary key constraint name_is_text check (typeof(name) = 'text'),
-  concurrency integer  constraint concurrency_is_integer check (concurrency is null or (typeof(concurrency) = 'integer' and concurrency between -9007199254740992 and 9007199254740992)),
-  rate integer  constraint rate_is_integer check (rate is null or (typeof(rate) = 'integer' and rate between -9007199254740992 and 9007199254740992)),
-  per_ms integer  constraint per_ms_is_integer check (per_ms is null or (typeof(per_ms) = 'integer' and per_ms between -9007199254740992 and 9007199254740992))
+  name text primary key constraint name_is_text check (name < x''),
+  concurrency integer  constraint concurrency_is_integer check (concurrency is null or (concurrency between -9007199254740992 and 9007199254740992 and concurrency = cast(concurrency as integer))),
+  rate integer  constraint rate_is_integer check (rate is null or (rate between -9007199254740992 and 9007199254740992 and rate = cast(rate as integer))),
+  per_ms integer  constraint per_ms_is_integer check (per_ms is null or (per_ms between -9007199254740992 and 9007199254740992 and per_ms = cast(per_ms as integer)))
 ) without rowid
 -- next statement
 create table rowcall_served (
@@ -273,29 +273,29 @@ create table rowcall_served (
 ) without rowid
 -- next statement
 create table rowcall_pause (
-  kind text not null constraint rowcall_kind_is_known check (kind = 'queue' or kind = 'task') constraint kind_is_text check (typeof(kind) = 'text'),
-  name text not null constraint name_is_text check (typeof(name) = 'text'),
-  actor text  constraint actor_is_text check (actor is null or (typeof(actor) = 'text')),
-  at integer not null constraint at_is_integer check (typeof(at) = 'integer' and at between -9007199254740992 and 9007199254740992),
+  kind text not null constraint rowcall_kind_is_known check (kind = 'queue' or kind = 'task') constraint kind_is_text check (kind < x''),
+  name text not null constraint name_is_text check (name < x''),
+  actor text  constraint actor_is_text check (actor is null or (actor < x'')),
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
   primary key (kind, name)
 ) without rowid
 -- next statement
 create table rowcall_schedule (
-  name text primary key constraint name_is_utf_8 check (typeof(name) = 'text' and name not glob '*[�]*'),
-  task text not null constraint task_is_text check (typeof(task) = 'text'),
-  payload text not null default '{}' constraint payload_is_text check (typeof(payload) = 'text'),
-  options text not null default '{}' constraint options_is_text check (typeof(options) = 'text'),
-  cron text  constraint cron_is_text check (cron is null or (typeof(cron) = 'text')),
-  every_ms integer  constraint every_ms_is_integer check (every_ms is null or (typeof(every_ms) = 'integer' and every_ms between -9007199254740992 and 9007199254740992)),
-  zone text not null default 'UTC' constraint zone_is_text check (typeof(zone) = 'text'),
-  catch_up text not null default 'one' constraint catch_up_is_text check (typeof(catch_up) = 'text'),
-  paused integer not null default 0 constraint paused_is_integer check (typeof(paused) = 'integer' and paused between -9007199254740992 and 9007199254740992),
-  declared integer not null default 0 constraint declared_is_integer check (typeof(declared) = 'integer' and declared between -9007199254740992 and 9007199254740992),
-  actor text  constraint actor_is_text check (actor is null or (typeof(actor) = 'text')),
-  next_run_at integer  constraint next_run_at_is_integer check (next_run_at is null or (typeof(next_run_at) = 'integer' and next_run_at between -9007199254740992 and 9007199254740992)),
-  last_run_at integer  constraint last_run_at_is_integer check (last_run_at is null or (typeof(last_run_at) = 'integer' and last_run_at between -9007199254740992 and 9007199254740992)),
-  last_job_id integer  constraint last_job_id_is_integer check (last_job_id is null or (typeof(last_job_id) = 'integer')),
-  problem text  constraint problem_is_text check (problem is null or (typeof(problem) = 'text'))
+  name text primary key constraint name_is_utf_8 check (name < x'' and name not glob '*[�]*'),
+  task text not null constraint task_is_text check (task < x''),
+  payload text not null default '{}' constraint payload_is_text check (payload < x''),
+  options text not null default '{}' constraint options_is_text check (options < x''),
+  cron text  constraint cron_is_text check (cron is null or (cron < x'')),
+  every_ms integer  constraint every_ms_is_integer check (every_ms is null or (every_ms between -9007199254740992 and 9007199254740992 and every_ms = cast(every_ms as integer))),
+  zone text not null default 'UTC' constraint zone_is_text check (zone < x''),
+  catch_up text not null default 'one' constraint catch_up_is_text check (catch_up < x''),
+  paused integer not null default 0 constraint paused_is_integer check (paused between -9007199254740992 and 9007199254740992 and paused = cast(paused as integer)),
+  declared integer not null default 0 constraint declared_is_integer check (declared between -9007199254740992 and 9007199254740992 and declared = cast(declared as integer)),
+  actor text  constraint actor_is_text check (actor is null or (actor < x'')),
+  next_run_at integer  constraint next_run_at_is_integer check (next_run_at is null or (next_run_at between -9007199254740992 and 9007199254740992 and next_run_at = cast(next_run_at as integer))),
+  last_run_at integer  constraint last_run_at_is_integer check (last_run_at is null or (last_run_at between -9007199254740992 and 9007199254740992 and last_run_at = cast(last_run_at as integer))),
+  last_job_id integer  constraint last_job_id_is_integer check (last_job_id is null or (last_job_id between -9223372036854775807 and 9223372036854775807 and last_job_id = cast(last_job_id as integer))),
+  problem text  constraint problem_is_text check (problem is null or (problem < x''))
 ) without rowid
 -- next statement
 create index rowcall_ready_turned on rowcall_ready (queue, type, id) where turn <> id
@@ -363,6 +363,8 @@ create index rowcall_start_until on rowcall_start (until)
 create index rowcall_opening_at on rowcall_opening (opens_at)
 -- next statement
 create index rowcall_schedule_due on rowcall_schedule (next_run_at) where paused = 0 and next_run_at is not null
+-- next statement
+create index rowcall_job_followed on rowcall_job (id) where on_end is not null
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -509,26 +511,6 @@ create trigger rowcall_job_turn_changed after update of id, status, held, unfit,
       limit 1) as found) where id = new.id;
 end
 -- next statement
-create trigger rowcall_job_ended after update of status on rowcall_job
-when new.on_end is not null and (new.status = 'succeeded' or new.status = 'failed' or new.status = 'cancelled') and not (old.status = 'succeeded' or old.status = 'failed' or old.status = 'cancelled') begin
-  insert or ignore into rowcall_job (type, queue, priority, max_attempts, status, run_at, created_at, trace_context, tags, payload)
-  select json_extract(next, '$.type'), json_extract(next, '$.queue'), json_extract(next, '$.priority'),
-         json_extract(next, '$.max_attempts'), 'pending', case when typeof(new.finished_at) = 'integer' then new.finished_at else cast(round((julianday('now') - 2440587.5) * 86400000) as integer) end, case when typeof(new.finished_at) = 'integer' then new.finished_at else cast(round((julianday('now') - 2440587.5) * 86400000) as integer) end, new.trace_context, new.tags, json_object('job', json_object(
-      'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
-      'max_attempts', new.max_attempts, 'error_code', cast(new.error_code as text),
-      'error_detail', cast(new.error_detail as text),
-      'result',
-      case when typeof(new.result) = 'text' then case when json_valid(new.result) then json(new.result) end end,
-      'arguments', case case when json_valid(new.payload) then json_type(new.payload) end
-        when 'object' then json(new.payload) else json_object('__raw__', new.payload) end))
-  from (select case when json_valid(new.on_end) then json_extract(new.on_end, '$.' || new.status) end as next) where json_valid(next);
-  insert or ignore into rowcall_blob_ref (job_id, digest)
-  select id, substr(json_extract(value, '$.__rowcall_blob__'), 8) from (select id from rowcall_job where id = (select max(id) from rowcall_job)
-    and case when json_valid(payload) then json_extract(payload, '$.job.id') end = new.id) cross join (
-    select new.payload as value union all select new.result where typeof(new.result) = 'text')
-  where json_valid(value) and json_type(value, '$.__rowcall_blob__') = 'text';
-end
--- next statement
 create trigger rowcall_job_unread before delete on rowcall_job when not (old.status = 'succeeded' or old.status = 'failed' or old.status = 'cancelled') begin
   update rowcall_waiter set deleted_job = max(deleted_job, old.id),
     deleted_event = max(deleted_event, coalesce((select max(id) from rowcall_event where job_id = old.id), 0))
@@ -621,4 +603,4 @@ from rowcall_jobs as job where status = 'pending' and unfit is not null and erro
 -- next statement
 insert into rowcall_setting (name, value) values ('queue_id', lower(hex(randomblob(16))))
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, '3a7cde3f8236afe0')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, 'd976025ed15b0ca7')

@@ -11,8 +11,8 @@ from tests.worker.lanes.test_deadlines import attempts
 def test_an_attempt_is_abandoned_until_its_handler_or_its_process_ends(jobs: Rowcall) -> None:
     running, dying = attempts(jobs, 2)
     abandoned = Abandoned()
-    abandoned.identity = running.claim.identity
-    dying.claim = running.claim
+    abandoned.identity = running.common.identity
+    dying.common = running.common
     assert not abandoned
     abandoned.add(running)
     abandoned.add_dying(dying)

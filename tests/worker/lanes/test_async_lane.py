@@ -12,9 +12,10 @@ from rowcall import Backoff, Context, Rowcall, current
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Released
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.testing import eventually
-from rowcall.worker.attempt import Attempt, ClaimFacts
+from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
@@ -184,13 +185,13 @@ def test_an_attempt_that_is_cancelled_before_its_first_step_still_ends(jobs: Row
 
 def claimed_attempt(jobs: Rowcall) -> Attempt:
     claim = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="by hand", slots=1, lease_ms=1000), None))
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="by hand", slots=1, lease_ms=1000)))
     )
     (ready,) = claim.started
     return Attempt(
         ready,
         queue_of(jobs).declared.tasks[ready.type],
-        ClaimFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
+        CommonFacts(Identity("by hand", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
         buffered=False,
     )
 

@@ -11,7 +11,8 @@ from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import CancelRequested, Released
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes.batch import Batch
@@ -140,12 +141,12 @@ def test_a_claim_fills_the_batches_of_all_free_slots_and_buffers_none(jobs: Rowc
 
     take.enqueue_many([{"item": number} for number in range(25)])
     demand = Demand(worker="w", slots=2, buffer=50, batches={"take": 10})
-    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand, None)))
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand)))
     assert (len(claim.started), len(claim.joining), claim.buffered) == (2, 18, [])
     assert jobs.stats().by_status["running"] == 20
     assert {jobs.get(ready.id).started_at for ready in claim.joining} == {None}  # lost now, they have used no attempt
     again = Demand(worker="w", slots=0, batches={"take": 10}, batch_room={"take": 3})
-    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, again, None)))
+    claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, again)))
     assert (len(claim.started), len(claim.joining), claim.buffered) == (0, 3, [])
 
 

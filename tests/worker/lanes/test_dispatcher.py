@@ -69,6 +69,24 @@ def test_a_portion_of_the_buffer_starts_and_the_rest_waits(jobs: Rowcall) -> Non
     dispatcher.close()
 
 
+def test_once_it_stops_nothing_starts(jobs: Rowcall) -> None:
+    @jobs.task
+    async def last() -> None:
+        dispatcher.stopping = True
+
+    last.enqueue_many([{}] * 4)
+    dispatcher = Dispatcher(1, lambda: None, queue_of(jobs).clock, None)
+    attempts = claimed(jobs, 4)
+    dispatcher.accept(attempts[:1], attempts[1:3])
+    dispatcher.start_accepted()
+    eventually(lambda: not dispatcher.used_slots)
+    dispatcher.accept(attempts[3:], [])  # of a round that was under way
+    dispatcher.start_accepted()
+    assert [bool(one.started_at) for one in attempts] == [True, False, False, False]
+    assert dispatcher.pop_unstarted() == attempts[1:]
+    dispatcher.close()
+
+
 def test_what_has_a_slot_and_was_not_started_is_released_as_the_buffer_is(jobs: Rowcall) -> None:
     @jobs.task
     async def nothing() -> None: ...
@@ -86,7 +104,7 @@ def test_what_has_a_slot_and_was_not_started_is_released_as_the_buffer_is(jobs: 
 
 
 def test_a_worker_of_which_every_slot_is_lost_gives_up(jobs: Rowcall, caplog: pytest.LogCaptureFixture) -> None:
-    """Beside an app the worker cannot replace the process: it logs that and ends."""
+    """Next to an app the worker cannot replace the process: it logs that and ends."""
     let_go = threading.Event()
 
     @jobs.task(timeout=0.05, max_attempts=1)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Work
 from rowcall.worker.pacing.postgres import LEAST_CLAIMED, LONGEST_SECONDS, SLOW_SECONDS, Resuming
 from tests.worker.timers import StoppedClock
 
-WORK = Work(0, None, None, registered=True, ready={})
+WORK = Work(0, None, None, registered=True, ready={("default", "send"): None})
 READY = Ready(7, "send", "default", "{}", 5, 0, 0, 0, None, None, None)
 PLACES = {("default", "send"): (-1, 7, 7)}
 FULL = Demand(worker="w", slots=LEAST_CLAIMED)
 RESUMED = Demand(worker="w", slots=LEAST_CLAIMED, resume=PLACES)
 
 
-def claim(jobs: int = LEAST_CLAIMED, *, seconds: float = 0.02, left: bool = False) -> Claim:
-    work = replace(WORK, seconds=seconds)
-    return Claim(work, started=[READY] * jobs, places=PLACES, left=left)  # type: ignore[arg-type]
+def claim(
+    jobs: int = LEAST_CLAIMED, *, seconds: float = 0.02, left: bool = False, knows_all: bool = True
+) -> RoundResult:
+    return RoundResult(replace(WORK, seconds=seconds), started=[READY] * jobs, left=left, knows_all=knows_all)
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_after_a_round_that_filled_a_large_buffer_it_resumes_the_longer_the_slow
 
 
 @pytest.mark.parametrize("found", [claim(LEAST_CLAIMED - 1), claim(left=True)], ids=["not full", "left some"])
-def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: Claim) -> None:
+def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: RoundResult) -> None:
     resuming.note(FULL, claim())
     resuming.note(RESUMED, found)
     assert resuming.places() == NOTHING_KNOWN
@@ -67,7 +68,14 @@ def test_after_a_slow_search_it_resumes_however_few_were_claimed(resuming: Resum
     assert resuming.places() == NOTHING_KNOWN
 
 
+def test_of_many_queues_it_resumes_only_after_a_slow_search(resuming: Resuming) -> None:
+    resuming.note(FULL, claim(knows_all=False))
+    assert resuming.places() == NOTHING_KNOWN
+    resuming.note(FULL, claim(knows_all=False, seconds=SLOW_SECONDS))
+    assert resuming.places() == PLACES
+
+
 def test_a_round_that_only_settles_changes_nothing(resuming: Resuming) -> None:
     resuming.note(FULL, claim())
-    resuming.note(Demand(worker="w", slots=0), Claim(WORK))
+    resuming.note(Demand(worker="w", slots=0), RoundResult(WORK))
     assert resuming.places() == PLACES

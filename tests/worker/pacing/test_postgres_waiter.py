@@ -1,4 +1,4 @@
-"""Waiting beside a server: how long, for what, and what is announced. Time and listener are scripted."""
+"""Waiting with a server: how long, for what, and what is announced. Time and listener are scripted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from rowcall.drivers.database import Connection
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
 from rowcall.store.statement import Query
-from rowcall.wake import waker as waker_module
+from rowcall.wake import waiter as waiter_module
 from rowcall.wake.postgres_listener import Listener
-from rowcall.wake.waiter import Wakeup
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import Waker, Wakeup
 from rowcall.worker.pacing.postgres_waiter import (
     BUSY_SECONDS,
     FIRST_DEAF_SECONDS,
@@ -112,7 +111,7 @@ def waker() -> Iterator[Waker]:
 @pytest.fixture
 def script(waker: Waker, monkeypatch: pytest.MonkeyPatch) -> Script:
     script = Script(waker)
-    monkeypatch.setattr(waker_module, "is_readable", script.is_readable)
+    monkeypatch.setattr(waiter_module, "is_readable", script.is_readable)
     return script
 
 

@@ -90,7 +90,7 @@ def test_only_if_the_deleted_rows_are_many_and_a_fifth_of_all(
     assert vacuums(raw) == [times, times]
 
 
-def test_it_is_of_no_use_beside_an_old_snapshot(jobs: Rowcall, raw: psycopg.Connection, postgres_url: str) -> None:
+def test_it_is_of_no_use_next_to_an_old_snapshot(jobs: Rowcall, raw: psycopg.Connection, postgres_url: str) -> None:
     database = queue_of(jobs).database
     with psycopg.connect(postgres_url) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

@@ -118,6 +118,7 @@ def test_sigterm_lets_running_jobs_finish_and_ends_all(queue: Rowcall, tmp_path:
         process.send(signal.SIGTERM)
         process.wait_for("stopping 2 worker processes")
         eventually(lambda: process.output.count("] stopped") == 1)
+        process.wait_for("1 running job has up to")  # the other worker claims no more, either
         later = queue.enqueue("until_told", {"name": "later"})
         (tmp_path / "running.go").touch()
         assert process.wait() == 0

@@ -17,12 +17,13 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.effects import Write
 from rowcall.queue import Operation
-from rowcall.store.claims.round import Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.control import INTERRUPTED
 from rowcall.store.statement import Plan, Query
 from rowcall.testing import eventually
-from rowcall.worker.attempt import Attempt, ClaimFacts, Stop
+from rowcall.worker.attempt import Attempt, CommonFacts, Stop
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.registrar import Identity
@@ -81,13 +82,13 @@ def test_a_buffered_attempt_never_starts(jobs: Rowcall, because: Stop, move: Mov
     for number in (1, 2):
         held.enqueue(number)
     claim = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=2, lease_ms=60_000), None))
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=2, lease_ms=60_000)))
     )
     first, second = (
         Attempt(
             ready,
             queue_of(jobs).declared.tasks["held"],
-            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
+            CommonFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=buffered,
         )
         for ready, buffered in zip(claim.started, (False, True), strict=True)
@@ -119,13 +120,13 @@ def test_what_waits_in_the_buffer_is_asked_about_too(jobs: Rowcall) -> None:
     for number in (1, 2):
         held.enqueue(number)
     claim = queue_of(jobs).run(
-        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=1, buffer=1), None))
+        Write(lambda: claim_by_hand(queue_of(jobs).dialect, Demand(worker="me", slots=1, buffer=1)))
     )
     first, second = (
         Attempt(
             ready,
             queue_of(jobs).declared.tasks["held"],
-            ClaimFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
+            CommonFacts(Identity("me", None), claim.work.now_ms, queue_of(jobs).clock, Completion(queue_of(jobs))),
             buffered=buffered,
         )
         for ready, buffered in zip((*claim.started, *claim.buffered), (False, True), strict=True)

@@ -30,7 +30,7 @@ def register(jobs: Rowcall, queues: str) -> None:
     worker = Registration(
         name="w", host="h", pid=1, queues=queues, concurrency=1, version="0", lease_ms=15_000, lock_path=None
     )
-    queue_of(jobs).run(Write(lambda: plans.register(queue_of(jobs).dialect, worker, queue_of(jobs).now_ms())))
+    queue_of(jobs).run(Write(lambda: plans.register(queue_of(jobs).dialect, worker)))
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -49,9 +49,7 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
-            queue_of(jobs).run(
-                Write(lambda: queue_of(jobs).dialect.ask(HEARTBEAT_OF_WORKER, queue_of(jobs).now_ms(), "w"))
-            )
+            queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(HEARTBEAT_OF_WORKER, "w")))
             assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail", "long wait mail"]
             (line,) = said(caplog)
             assert line.startswith("jobs of mail have been due for 11 min.")

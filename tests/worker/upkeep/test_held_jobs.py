@@ -14,12 +14,13 @@ from rowcall import Context, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations.by_hand import _checked_demand, _claim_some
 from rowcall.operations.effects import Write
-from rowcall.store.claims.round import Claim, Demand, claim_by_hand
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.store.limits.admission import HELD_AT_ONCE
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE
 from rowcall.store.statement import Plan, Row
 from rowcall.task import Task
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.pace import HELD_PAUSE_SECONDS
 from rowcall.worker.upkeep.held_jobs import HeldJobs
 
@@ -146,19 +147,18 @@ def counted(jobs: Rowcall, slots: int) -> tuple[int, int]:
     """Return how many statements a claim runs, and how many rows they return."""
     statements = rows = 0
 
-    def plan() -> Plan[Claim]:
+    def plan() -> Plan[RoundResult]:
         nonlocal statements, rows
         inner = claim_by_hand(
             queue_of(jobs).dialect,
             Demand(worker="w", slots=slots, lease_ms=60_000, limits=queue_of(jobs).declared.limits.declared),
-            queue_of(jobs).now_ms(),
         )
         answer: list[Row] | None = None
         while True:
             try:
                 statement = inner.send(answer)  # type: ignore[arg-type]
             except StopIteration as end:
-                claim: Claim = end.value
+                claim: RoundResult = end.value
                 return claim
             answer = yield statement
             statements += 1
@@ -213,7 +213,7 @@ def _steps_of_a_claim(jobs: Rowcall, path: Path) -> int:
 
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.set_progress_handler(count, 10)
-        plan = claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=5, lease_ms=60_000), None)
+        plan = claim_by_hand(queue_of(jobs).dialect, Demand(worker="w", slots=5, lease_ms=60_000))
         file.execute("begin immediate")
         answer: list[Row] | None = None
         claimed = 0

@@ -15,7 +15,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import rules_of
 from rowcall.store.queries.counts import FINISHED_GROUPS, PUT_SETTING, SETTINGS
 from rowcall.store.statement import Plan, Query, Statement, fetch
-from rowcall.testing.clock import FakeClock
+from rowcall.testing.fake_clock import FakeClock
 from rowcall.worker.outage import Outage
 from rowcall.worker.pace import FOLD_EVERY_MS, PRUNE_EVERY_MS
 from rowcall.worker.service import Background

@@ -10,7 +10,7 @@ from rowcall.base.text import duration
 from rowcall.cli.bench.measure import BULK, Figures, in_folder, measure, on_server
 from rowcall.cli.command import Answer, answering_command
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import Table
+from rowcall.cli.present.text_tables import Table
 from rowcall.cli.processes import interruptible
 
 

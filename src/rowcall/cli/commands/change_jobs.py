@@ -141,17 +141,17 @@ def edit_command(target: Target, words: _Edit, no_tags: bool, **options: object)
 
     With --json: {"jobs": [{"id", "ok", "status", "error"}]}. Exit code 1 if the job could not be changed.
     """
-    given = given_options(options)
-    if no_tags and "tags" in given:
+    changes = given_options(options)
+    if no_tags and "tags" in changes:
         raise click.UsageError("give --tag or --no-tags, not both")
     if no_tags:
-        given["tags"] = ()
+        changes["tags"] = ()
 
     def describe(job: Job) -> str:
-        changed = [*(["arguments"] if words.arguments is not None else []), *given]
+        changed = [*(["arguments"] if words.arguments is not None else []), *changes]
         return f"is {job.status}, with new {', '.join(name.replace('_', ' ') for name in changed)}"
 
-    return _act_on([words.job_id], lambda job_id: target.jobs.edit(job_id, words.arguments, **given), describe)
+    return _act_on([words.job_id], lambda job_id: target.jobs.edit(job_id, words.arguments, **changes), describe)
 
 
 @queue_command("delete", "Delete jobs that are not running.", words="[ID…]", parse=optional_job_ids)
@@ -271,11 +271,11 @@ def _act_on(ids: list[int], act: Callable[[int], Job | None], describe: Callable
 def _given_filter(ids: list[int], options: Mapping[str, object]) -> dict[str, Any]:
     """Return the options of a filter; wrong use unless there are either ids or a filter."""
     filters = given_options(options)
-    said = " and ".join(map(typed_option, filters))
+    named = " and ".join(map(typed_option, filters))
     if ids and filters:
-        raise click.UsageError(f"give job ids or {said}, not both")
+        raise click.UsageError(f"give job ids or {named}, not both")
     if filters and filters.keys() <= _NOT_FILTERS:
-        raise click.UsageError(f"{said} alone matches every job; add --status, --queue, --type or --tag")
+        raise click.UsageError(f"{named} alone matches every job; add --status, --queue, --type or --tag")
     return filters
 
 

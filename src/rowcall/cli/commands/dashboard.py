@@ -10,7 +10,7 @@ import click
 from rowcall.cli.present import log
 from rowcall.cli.target import existing, find
 from rowcall.domain.errors import InvalidOption
-from rowcall.http.settings import settings
+from rowcall.http.server_options import settings
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
 
@@ -56,10 +56,10 @@ def dashboard_command(
     with target.jobs:
         log.set_up("info")
         tokens = {name: os.environ.get(f"ROWCALL_DASHBOARD_{name.upper()}") or None for name in ("token", "read_token")}
-        given = settings(
+        options = settings(
             token=tokens["token"], read_token=tokens["read_token"], hosts=allow_host or None, trace_url=trace_url
         )
-        server = server_of(target.queue, given, host, port, root_path.rstrip("/"))
+        server = server_of(target.queue, options, host, port, root_path.rstrip("/"))
         listener = _listener(host, port)
         shown = f"[{host}]" if ":" in host else host
         click.echo(

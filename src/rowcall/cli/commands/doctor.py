@@ -11,7 +11,7 @@ from rowcall.cli.doctor.finding import Finding, Level, ok
 from rowcall.cli.doctor.sqlite_file import check_clock, check_file_and_disk, check_sqlite
 from rowcall.cli.doctor.sqlite_tables import check_tables
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import Table, block, has_unicode, text
+from rowcall.cli.present.text_tables import Table, block, has_unicode, text
 from rowcall.cli.target import Target, find
 from rowcall.overview.formats import counted
 

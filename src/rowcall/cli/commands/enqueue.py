@@ -19,7 +19,7 @@ from rowcall.cli.command import (
     typed_seconds,
 )
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import first_of, text
+from rowcall.cli.present.text_tables import first_of, text
 from rowcall.cli.target import Target, existing, find
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Job, Status
@@ -84,12 +84,12 @@ def _rows(typed: str) -> dict[int, dict[str, object]]:
         return {1: typed_object(typed)}
     if sys.stdin is None:
         raise click.UsageError("standard input is closed")
-    given = sys.stdin.buffer.read()
+    content = sys.stdin.buffer.read()
     try:
-        return {1: msgspec.json.decode(given, type=dict[str, object])}  # perhaps on several lines
+        return {1: msgspec.json.decode(content, type=dict[str, object])}  # perhaps on several lines
     except NOT_JSON:
         rows: dict[int, dict[str, object]] = {}
-    for number, line in enumerate(given.splitlines(), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
             try:
                 rows[number] = msgspec.json.decode(line, type=dict[str, object])
@@ -115,11 +115,11 @@ def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **opti
     """
     if target.app is not None:
         target.jobs.declared_task(words.task)
-    given = given_options({**options, "target": pushed_to})
+    job_options = given_options({**options, "target": pushed_to})
     rows = list(words.rows.values())
     try:
         written = target.queue.run(
-            enqueue_many_by_name(target.queue, words.task, rows, given)  # type: ignore[arg-type]
+            enqueue_many_by_name(target.queue, words.task, rows, job_options)  # type: ignore[arg-type]
         )
     except RowcallError as error:
         if error.row is not None:
@@ -128,11 +128,13 @@ def enqueue_command(target: Target, words: _Words, pushed_to: str | None, **opti
     jobs = [scrubbed(target.queue.declared.failures, job) for job in written]
 
     def print_jobs() -> None:
-        shown, rest = first_of(jobs)
+        shown, omitted = first_of(jobs)
         for job in shown:
             show(text(described(job)))
         if len(jobs) != 1:
-            show(f"{counted(sum(not job.duplicate for job in jobs), 'job')} enqueued{f' ({rest})' if rest else ''}")
+            show(
+                f"{counted(sum(not job.duplicate for job in jobs), 'job')} enqueued{f' ({omitted})' if omitted else ''}"
+            )
 
     return Answer({"jobs": [job.to_dict() for job in jobs]}, print_jobs)
 

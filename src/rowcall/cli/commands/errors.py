@@ -10,7 +10,7 @@ import click
 from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, limit_option, queue_command, window_option
 from rowcall.cli.present.console import is_narrow, show, show_section
-from rowcall.cli.present.tables import Table, bar, block, table_of, text
+from rowcall.cli.present.text_tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup, Failing
 from rowcall.overview.formats import ago, at_least
@@ -54,7 +54,7 @@ def errors_command(target: Target, window: float, type: str | None, code: str | 
             show_section(
                 failing_heading(window),
                 failing_table(now_failing, wide=not is_narrow()),
-                rest=_rest(now_failing, limit),
+                omitted=_rest(now_failing, limit),
             )
 
     return Answer({"errors": errors, "failing": now_failing}, shown)
@@ -105,7 +105,7 @@ def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
         "message": lambda group: block(said) if (said := (group.sample or "").strip()) else text(NOTHING, "dim"),
     }
     shown = table_of(errors, messages, line=False, headings=False)
-    show_section("latest messages", shown, rest=_rest(errors, limit))
+    show_section("latest messages", shown, omitted=_rest(errors, limit))
 
 
 def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:

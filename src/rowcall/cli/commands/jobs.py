@@ -12,7 +12,7 @@ import click
 
 from rowcall.cli.command import Answer, given_options, limit_option, queue_command, selecting_options
 from rowcall.cli.present.console import console, is_narrow, show
-from rowcall.cli.present.tables import status_text, table_of
+from rowcall.cli.present.text_tables import status_text, table_of
 from rowcall.cli.target import Target
 from rowcall.domain.job import WAITING, Job, Status, Why
 from rowcall.overview.jobs import arguments, detail, when

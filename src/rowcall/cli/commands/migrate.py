@@ -15,9 +15,9 @@ def migrate_command(target: Target) -> Answer:
     """
     before, now = target.jobs.migrate()
     path = target.queue.database.name
-    said = f"{path}: migrated the tables from version {before} to {now}"
+    message = f"{path}: migrated the tables from version {before} to {now}"
     if before == now:
-        said = f"{path}: the tables are already at version {now}"
+        message = f"{path}: the tables are already at version {now}"
     elif before == 0:
-        said = f"{path}: created the tables, version {now}"
-    return Answer({"path": path, "from": before, "to": now}, lambda: show(said))
+        message = f"{path}: created the tables, version {now}"
+    return Answer({"path": path, "from": before, "to": now}, lambda: show(message))

@@ -10,7 +10,7 @@ from rowcall.cli.command import Answer, given_options, queue_command, typed_obje
 from rowcall.cli.commands.enqueue import described
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import text
+from rowcall.cli.present.text_tables import text
 from rowcall.cli.target import Target, find
 
 

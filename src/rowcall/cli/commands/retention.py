@@ -12,7 +12,7 @@ import click
 from rowcall.base.text import duration
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import console, show, show_section
-from rowcall.cli.present.tables import Table, count, first_of, has_unicode, status_text, table_of
+from rowcall.cli.present.text_tables import Table, count, first_of, has_unicode, status_text, table_of
 from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
 from rowcall.domain.job import FINISHED, Pruned, RetentionReport
@@ -49,7 +49,7 @@ def _show(report: RetentionReport, now: datetime) -> None:
     show("")
     show(shown)
     rules = sorted(report.kept, key=lambda rule: (-rule.prunable, -rule.jobs, rule.status, rule.queue, rule.type))
-    rows, rest = first_of(rules, MOST_RULES)
+    rows, omitted = first_of(rules, MOST_RULES)
     columns = {
         "state": lambda rule: status_text(rule.status),
         "queue": lambda rule: rule.queue,
@@ -60,7 +60,7 @@ def _show(report: RetentionReport, now: datetime) -> None:
         "oldest": lambda rule: ago(rule.oldest_at, now),
     }
     found = table_of(rows, columns, right=_NUMBERS, whole=("state", "keep"), keys=3)
-    show_section("by queue and type, most to delete first", found, rest=rest)
+    show_section("by queue and type, most to delete first", found, omitted=omitted)
 
 
 def retention_line(report: RetentionReport) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import console, show, show_section
-from rowcall.cli.present.tables import MOST_ROWS, Table, bar, bar_width, count, first_of, text
+from rowcall.cli.present.text_tables import MOST_ROWS, Table, bar, bar_width, count, first_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Retries
 from rowcall.overview.counts import attempt_groups, retried
@@ -27,7 +27,7 @@ def retries_command(target: Target) -> Answer:
 def _show(retries: Retries) -> None:
     show(attempts_table(retries, bar_width(console().width)))
     shown, rest = _types_table(retries)
-    show_section("by type, most retried first", shown, rest=rest)
+    show_section("by type, most retried first", shown, omitted=rest)
 
 
 def attempts_table(retries: Retries, width: int, most: int = MOST_ROWS) -> Table:
@@ -46,10 +46,10 @@ def _types_table(retries: Retries) -> tuple[Table, str]:
     groups = attempt_groups(list(retries.by_attempts), MOST_COLUMNS)
     shown = Table("type", *groups, "retried", right=(*groups, "retried"))
     tasks = sorted(retries.by_type, key=lambda task: (-retried(retries.by_type[task]), task))
-    rows, rest = first_of(tasks)
+    rows, omitted = first_of(tasks)
     for task in rows:
         counts = retries.by_type[task]
         again = retried(counts)
         cells = [count(sum(counts.get(number, 0) for number in group)) for group in groups.values()]
         shown.add_row(task, *cells, text(share(again, sum(counts.values())), "yellow" if again else "dim"))
-    return shown, rest
+    return shown, omitted

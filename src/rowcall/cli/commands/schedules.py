@@ -13,7 +13,7 @@ from rowcall.base.times import time_of
 from rowcall.cli.command import Answer, queue_command, typed_option
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table_of, text
+from rowcall.cli.present.text_tables import table_of, text
 from rowcall.cli.target import Target, declaring, existing, has_tables
 from rowcall.domain.job import Schedule
 from rowcall.operations.schedules import unwritten_schedules
@@ -38,11 +38,11 @@ def schedules_command(target: Target, **options: str | None) -> Answer:
     and --resume: {"schedule": {…}}; with --run-now: {"job": {…}}; with --remove: {"removed": "NAME"}. Exit code 1 if
     there is no such schedule.
     """
-    given = {option: name for option, name in options.items() if name is not None}
-    if len(given) > 1:
-        raise click.UsageError(f"give only one of {' and '.join(map(typed_option, given))}")
+    chosen = {option: name for option, name in options.items() if name is not None}
+    if len(chosen) > 1:
+        raise click.UsageError(f"give only one of {' and '.join(map(typed_option, chosen))}")
     is_written = has_tables(target)
-    for option, name in given.items():
+    for option, name in chosen.items():
         return _change(target if is_written else existing(target.app, None), option, name)
     found = target.jobs.schedules(unwritten=True) if is_written else unwritten_schedules(target.queue)
     schedules = [scrubbed(target.queue.declared.failures, schedule) for schedule in found]
@@ -52,16 +52,16 @@ def schedules_command(target: Target, **options: str | None) -> Answer:
 
 
 def _change(target: Target, option: str, name: str) -> Answer:
-    jobs, failures, said = target.jobs, target.queue.declared.failures, f"schedule {one_line(name)}"
+    jobs, failures, label = target.jobs, target.queue.declared.failures, f"schedule {one_line(name)}"
     if option == "remove":
         jobs.remove_schedule(name)
-        return Answer({"removed": name}, lambda: show(f"{said} removed"))
+        return Answer({"removed": name}, lambda: show(f"{label} removed"))
     if option == "run_now":
         job = scrubbed(failures, jobs.run_schedule_now(name))
-        return Answer({"job": job_as_json(job)}, lambda: show(f"{said}: job {job.id} is {job.status}"))
+        return Answer({"job": job_as_json(job)}, lambda: show(f"{label}: job {job.id} is {job.status}"))
     schedule = scrubbed(failures, jobs.pause_schedule(name) if option == "pause" else jobs.resume_schedule(name))
-    told = "paused" if schedule.paused else f"resumed; it runs {_next(schedule, database_time(target.queue))}"
-    return Answer({"schedule": _as_json(schedule)}, lambda: show(f"{said} {told}"))
+    state = "paused" if schedule.paused else f"resumed; it runs {_next(schedule, database_time(target.queue))}"
+    return Answer({"schedule": _as_json(schedule)}, lambda: show(f"{label} {state}"))
 
 
 def _show(target: Target, schedules: list[Schedule], now: datetime) -> None:

@@ -11,7 +11,7 @@ from rowcall.base.text import duration
 from rowcall.cli.command import Answer, job_ids, queue_command
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show, show_section
-from rowcall.cli.present.tables import Table, block, status_text, table_of, text
+from rowcall.cli.present.text_tables import Table, block, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus

@@ -7,7 +7,7 @@ import click
 from rowcall.base.text import one_line
 from rowcall.cli.command import Answer, job_ids, queue_command
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import block, text
+from rowcall.cli.present.text_tables import block, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Stack
 from rowcall.overview.formats import ago

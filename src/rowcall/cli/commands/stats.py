@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, queue_command, window_option
 from rowcall.cli.present.console import console, is_narrow, show, show_section
-from rowcall.cli.present.tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
+from rowcall.cli.present.text_tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Pace, Stats, Status, what_is_paused
 from rowcall.overview.counts import PACE_COUNTS, by_activity, by_unfinished
@@ -51,13 +51,13 @@ def _show(stats: Stats) -> None:
         ("type", stats.by_type, {}),
     ):
         if counts:
-            shown, rest = counts_table(name, counts, ages)
-            show_section(f"jobs by {name}", shown, rest=rest)
+            shown, omitted = counts_table(name, counts, ages)
+            show_section(f"jobs by {name}", shown, omitted=omitted)
     for name, paces in (("queue", stats.pace_by_queue), ("type", stats.pace_by_type)):
         if paces:
-            shown, rest = pace_table(name, paces, times=not narrow)
+            shown, omitted = pace_table(name, paces, times=not narrow)
             below = [pace_table(name, paces, counts=False)[0]] if narrow else []
-            show_section(f"last {duration(stats.window)} by {name}", shown, *below, rest=rest)
+            show_section(f"last {duration(stats.window)} by {name}", shown, *below, omitted=omitted)
 
 
 def states_table(stats: Stats, width: int) -> Table:
@@ -71,11 +71,11 @@ def states_table(stats: Stats, width: int) -> Table:
 
 def states_text(stats: Stats) -> Text:
     """Return the counts in one line, without the states that no job is in."""
-    said = text(f"{stats.total:,} jobs")
+    line = text(f"{stats.total:,} jobs")
     for status in Status:
         if stats.by_status[status]:
-            said.append_text(text(f"  {stats.by_status[status]:,} {status}", STYLES[status]))
-    return said
+            line.append_text(text(f"  {stats.by_status[status]:,} {status}", STYLES[status]))
+    return line
 
 
 def flow_text(stats: Stats) -> Text:
@@ -87,10 +87,10 @@ def flow_text(stats: Stats) -> Text:
         waits = f"the oldest due job has waited {duration(ages[oldest])}, in queue {oldest}"
     over = duration(stats.window)
     came = over if stats.arrival_window >= stats.window - 1 else duration(stats.arrival_window)
-    said = text(f"waiting  {waits}")
-    said.append(f"\narrived  {rate(stats.arrivals_per_second)} over the last {came}")
-    said.append(f"\ndone     {rate(stats.completions_per_second)} over the last {over}")
-    return said
+    lines = text(f"waiting  {waits}")
+    lines.append(f"\narrived  {rate(stats.arrivals_per_second)} over the last {came}")
+    lines.append(f"\ndone     {rate(stats.completions_per_second)} over the last {over}")
+    return lines
 
 
 def paused_text(stats: Stats) -> Text:
@@ -106,11 +106,11 @@ def counts_table(
     occurring = [status for status in Status if any(row[status] for row in counts.values())]
     numbers = [*(status.value for status in occurring), "all", *(["oldest"] if ages else [])]
     shown = Table(name, *numbers, right=numbers)
-    rows, rest = first_of(by_unfinished(counts), most)
+    rows, omitted = first_of(by_unfinished(counts), most)
     for key in rows:
         row = [count(counts[key][status], STYLES[status]) for status in occurring]
         shown.add_row(key, *row, sum(counts[key].values()), *([duration(ages.get(key))] if ages else []))
-    return shown, rest
+    return shown, omitted
 
 
 def pace_table(
@@ -119,11 +119,11 @@ def pace_table(
     """Return a row for each queue or type, busiest first, with counts of jobs, percentiles of times, or both."""
     columns = [*(PACE_COUNTS if counts else []), *(_TIMES if times else [])]
     shown = Table(name, *columns, right=columns, continued=_SHARES)
-    rows, rest = first_of(by_activity(paces), most)
+    rows, omitted = first_of(by_activity(paces), most)
     for key in rows:
         cells = [count(getattr(paces[key], field), _COUNT_STYLES.get(field, "")) for field in PACE_COUNTS]
         shown.add_row(key, *(cells if counts else []), *(_times(paces[key]) if times else []))
-    return shown, rest
+    return shown, omitted
 
 
 def _times(pace: Pace) -> list[Text]:

@@ -8,7 +8,7 @@ from rowcall.base.text import duration
 from rowcall.cli.command import Answer, limit_option, queue_command
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import Table, table_of, text
+from rowcall.cli.present.text_tables import Table, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import InProgress, WorkerInfo
 from rowcall.overview.jobs import progress, running_seconds

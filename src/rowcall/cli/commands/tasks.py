@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowcall.base.text import duration
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table_of, text
+from rowcall.cli.present.text_tables import table_of, text
 from rowcall.cli.target import Target, declaring, has_tables
 from rowcall.domain.job import WAITING, Status
 from rowcall.overview.tasks import TaskOverview, fails_at_once, tasks_of

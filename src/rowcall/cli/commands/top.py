@@ -31,7 +31,7 @@ from rowcall.cli.commands.stuck import (
     worker_states,
 )
 from rowcall.cli.present.console import NARROW_COLUMNS, console, show
-from rowcall.cli.present.tables import bar_width, text
+from rowcall.cli.present.text_tables import bar_width, text
 from rowcall.cli.processes import interruptible, quit_key
 from rowcall.cli.target import Target
 from rowcall.domain.errors import RowcallError
@@ -218,7 +218,9 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     yield Section("rates", flow_text(snapshot.stats))
     if snapshot.stats.paused:
         yield Section("pauses", paused_text(snapshot.stats))
-    yield Section("states", states_text(snapshot.stats) if height < SHORT_LINES else _beside(snapshot, wide))
+    yield Section(
+        "states", states_text(snapshot.stats) if height < SHORT_LINES else _states_and_attempts(snapshot, wide)
+    )
     if snapshot.stuck:
         table = stuck_table(snapshot.stuck[:rows], snapshot.workers, ALL_COLUMNS if wide else FIRST_COLUMNS)
         yield _headed("running", "running, longest without a heartbeat first", table)
@@ -239,7 +241,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     yield Section("retention", text(retention_line(snapshot.retention)))
 
 
-def _beside(snapshot: Snapshot, wide: bool) -> RenderableType:
+def _states_and_attempts(snapshot: Snapshot, wide: bool) -> RenderableType:
     """Return counts by state, and next to them by attempts if there is room."""
     states = states_table(snapshot.stats, _BAR_WIDTH if wide else 12)
     if not wide or not snapshot.retries.by_attempts:

@@ -22,7 +22,7 @@ from rowcall.observe.metrics_server import DEFAULT_HOST, require_free
 from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.worker.pace import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS, MOST_PORT
-from rowcall.worker.process.signals import work
+from rowcall.worker.process.os_signals import work
 from rowcall.worker.process.supervisor import Supervisor, obey
 from rowcall.worker.settings import LogJobs
 from rowcall.worker.settings import settings as check_settings

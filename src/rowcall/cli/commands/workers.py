@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rowcall.cli.command import Answer, queue_command
 from rowcall.cli.present.console import is_narrow, show
-from rowcall.cli.present.tables import table_of, text
+from rowcall.cli.present.text_tables import table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import WorkerInfo
 from rowcall.overview.formats import ago

@@ -10,7 +10,7 @@ import msgspec
 from rowcall.app import Rowcall
 from rowcall.base.text import duration
 from rowcall.cli.present.console import show
-from rowcall.cli.present.tables import Table
+from rowcall.cli.present.text_tables import Table
 from rowcall.domain.job import Job, Status
 
 _PAGE = 1000
@@ -43,17 +43,17 @@ def report_of(jobs: Rowcall, enqueued: Mapping[str, int], killed_pid: int | None
 
 
 def _count(jobs: Rowcall, kind: str, enqueued: int) -> TaskReport:
-    found = list(_all(jobs, kind))
+    listed = list(_all(jobs, kind))
     endings: Counter[str] = Counter()
-    for job in found:
+    for job in listed:
         if job.attempt > 1:
             endings.update(attempt.status for attempt in jobs.attempts(job.id))
-    succeeded = sum(job.status == Status.SUCCEEDED for job in found)
+    succeeded = sum(job.status == Status.SUCCEEDED for job in listed)
     return TaskReport(
         kind=kind,
         enqueued=enqueued,
         succeeded=succeeded,
-        attempts=sum(job.attempt for job in found),
+        attempts=sum(job.attempt for job in listed),
         retried=endings["failed"],
         recovered=endings["lost"],
         lost=enqueued - succeeded,

@@ -18,10 +18,10 @@ import msgspec
 
 from rowcall.app import Rowcall
 from rowcall.base.text import duration
+from rowcall.cli.demo.demo_tasks import CLOCK, Demo
 from rowcall.cli.demo.report import Report, report_of
-from rowcall.cli.demo.tasks import CLOCK, Demo
 from rowcall.cli.present.console import console
-from rowcall.cli.present.tables import Table, bar, text
+from rowcall.cli.present.text_tables import Table, bar, text
 from rowcall.cli.processes import working
 from rowcall.cli.target import url_of
 from rowcall.domain.job import FINISHED, Stats
@@ -44,7 +44,7 @@ def run(path: Path, log_path: Path, *, quiet: bool) -> Report:
     with demo.jobs, view(quiet=quiet) as show:
         enqueued = demo.enqueue()
         options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=2")
-        with log_path.open("wb") as log, working("rowcall.cli.demo.tasks:jobs", url, *options, output=log):
+        with log_path.open("wb") as log, working("rowcall.cli.demo.demo_tasks:jobs", url, *options, output=log):
             killed_pid = _watch(demo.jobs, enqueued, started_at, show)
         return report_of(demo.jobs, enqueued, killed_pid, round(CLOCK.monotonic() - started_at, 3))
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from rowcall.base.text import duration
 from rowcall.cli.doctor.finding import Finding, ok, problem, warn
 from rowcall.cli.target import Target
-from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import serves, what_is_paused
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.observe.health import LONG_WAIT_SECONDS
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
 from rowcall.store.dialect import RESTORE_ADVICE, UNRELEASED, UNRELEASED_ADVICE, Version
+from rowcall.store.queries.claims import task_of
 
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
@@ -103,15 +103,15 @@ def _due(rows: Rows, any_alive: bool, target: Target) -> Finding:
     if not due:
         return ok("waiting", "no due jobs are waiting")
     longest = duration(longest_ms / 1000)
-    said = f"{due:,} due jobs are waiting, the first for {longest}"
+    summary = f"{due:,} due jobs are waiting, the first for {longest}"
     if due == 1:
-        said = f"1 due job has been waiting for {longest}"
+        summary = f"1 due job has been waiting for {longest}"
     if not any_alive:
-        return warn("waiting", f"{said}, and no worker is alive", f"Start one: {target.work_command}")
+        return warn("waiting", f"{summary}, and no worker is alive", f"Start one: {target.work_command}")
     if longest_ms > LONG_WAIT_SECONDS * 1000:
         advice = "Add workers or concurrency, and check that the workers serve these queues and tasks"
-        return warn("waiting", said, advice)
-    return ok("waiting", said)
+        return warn("waiting", summary, advice)
+    return ok("waiting", summary)
 
 
 def _queues(ready: Sequence[Count], alive: Sequence[SeenWorker]) -> Iterator[Finding]:

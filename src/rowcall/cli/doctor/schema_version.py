@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from rowcall.drivers.plan_runner import run
+from rowcall.base.effects import drive
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.queue import Queue
 from rowcall.store.dialect import Version
@@ -45,4 +45,4 @@ def open_read_only(path: str) -> Iterator[sqlite3.Connection]:
 
 def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
     """Return the version of the tables in a file; 0 if it has none with that prefix."""
-    return run(SqliteDialect(prefix).version(), lambda one: raw.execute(one.sql, one.parameters).fetchall())
+    return drive(SqliteDialect(prefix).version(), lambda one: raw.execute(one.sql, one.parameters).fetchall())

@@ -73,10 +73,10 @@ def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def check_version(server: ServerConnection) -> Finding:
-    said = f"PostgreSQL {server.server_version_text}"
+    version = f"PostgreSQL {server.server_version_text}"
     if server.server_version < OLDEST_SERVER:
-        return problem("server", f"{said} is too old; 13 or newer is required", "Upgrade the server")
-    return ok("server", said)
+        return problem("server", f"{version} is too old; 13 or newer is required", "Upgrade the server")
+    return ok("server", version)
 
 
 def _standing(in_recovery: bool, read_only: bool) -> Finding:
@@ -122,14 +122,14 @@ def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
 
 
 def _connections(server: ServerConnection) -> Iterator[Finding]:
-    found = server.rows(server_queries.CONNECTIONS)
-    for what, used, allowed, _ in found:
+    limits = server.rows(server_queries.CONNECTIONS)
+    for what, used, allowed, _ in limits:
         if used >= allowed * MANY_CONNECTIONS:
             what = f"{used} of the {allowed} connections that {what} allows are in use"
             advice = "Lower pool_size or the number of worker processes, raise the limit, or use a pooler"
             yield warn("connections", what, advice)
             return
-    _, used, allowed, ours = found[0]
+    _, used, allowed, ours = limits[0]
     yield ok("connections", f"{used} of {allowed} in use, {ours} of them by Rowcall")
 
 

@@ -60,10 +60,10 @@ class ServerConnection:
     def timed(self, question: str, *parameters: object) -> tuple[Any, float, float]:
         """Return the value, and this machine's time right before and after the query."""
         asked_at = self._clock.wall()
-        found = self._raw.execute(render(question, self._prefix), parameters).fetchone()
+        row = self._raw.execute(render(question, self._prefix), parameters).fetchone()
         answered_at = self._clock.wall()
-        assert found is not None
-        return found[0], asked_at, answered_at
+        assert row is not None
+        return row[0], asked_at, answered_at
 
 
 @contextlib.contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rowcall.base.effects import drive
 from rowcall.base.text import duration
 from rowcall.cli.doctor import queue_checks, server_queries
 from rowcall.cli.doctor.finding import Finding, Level, ok, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.server_queries import ServerConnection
 from rowcall.cli.target import Target
-from rowcall.drivers.plan_runner import run
 from rowcall.observe.health import LONG_TRANSACTION_SECONDS, MANY_DEAD_ROWS
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.postgres.schema import NEWEST_VERSION
@@ -37,7 +37,7 @@ def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
 
 
 def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
-    version = run(PostgresDialect(prefix).version(), lambda one: server.rows(one.sql, *one.parameters))
+    version = drive(PostgresDialect(prefix).version(), lambda one: server.rows(one.sql, *one.parameters))
     where, hint = "", ""
     if version.found:
         where = f", in the schema {server.row(server_queries.SCHEMA)[0]}"
@@ -79,13 +79,13 @@ def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[Finding]:
     live, dead, vacuumed_seconds, table_bytes, index_bytes = server.row(server_queries.DEAD_ROWS)
     size = f"{table_bytes / 1024**2:,.0f} MB and {index_bytes / 1024**2:,.0f} MB of indexes"
     vacuumed = "never" if vacuumed_seconds is None else f"{duration(vacuumed_seconds)} ago"
-    said = f"{dead:,} in {prefix}job, and {live:,} live ones; {size}; last vacuum {vacuumed}"
+    summary = f"{dead:,} in {prefix}job, and {live:,} live ones; {size}; last vacuum {vacuumed}"
     if dead < MANY_DEAD_ROWS:
-        yield ok("dead rows", said)
+        yield ok("dead rows", summary)
         return
     yield warn(
         "dead rows",
-        said,
+        summary,
         "An old transaction keeps them (see horizon), or autovacuum is too slow:"
         " raise autovacuum_max_workers, lower autovacuum_naptime",
     )

@@ -96,12 +96,12 @@ def check_file_system(path: str) -> Finding:
 
 def check_space(path: str) -> Finding:
     free = shutil.disk_usage(os.path.dirname(path)).free
-    said = f"{free / 1024**2:,.0f} MB free"
+    summary = f"{free / 1024**2:,.0f} MB free"
     if free < NO_SPACE_BYTES:
-        return problem("disk", said, "Free some space: enqueueing fails when the disk is full")
+        return problem("disk", summary, "Free some space: enqueueing fails when the disk is full")
     if free < LITTLE_SPACE_BYTES:
-        return warn("disk", said, "Free some space before it runs out")
-    return ok("disk", said)
+        return warn("disk", summary, "Free some space before it runs out")
+    return ok("disk", summary)
 
 
 def check_file_and_disk(path: str, side_folder: str, migrate: str, clock: Clock) -> Iterator[Finding]:

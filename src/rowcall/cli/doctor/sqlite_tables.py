@@ -61,10 +61,10 @@ def _integrity(raw: sqlite3.Connection) -> Finding:
 
 def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> Finding:
     orphans = {table: len(raw.execute(f"pragma foreign_key_check({prefix}{table})").fetchall()) for table in TABLES}
-    said = ", ".join(f"{count} in {prefix}{table}" for table, count in orphans.items() if count)
-    if not said:
+    counts = ", ".join(f"{count} in {prefix}{table}" for table, count in orphans.items() if count)
+    if not counts:
         return ok("foreign keys", "no row refers to a missing row")
-    what = f"rows refer to missing jobs: {said}"
+    what = f"rows refer to missing jobs: {counts}"
     advice = "Jobs were deleted without `pragma foreign_keys = on`; delete these rows (pragma foreign_key_check)"
     return problem("foreign keys", what, advice)
 
@@ -91,10 +91,10 @@ def _wal(path: str) -> Finding:
         length = os.path.getsize(f"{path}-wal")
     except FileNotFoundError:
         return ok("wal", "empty")
-    said = f"the write-ahead log is {size(length)}"
+    summary = f"the write-ahead log is {size(length)}"
     if length <= OVERSIZED_WAL_BYTES:
-        return ok("wal", said)
-    return warn("wal", said, "Find and end the read transaction that has been open for long; then the log shrinks")
+        return ok("wal", summary)
+    return warn("wal", summary, "Find and end the read transaction that has been open for long; then the log shrinks")
 
 
 def _lock(path: str) -> Finding:

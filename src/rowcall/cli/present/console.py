@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rowcall.cli.present.tables import block, has_unicode
+from rowcall.cli.present.text_tables import block, has_unicode
 from rowcall.domain.value import Value
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def show(*parts: RenderableType, style: str | None = None, wrap: bool = True) ->
     write("\n".join(line.rstrip(" \t") for line in captured.get().split("\n")))
 
 
-def show_section(heading: str, *parts: RenderableType, rest: str = "", wrap: bool = True) -> None:
+def show_section(heading: str, *parts: RenderableType, omitted: str = "", wrap: bool = True) -> None:
     """Print a heading, the parts with an empty line between them, and what to say about the rest."""
     show(f"\n{heading}", style="bold")
     for number, part in enumerate(parts):
         if number:
             show("")
         show(part, wrap=wrap)
-    if rest:
-        show(rest, style="dim")
+    if omitted:
+        show(omitted, style="dim")
 
 
 def console() -> Console:

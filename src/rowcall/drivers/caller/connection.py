@@ -8,11 +8,11 @@ import weakref
 from functools import partial
 from typing import Any, TypeVar
 
+from rowcall.base.effects import adrive, drive
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.drivers.caller.adapter import Adapter, AsyncAdapter, SyncAdapter
 from rowcall.drivers.caller.kinds import KNOWN, adapter_for
 from rowcall.drivers.caller.same_database import IdentityQuery, QueueDatabase
-from rowcall.drivers.plan_runner import arun, run
 from rowcall.drivers.uncancellable import LOCK_PATIENCE_SECONDS, finish
 from rowcall.store.statement import Plan, Statement, as_is
 
@@ -69,7 +69,7 @@ class CallerConnection:
         try:
             if adapter.key not in self._checked:
                 self._check(adapter)
-            return run(plan, adapter.execute)
+            return drive(plan, adapter.execute)
         except RowcallError:
             raise
         except Exception as error:
@@ -77,10 +77,10 @@ class CallerConnection:
 
     def _check(self, adapter: SyncAdapter[Any]) -> None:
         home, query = self._home, self._query
-        problem = run(home.check(query), adapter.execute) if home.is_known else _UNKNOWN
+        problem = drive(home.check(query), adapter.execute) if home.is_known else _UNKNOWN
         if problem is not None:
             home.learn(query)
-            problem = run(home.check(query), adapter.execute)
+            problem = drive(home.check(query), adapter.execute)
         self._accept(problem)
 
     async def arun(self, plan: Plan[T]) -> T:
@@ -140,7 +140,7 @@ class _Checked:
 
 async def _whole(plan: Plan[T], adapter: AsyncAdapter[Any]) -> T:
     try:
-        return await arun(plan, adapter.execute)
+        return await adrive(plan, adapter.execute)
     except asyncio.CancelledError:
         # the server may have run the statement that was cancelled: the transaction must not be committed
         with contextlib.suppress(Exception):

@@ -32,8 +32,8 @@ def counted(sql: str) -> Counted:
     return Counted(_NUMBERED.sub(_placeholder, sql.replace("%", "%%")), order)
 
 
-def _placeholder(found: re.Match[str]) -> str:
-    if not found[1]:
-        return found[0]
+def _placeholder(match: re.Match[str]) -> str:
+    if not match[1]:
+        return match[0]
     # psycopg2 writes values into the text, and `-9223372036854775808::bigint` casts before it negates: out of range
-    return "(%s)" if found.string.startswith("::", found.end()) else "%s"
+    return "(%s)" if match.string.startswith("::", match.end()) else "%s"

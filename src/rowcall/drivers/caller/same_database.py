@@ -84,14 +84,14 @@ class PostgresQueueDatabase:
 
     def check(self, query: IdentityQuery | None) -> Plan[str | None]:
         assert query is not None
-        (found,) = yield from fetch(query)
-        text, number, fraction = found[3:]
+        (row,) = yield from fetch(query)
+        text, number, fraction = row[3:]
         # a float only has to be sendable: a driver that reads it as text also sends it as text
         if (text, number, str(fraction)) != ("text", 7, "0.5"):
             return "has its own type codecs for text, int4 or float8; Rowcall needs the standard ones"
-        if found[:3] == self._identity:
+        if row[:3] == self._identity:
             return None
-        problem = "leads to another database" if found[2] else "does not see the tables"
+        problem = "leads to another database" if row[2] else "does not see the tables"
         return f"{problem}; this queue is in {self.name}"
 
     def explained(self, error: Exception) -> Exception:

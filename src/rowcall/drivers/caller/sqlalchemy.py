@@ -30,12 +30,12 @@ _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
 class Alchemy(SyncAdapter[sqlalchemy.Connection | None]):
     """A session begins its transaction with the first statement, never before: the caller may still begin it."""
 
-    def __init__(self, given: sqlalchemy.Connection | Session) -> None:
-        super().__init__(given if isinstance(given, sqlalchemy.Connection) else None)
-        self._given = given
+    def __init__(self, source: sqlalchemy.Connection | Session) -> None:
+        super().__init__(source if isinstance(source, sqlalchemy.Connection) else None)
+        self._source = source
         if self._connection is not None:
             _check(self._connection)
-        self.database = (given if isinstance(given, sqlalchemy.Connection) else given.get_bind()).dialect.name
+        self.database = (source if isinstance(source, sqlalchemy.Connection) else source.get_bind()).dialect.name
 
     @property
     def key(self) -> object:
@@ -47,18 +47,18 @@ class Alchemy(SyncAdapter[sqlalchemy.Connection | None]):
 
     def _resolved(self) -> sqlalchemy.Connection:
         if self._connection is None:
-            assert not isinstance(self._given, sqlalchemy.Connection)
-            self._connection = self._given.connection()
+            assert not isinstance(self._source, sqlalchemy.Connection)
+            self._connection = self._source.connection()
             _check(self._connection)
         return self._connection
 
 
 class AlchemyAsync(AsyncAdapter["AsyncConnection | None"]):
-    def __init__(self, given: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
+    def __init__(self, source: AsyncConnection | AsyncSession | async_scoped_session[AsyncSession]) -> None:
         from sqlalchemy.ext.asyncio import AsyncConnection
 
-        super().__init__(given if isinstance(given, AsyncConnection) else None)
-        self._session = cast("AsyncSession", given)
+        super().__init__(source if isinstance(source, AsyncConnection) else None)
+        self._session = cast("AsyncSession", source)
         self.database = (self._connection or self._session.get_bind()).dialect.name
 
     @property

@@ -15,11 +15,11 @@ from psycopg.abc import PQGen
 from psycopg.types.numeric import Int8Dumper
 
 from rowcall.base.clock import SYSTEM_CLOCK, jittered
+from rowcall.base.effects import drive
 from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.patience import current_patience, patience
-from rowcall.drivers.plan_runner import run
 from rowcall.drivers.postgres.errors import (
     NoReply,
     cannot_connect,
@@ -85,13 +85,13 @@ def _while_heard(gen: PQGen[T], seconds: float) -> PQGen[T]:
     """
     silent = 0
     try:
-        wanted = next(gen)
+        awaited = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield awaited
             silent = 0 if ready else silent + 1
             if silent * SILENCE_SECONDS >= seconds:
                 raise NoReply(f"the server did not reply within {seconds:g} s")
-            wanted = gen.send(ready)
+            awaited = gen.send(ready)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -244,10 +244,10 @@ class Session:
         cursor = self._cursor
         cursor.execute(statement.sql, statement.parameters, prepare=prepare)
         result = cursor.pgresult
-        found = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
-        if statement.notifies is not None and statement.notifies(found):
+        rows = cursor.fetchall() if result is not None and result.status == pq.ExecStatus.TUPLES_OK else []
+        if statement.notifies is not None and statement.notifies(rows):
             self._must_notify = True
-        return found
+        return rows
 
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         if not snapshot and seconds is None:
@@ -261,7 +261,7 @@ class Session:
     def _read_snapshot(self, plan: Plan[T], limit: str) -> T:
         self._start(f"{self._begin.replace(BEGIN, BEGIN_SNAPSHOT)}{limit}")
         try:
-            result = run(plan, partial(self._execute, prepare=False))
+            result = drive(plan, partial(self._execute, prepare=False))
             self._raw.execute("commit", prepare=False)  # after a rollback, psycopg drops all prepared statements
         except psycopg.Error as error:
             self.roll_back()
@@ -273,7 +273,7 @@ class Session:
 
     def run(self, plan: Plan[T]) -> T:
         try:
-            return run(plan, self.execute)
+            return drive(plan, self.execute)
         except psycopg.Error as error:
             raise self._explained(error) from error
 
@@ -287,14 +287,14 @@ class Session:
         if one_statement:  # it is a whole transaction, in a single round trip
             self._must_notify = False
             try:
-                result = run(plan, self.execute)
+                result = drive(plan, self.execute)
             except psycopg.Error as error:
                 raise self._unsure(error) from error
             self._notify()
             return result
         self._start(self._begin)
         try:
-            result = run(plan, self.execute)
+            result = drive(plan, self.execute)
         except psycopg.Error as error:
             self.roll_back()
             raise self._unwritten(error) from error
@@ -342,19 +342,19 @@ class Session:
         return explained(error, self._name)
 
     def _unwritten(self, error: psycopg.Error) -> Exception:
-        found = self._explained(error)
-        if is_lost(error) and isinstance(found, StoreUnavailable):
+        explained = self._explained(error)
+        if is_lost(error) and isinstance(explained, StoreUnavailable):
             # after a silence, the call has waited long enough: it is not repeated
             kind = StoreUnavailable if isinstance(error, NoReply) else NothingWritten
-            return kind(found.problem, f"Nothing was written. {found.advice}")
-        return found
+            return kind(explained.problem, f"Nothing was written. {explained.advice}")
+        return explained
 
     def _unsure(self, error: psycopg.Error) -> Exception:
         """Explain an error at a moment when the server may already have committed."""
-        found = self._explained(error)
-        if is_lost(error) and isinstance(found, StoreUnavailable):
-            return StoreUnavailable(found.problem, _UNSURE)
-        return found
+        explained = self._explained(error)
+        if is_lost(error) and isinstance(explained, StoreUnavailable):
+            return StoreUnavailable(explained.problem, _UNSURE)
+        return explained
 
 
 def _begin(config: Config, *, pooled: bool, hurried: bool = False) -> str:

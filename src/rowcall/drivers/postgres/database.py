@@ -68,13 +68,14 @@ _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
 class PostgresDatabase(Database):
     survey_seconds = 5.0
-    one_writer = False
+    block_excludes_writers = False
+    shows_commits = False
+    bulk_pause = 3.0
 
     def __init__(
         self,
         config: Config,
-        plan_of_one: Callable[[Member], Plan[Inserted]],
-        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
+        enqueue: Callable[[Sequence[Member]], Plan[list[Inserted]]],
         notification: Statement[Row],
     ) -> None:
         assert config.server is not None
@@ -86,7 +87,7 @@ class PostgresDatabase(Database):
         home = PostgresQueueDatabase(
             self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
-        super().__init__(config, plan_of_one, plan_of_many, home)
+        super().__init__(config, enqueue, home)
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -285,11 +286,10 @@ class PostgresDatabase(Database):
             raise
         return raw
 
-    def _write_member(self, member: Member) -> Inserted:
-        return self._again(lambda: self._writer.write(self._plan_of_one(member), one_statement=True))
-
     def _write_members(self, members: list[Member]) -> list[Inserted]:
-        return self._writer.write(self._plan_of_all(members))
+        if len(members) > 1:
+            return self._writer.write(self._enqueue(members))
+        return self._again(lambda: self._writer.write(self._enqueue(members), one_statement=True))
 
     def _after_fork(self) -> None:
         """In the child: the sockets belong to the parent. psycopg does not touch them there; start with new ones."""
@@ -322,10 +322,10 @@ class _DeletedRows(NamedTuple):
 
 def _deleted_rows(raw: psycopg.Connection[Row], prefix: str) -> _DeletedRows | None:
     """Return what the server has counted; None if this user may not vacuum the tables."""
-    found = raw.execute(DELETED_ROWS.format(prefix), prepare=False).fetchone()
-    if found is None or not found[0]:
+    row = raw.execute(DELETED_ROWS.format(prefix), prepare=False).fetchone()
+    if row is None or not row[0]:
         return None
-    return _DeletedRows(*cast("tuple[int, int, int]", found[1:]))
+    return _DeletedRows(*cast("tuple[int, int, int]", row[1:]))
 
 
 def _temporary_folder() -> str:

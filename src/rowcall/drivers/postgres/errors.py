@@ -128,28 +128,28 @@ def cannot_connect(error: psycopg.Error | ValueError, url: str) -> StoreUnavaila
     name = shown(url)
     if not isinstance(error, psycopg.Error):  # a host name that cannot be encoded, for example
         return StoreUnavailable(f"{name}: the URL cannot be parsed", _ESCAPING)
-    said = redacted(_first_line(error), url)
+    message = redacted(_first_line(error), url)
     if isinstance(error, psycopg.ProgrammingError):
-        problem = f"{name}: the URL cannot be parsed ({said.partition(':')[0]})"
-        return StoreUnavailable(problem, _advice_on_parameter(said, name) or _ESCAPING)
+        problem = f"{name}: the URL cannot be parsed ({message.partition(':')[0]})"
+        return StoreUnavailable(problem, _advice_on_parameter(message, name) or _ESCAPING)
     advice = "Is the server up, and is the URL right?"
-    if "password" in said or "authentication" in said or ("role" in said and "does not exist" in said):
+    if "password" in message or "authentication" in message or ("role" in message and "does not exist" in message):
         advice = "Check the URL's user and password, and the server's pg_hba.conf"
-    elif "database" in said and "does not exist" in said:
+    elif "database" in message and "does not exist" in message:
         advice = "Create it first (createdb), or check the URL"
-    elif re.search(r"invalid \w+ value", said):
+    elif re.search(r"invalid \w+ value", message):
         advice = "Correct that parameter of the URL"
-    elif "too many c" in said or "remaining connection slots" in said:
+    elif "too many c" in message or "remaining connection slots" in message:
         advice = "Raise max_connections, lower pool_size, or put a pooler in between (docs: PostgreSQL, pooling)"
-    return StoreUnavailable(f"{name}: cannot connect ({said})", advice)
+    return StoreUnavailable(f"{name}: cannot connect ({message})", advice)
 
 
 def _advice_on_parameter(said: str, name: str) -> str:
     """Return advice for a parameter that is visible in the URL: a part of the password may look like one, too."""
-    found = re.search(r'(invalid|separator).* URI query parameter: "(\w+)"|bad value for (\w+):', said)
-    if found is None:
+    match = re.search(r'(invalid|separator).* URI query parameter: "(\w+)"|bad value for (\w+):', said)
+    if match is None:
         return ""
-    fault, parameter = found[1], found[2] or found[3]
+    fault, parameter = match[1], match[2] or match[3]
     if not re.search(rf"[?&]{parameter}(?:=|&|$)", name):
         return ""
     if fault == "invalid":

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.base.effects import drive
 from rowcall.domain.config import Config
 from rowcall.domain.errors import FileReplaced, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.plan_runner import run
 from rowcall.drivers.side_files import make_folder
 from rowcall.drivers.sqlite import fork_hooks
 from rowcall.drivers.sqlite.errors import DiskFull, explained, is_wal_missing, wal_deleted
-from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.sqlite.write_gate import WriteGate
 from rowcall.store.statement import Plan, Row, Statement
 
@@ -33,6 +32,7 @@ OLDEST_SQLITE = (3, 35, 0)
 CACHE_KIB = 2048  # a larger cache is no faster: the kernel caches the file too
 CHECKPOINT_PAGES = 1000
 WAL_LIMIT_BYTES = 32 * 1024 * 1024
+TRUSTED_SECONDS = 0.1
 
 _never_closed: list[SqliteConnection] = []
 _in_transaction_when_forked: set[str] = set()
@@ -108,7 +108,7 @@ class SqliteConnection:
             try:
                 return self._read(plan, seconds)
             finally:
-                self._call("rollback")
+                self._undo()
 
     def _read(self, plan: Plan[T], seconds: float | None) -> T:
         self._interruptible = True
@@ -116,7 +116,7 @@ class SqliteConnection:
             self._read_until = SYSTEM_CLOCK.timer() + seconds
             self._raw.set_progress_handler(self._is_late, STEPS_BETWEEN_CHECKS)
         try:
-            return run(plan, self.execute)
+            return drive(plan, self.execute)
         finally:
             if seconds is not None:
                 self._raw.set_progress_handler(None, 0)
@@ -131,11 +131,11 @@ class SqliteConnection:
         """Run a plan in a write transaction: all of it, or nothing."""
         if not one_statement:
             with self.transaction():
-                return run(plan, self.execute)
+                return drive(plan, self.execute)
         try:  # to SQLite, one statement is a transaction, in a third of the calls
             self._check_file()
             self._enter_gate()
-            return run(plan, self.execute)
+            return drive(plan, self.execute)
         except sqlite3.Error as error:
             found = explained(error, self._path)
             self._make_room(found)
@@ -174,7 +174,7 @@ class SqliteConnection:
             plan.close()
             raise StoreUnavailable("SQLite has already rolled the transaction back", "Begin another one")
         with self._explaining:
-            return run(plan, self.execute)
+            return drive(plan, self.execute)
 
     def commit(self) -> None:
         try:
@@ -188,9 +188,18 @@ class SqliteConnection:
     def roll_back(self) -> None:
         try:
             if self._raw.in_transaction:
-                self._call("rollback")
+                self._undo()
         finally:
             self._gate.leave()
+
+    def _undo(self) -> None:
+        """End a transaction without its writes. Raise no error of that: the caller has a more important one."""
+        try:
+            self._call("rollback")
+        except sqlite3.Error:
+            with self._in_use:
+                self._raw.close()  # rolls back
+            self._open()
 
     def interrupt(self) -> None:
         """Do nothing: in a transaction, no statement waits for a lock. The only one was taken by `begin`."""
@@ -390,3 +399,45 @@ def _switch_to_wal(raw: sqlite3.Connection) -> None:
 
 def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+class SameFile:
+    """Checks that a path still leads to the file that was opened by it. Asked before each use; asks the file system now
+    and then.
+
+    SQLite continues with a file that was deleted or replaced, and no one else sees what it writes then. The WAL belongs
+    to the file: while a connection is open, SQLite neither deletes nor replaces it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._known = _identity(path)
+        self._wal = _identity(f"{path}-wal")
+        self._trusted_until = SYSTEM_CLOCK.timer() + TRUSTED_SECONDS
+
+    @property
+    def exists(self) -> bool:
+        return _identity(self._path) is not None
+
+    @property
+    def lost_only_its_wal(self) -> bool:
+        return _identity(self._path) == self._known
+
+    def is_same(self) -> bool:
+        if self._wal is None:  # SQLite makes it when the file is first read
+            self._wal = _identity(f"{self._path}-wal")
+        now = SYSTEM_CLOCK.timer()
+        if now < self._trusted_until:
+            return True
+        if _identity(self._path) != self._known or self._wal not in (None, _identity(f"{self._path}-wal")):
+            return False
+        self._trusted_until = now + TRUSTED_SECONDS
+        return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

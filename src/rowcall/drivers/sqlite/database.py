@@ -15,9 +15,8 @@ from rowcall.domain.config import Config
 from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import SqliteQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
-from rowcall.drivers.sqlite.connection import SqliteConnection
+from rowcall.drivers.sqlite.connection import SameFile, SqliteConnection
 from rowcall.drivers.sqlite.errors import DiskFull, wal_deleted
-from rowcall.drivers.sqlite.file_identity import SameFile
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
@@ -35,16 +34,17 @@ _open_databases: weakref.WeakSet[SqliteDatabase] = weakref.WeakSet()
 
 class SqliteDatabase(Database):
     survey_seconds = 2.0
-    one_writer = True
+    block_excludes_writers = True
+    shows_commits = True
+    bulk_pause = 5.0
 
     def __init__(
         self,
         config: Config,
-        plan_of_one: Callable[[Member], Plan[Inserted]],
-        plan_of_many: Callable[[Sequence[Member]], Plan[list[Inserted]]],
+        enqueue: Callable[[Sequence[Member]], Plan[list[Inserted]]],
     ) -> None:
         self.path = self.name = os.path.realpath(config.path) if not config.in_memory else memory_file()
-        super().__init__(config, plan_of_one, plan_of_many, SqliteQueueDatabase(self.path))
+        super().__init__(config, enqueue, SqliteQueueDatabase(self.path))
         _open_databases.add(self)
 
     def _reset(self) -> None:
@@ -86,6 +86,9 @@ class SqliteDatabase(Database):
             return connection.read(plan, snapshot=snapshot, seconds=seconds)
         finally:
             self._put_back(connection, readers)
+
+    def read_within(self, read: Callable[[], T], seconds: float) -> T:
+        return read()  # a file always replies
 
     def _put_back(self, connection: SqliteConnection, readers: list[SqliteConnection]) -> None:
         if readers is self._readers and len(readers) < MOST_IDLE_READERS:
@@ -146,20 +149,12 @@ class SqliteDatabase(Database):
             self._writer = self._connect()
         return self._writer
 
-    def _write_member(self, member: Member) -> Inserted:
-        try:
-            return (self._writer or self._writing()).write(self._plan_of_one(member), one_statement=True)
-        except DiskFull as error:
-            if not error.made_room:
-                raise
-        return self._writing().write(self._plan_of_one(member))
-
     def _write_members(self, members: list[Member]) -> list[Inserted]:
-        return self._write(lambda: self._plan_of_all(members))
+        return self._write(lambda: self._enqueue(members), one_statement=len(members) == 1)
 
-    def _write(self, make_plan: MakePlan[T]) -> T:
+    def _write(self, make_plan: MakePlan[T], *, one_statement: bool = False) -> T:
         try:
-            return self._writing().write(make_plan())
+            return self._writing().write(make_plan(), one_statement=one_statement)
         except DiskFull as error:
             if not error.made_room:
                 raise

@@ -9,7 +9,7 @@ from rowcall.declare.option_checks import LONGEST_KEY, MOST_TAGS, SHORTEST_TIMEO
 from rowcall.domain.checks import LONGEST_NAME
 from rowcall.domain.job import Status
 from rowcall.domain.push import LONGEST_TARGET
-from rowcall.http.api.actions import MOST_IDS
+from rowcall.http.api.job_changes import MOST_IDS
 from rowcall.http.api.jobs import LONGEST_PAGE, MOST_ENQUEUED
 from rowcall.http.bodies import LARGEST_BODY
 from rowcall.http.guard import LONGEST_QUERY

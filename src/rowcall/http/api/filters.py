@@ -35,10 +35,10 @@ class Chosen(EndpointInput, frozen=True, kw_only=True):
     def given(self) -> JobFilter:
         """Return the filters that are given."""
         names = JobFilter.__annotations__.keys() & set(self.__struct_fields__)
-        found = {name: value for name in names if (value := getattr(self, name)) is not None}
-        if isinstance(found.get("payload"), str):
-            found["payload"] = object_of(found["payload"])
-        return found  # type: ignore[return-value]
+        filters = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if isinstance(filters.get("payload"), str):
+            filters["payload"] = object_of(filters["payload"])
+        return filters  # type: ignore[return-value]
 
 
 class JobsQuery(Chosen, frozen=True, kw_only=True):

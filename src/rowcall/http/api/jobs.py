@@ -87,7 +87,7 @@ class JobOptions(EndpointInput, frozen=True, kw_only=True):
     tags: list[str] | None = None
 
 
-class NewJob(JobOptions, frozen=True, kw_only=True):
+class EnqueueItem(JobOptions, frozen=True, kw_only=True):
     """A call of a task by its name, and its options."""
 
     task: str
@@ -100,11 +100,11 @@ class NewJob(JobOptions, frozen=True, kw_only=True):
     after: list[int] | None = None
 
 
-class EnqueueBody(NewJob, frozen=True, kw_only=True):
+class EnqueueBody(EnqueueItem, frozen=True, kw_only=True):
     """One job, or several as `jobs`, which are written in one transaction."""
 
     task: str = ""
-    jobs: list[NewJob] | None = None
+    jobs: list[EnqueueItem] | None = None
 
 
 class Enqueued(Value, frozen=True, kw_only=True):
@@ -119,12 +119,12 @@ async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
     With an `Idempotency-Key` header, a repeated request within 24 hours returns the jobs of the first one. Another
     request with the same key is refused.
     """
-    given = [body] if body.jobs is None else body.jobs
-    if not 1 <= len(given) <= MOST_ENQUEUED:
-        raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(given):,}")
+    new_jobs = [body] if body.jobs is None else body.jobs
+    if not 1 <= len(new_jobs) <= MOST_ENQUEUED:
+        raise Problem(422, "Invalid value", f"jobs must have 1 to {MOST_ENQUEUED:,} entries, got {len(new_jobs):,}")
     calls: list[Bound] = []
-    for new in given:
-        with in_row(given, len(calls)):
+    for new in new_jobs:
+        with in_row(new_jobs, len(calls)):
             calls.append(_bound(call, new))
     if call.idempotency_key is None:
         jobs = await call.write(enqueue.enqueue_each(call.queue, calls))
@@ -136,7 +136,7 @@ async def enqueue_jobs(call: Call, body: EnqueueBody) -> Enqueued:
     return Enqueued(jobs=call.all_scrubbed(jobs))
 
 
-def _bound(call: Call, new: NewJob) -> Bound:
+def _bound(call: Call, new: EnqueueItem) -> Bound:
     options = {name: getattr(new, name) for name in ENQUEUE_OPTIONS if getattr(new, name, None) is not None}
     return enqueue.bind_by_name(call.queue, new.task, new.arguments, checked(options, ENQUEUE_OPTIONS))
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import actions, callbacks, jobs, questions, system
+from rowcall.http.api import callbacks, job_changes, jobs, questions, system
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
     Endpoint("GET", "/jobs", jobs.list_jobs),
     Endpoint("POST", "/jobs", jobs.enqueue_jobs, status=201),
-    Endpoint("POST", "/jobs/retry", actions.retry_jobs),
-    Endpoint("POST", "/jobs/cancel", actions.cancel_jobs),
-    Endpoint("POST", "/jobs/delete", actions.delete_jobs),
-    Endpoint("POST", "/jobs/reschedule", actions.reschedule_jobs),
-    Endpoint("POST", "/jobs/priority", actions.set_jobs_priority),
+    Endpoint("POST", "/jobs/retry", job_changes.retry_jobs),
+    Endpoint("POST", "/jobs/cancel", job_changes.cancel_jobs),
+    Endpoint("POST", "/jobs/delete", job_changes.delete_jobs),
+    Endpoint("POST", "/jobs/reschedule", job_changes.reschedule_jobs),
+    Endpoint("POST", "/jobs/priority", job_changes.set_jobs_priority),
     Endpoint("GET", "/jobs/{id}", jobs.get_job),
-    Endpoint("DELETE", "/jobs/{id}", actions.delete_job),
-    Endpoint("PATCH", "/jobs/{id}", actions.edit_job),
-    Endpoint("POST", "/jobs/{id}/retry", actions.retry_job),
-    Endpoint("POST", "/jobs/{id}/cancel", actions.cancel_job),
-    Endpoint("POST", "/jobs/{id}/reschedule", actions.reschedule_job),
-    Endpoint("POST", "/jobs/{id}/priority", actions.set_job_priority),
-    Endpoint("POST", "/jobs/{id}/complete", actions.complete_job),
+    Endpoint("DELETE", "/jobs/{id}", job_changes.delete_job),
+    Endpoint("PATCH", "/jobs/{id}", job_changes.edit_job),
+    Endpoint("POST", "/jobs/{id}/retry", job_changes.retry_job),
+    Endpoint("POST", "/jobs/{id}/cancel", job_changes.cancel_job),
+    Endpoint("POST", "/jobs/{id}/reschedule", job_changes.reschedule_job),
+    Endpoint("POST", "/jobs/{id}/priority", job_changes.set_job_priority),
+    Endpoint("POST", "/jobs/{id}/complete", job_changes.complete_job),
     Endpoint("POST", "/push/complete", callbacks.complete_pushed),
     Endpoint("POST", "/push/fail", callbacks.fail_pushed),
     Endpoint("POST", "/push/extend", callbacks.extend_pushed),

@@ -81,10 +81,10 @@ def _ended(one: Period) -> int:
     return one.succeeded + one.retried + one.failed
 
 
-def _said(one: Period, about: str) -> str:
-    arrived = "" if one.arrived is None else f"{about}{one.arrived:,} arrived, "
-    outcomes = f"{one.succeeded:,} succeeded, {one.retried:,} retried, {one.failed:,} failed"
-    return f"{one.at:%Y-%m-%d %H:%M} UTC: {arrived}{outcomes}"
+def _said(period: Period, about: str) -> str:
+    arrived = "" if period.arrived is None else f"{about}{period.arrived:,} arrived, "
+    outcomes = f"{period.succeeded:,} succeeded, {period.retried:,} retried, {period.failed:,} failed"
+    return f"{period.at:%Y-%m-%d %H:%M} UTC: {arrived}{outcomes}"
 
 
 def _round_up(count: int) -> int:

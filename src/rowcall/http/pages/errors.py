@@ -15,13 +15,13 @@ WINDOW_SECONDS = 86_400.0
 
 async def error_list(call: Call, request: Request) -> dict[str, object]:
     query = converted([("window", str(WINDOW_SECONDS)), *request.query_params.multi_items()], ErrorsQuery)
-    found = await get_errors(call, query)
+    answer = await get_errors(call, query)
     past = await call.read(activity(call.queue, window=query.window))
     return {
         "page": "errors",
         "failed": await call.read(failed_jobs(call.queue)),
-        "errors": found.errors,
-        "failing": found.failing,
+        "errors": answer.errors,
+        "failing": answer.failing,
         "lines": {code: sparkline(counts) for code, counts in past.errors.items()},
         "given": query,
         "windows": WINDOWS,

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from rowcall.actions import ON_ALL
 from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
-from rowcall.http.api.actions import Changed, Deleted, JobAnswer
 from rowcall.http.api.filters import object_of
+from rowcall.http.api.job_changes import ChangedJobs, Deleted, JobAnswer
 from rowcall.http.api.system import Resumed, ScheduleAnswer, ScheduledJob
 from rowcall.http.endpoint import Q, converted
 from rowcall.http.problems import Problem
@@ -97,7 +97,7 @@ def done_text(path: str, answer: Value) -> str:
     """Return what to say after the form of a path."""
     action = path.rpartition("/")[2]
     match answer:
-        case Changed():
+        case ChangedJobs():
             left = [f"; {counted(len(answer.refused), 'job')} refused it: {one.error}" for one in answer.refused[:1]]
             return f"{counted(answer.count, 'job')} {ON_ALL[action].done}{''.join(left)}"
         case JobAnswer(job=job):

@@ -74,16 +74,16 @@ def _group(nodes: list[GraphNode], which: str) -> list[GraphNode]:
 
 def _steps(job: Job, chain: Chain | None) -> list[GraphNode]:
     """Return the steps around this one; a chain may be long."""
-    found = [
+    nodes = [
         GraphNode(step.type, step.status, step.id, here=step.id == job.id) for step in (chain.steps if chain else ())
     ]
-    at = next((number for number, step in enumerate(found) if step.here), None)
+    at = next((number for number, step in enumerate(nodes) if step.here), None)
     if at is None:
         return [GraphNode(job.type, job.status, job.id, here=True)]
     first, last = max(at - STEPS_AROUND, 0), at + STEPS_AROUND + 1
     before = [GraphNode(f"{first:,} earlier")] if first else []
-    after = [GraphNode(f"{len(found) - last:,} later")] if last < len(found) else []
-    return [*before, *found[first:last], *after]
+    after = [GraphNode(f"{len(nodes) - last:,} later")] if last < len(nodes) else []
+    return [*before, *nodes[first:last], *after]
 
 
 def _node(node: GraphNode, y: int, base: str) -> Markup:

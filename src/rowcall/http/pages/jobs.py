@@ -11,9 +11,9 @@ from starlette.requests import Request
 from rowcall.actions import ON_ALL
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import WAITING, Status
-from rowcall.http.api import actions
-from rowcall.http.api.actions import JobAnswer
+from rowcall.http.api import job_changes
 from rowcall.http.api.filters import BodyFilter, Chosen, JobsQuery
+from rowcall.http.api.job_changes import JobAnswer
 from rowcall.http.api.jobs import list_jobs
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path, local_path
@@ -28,7 +28,7 @@ _FILTERS = tuple(name for name in JobsQuery.__struct_fields__ if name not in ("o
 
 
 async def job_list(call: Call, request: Request) -> dict[str, object]:
-    given = request.query_params.multi_items()
+    parameters = request.query_params.multi_items()
     query, problem, page = JobsQuery(), None, None
     try:
         query = query_of(request, JobsQuery)
@@ -41,7 +41,7 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
     whys = await call.read(why_each(call.queue, waiting)) if waiting else {}
     running = any(job.status == Status.RUNNING for job in jobs)
     workers = await call.read(inspect.workers(call.queue)) if running else []
-    filters = [(name, value) for name, value in given if name in _FILTERS and value]
+    filters = [(name, value) for name, value in parameters if name in _FILTERS and value]
     return {
         "page": "jobs",
         "failed": await call.read(failed_jobs(call.queue)),
@@ -74,8 +74,8 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
     query = query_of(request, ConfirmQuery)
     chosen = query.given()
     body = BodyFilter(**chosen)  # type: ignore[arg-type]
-    counting = actions.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)
-    counted = await actions.count(call, counting, ON_ALL[query.action])
+    counting = job_changes.Bulk(filter=body, ids=query.ids, all=True, dry_run=True)
+    counted = await job_changes.count(call, counting, ON_ALL[query.action])
     succeeded = await succeeded_of(call, query.ids or ()) if query.action == "retry" else []
     filters = [(name, value) for name, value in request.query_params.multi_items() if name in _FILTERS and value]
     return {
@@ -108,4 +108,4 @@ async def retry_job(call: Call, id: int) -> JobAnswer:
     """Run a finished job again; one that has succeeded only after a question."""
     if await succeeded_of(call, [id]):
         raise AskFirst("retry", id)
-    return await actions.retry_job(call, id)
+    return await job_changes.retry_job(call, id)

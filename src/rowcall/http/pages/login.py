@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 from rowcall.http.guard import SESSION_COOKIE, base_path, check_csrf, local_path, set_cookie
 from rowcall.http.pages.forms import form_pairs
 from rowcall.http.pages.render import render
+from rowcall.http.server_options import HttpSettings
 from rowcall.http.sessions import SESSION_SECONDS, Sessions
-from rowcall.http.settings import HttpSettings
 
 _IN_PATHS = "/?=&%:+,;@!$'()*~[]"
 

@@ -16,14 +16,14 @@ WINDOW_SECONDS = 3600
 
 
 async def queue_list(call: Call, request: Request) -> dict[str, object]:
-    found = await list_queues(call, WindowQuery(window=WINDOW_SECONDS))
+    answer = await list_queues(call, WindowQuery(window=WINDOW_SECONDS))
     paused: list[Paused] = await call.read(pauses.paused(call.queue))
     return {
         "page": "queues",
         "failed": await call.read(failed_jobs(call.queue)),
-        "queues": found.queues,
-        "every": found.paused,
-        "counted_at": found.counted_at,
+        "queues": answer.queues,
+        "every": answer.paused,
+        "counted_at": answer.counted_at,
         "paused_tasks": [one for one in paused if one.kind == "task"],
         "now": await call.read(time_now(call.queue)),
     }

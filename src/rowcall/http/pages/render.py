@@ -64,10 +64,10 @@ def coloured_json(value: object) -> Markup:
     Markup('{\\n  <span class="key">&#34;a&lt;&#34;</span>: &#34;b&#34;\\n}')
     """
     text, at, parts = pretty_json(value), 0, []
-    for found in _STRING.finditer(text):
-        if found[1]:
-            parts += [escape(text[at : found.start()]), Markup('<span class="key">{}</span>:').format(found[0][:-1])]
-            at = found.end()
+    for match in _STRING.finditer(text):
+        if match[1]:
+            parts += [escape(text[at : match.start()]), Markup('<span class="key">{}</span>:').format(match[0][:-1])]
+            at = match.end()
     return Markup("").join([*parts, escape(text[at:])])
 
 
@@ -77,13 +77,13 @@ def pairs(payload: object) -> list[tuple[str, str]]:
     >>> pairs({"to": "ann@example.com", "sizes": [1, 2]})
     [('to', 'ann@example.com'), ('sizes', '[1,2]')]
     """
-    given = payload if isinstance(payload, dict) else {"": payload}
+    arguments = payload if isinstance(payload, dict) else {"": payload}
     return [
         (
             shortened(str(name), LONGEST_VALUE),
             one_line(shortened(value if isinstance(value, str) else compact(value), LONGEST_VALUE)),
         )
-        for name, value in list(given.items())[:MOST_ARGUMENTS]
+        for name, value in list(arguments.items())[:MOST_ARGUMENTS]
     ]
 
 
@@ -130,10 +130,10 @@ def render(request: Request, template: str, context: Mapping[str, object], statu
         """Return this page with another query; None removes a parameter."""
         merged = [(name, value) for name, value in request.query_params.multi_items() if name not in changes]
         merged += [
-            (name, str(one))
+            (name, str(item))
             for name, value in changes.items()
-            for one in (value if isinstance(value, list) else [value])
-            if one is not None
+            for item in (value if isinstance(value, list) else [value])
+            if item is not None
         ]
         return f"?{urlencode(merged)}"
 

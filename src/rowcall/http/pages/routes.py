@@ -10,9 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rowcall.base.text import one_line
-from rowcall.http.api import actions
+from rowcall.http.api import job_changes
 from rowcall.http.api.table import ENDPOINTS
-from rowcall.http.counts import SharedCounts, StillCounting
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_cookie
 from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
@@ -20,8 +19,9 @@ from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.render import FLASH_COOKIE, render
 from rowcall.http.problems import problem_of
+from rowcall.http.server_options import HttpSettings
 from rowcall.http.sessions import Sessions
-from rowcall.http.settings import HttpSettings
+from rowcall.http.shared_counts import SharedCounts, StillCounting
 from rowcall.queue import Queue
 
 Page = Callable[[Call, Request], Awaitable[dict[str, object]]]
@@ -42,8 +42,8 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
 _FORMS = (
     Endpoint("POST", "/jobs/{id:int}/retry", jobs.retry_job),
     *(one for one in ENDPOINTS if one.method == "POST" and one.path != "/jobs"),
-    Endpoint("POST", "/jobs/{id:int}/delete", actions.delete_job),
-    Endpoint("POST", "/jobs/{id:int}/edit", actions.edit_job),
+    Endpoint("POST", "/jobs/{id:int}/delete", job_changes.delete_job),
+    Endpoint("POST", "/jobs/{id:int}/edit", job_changes.edit_job),
 )
 
 
@@ -81,14 +81,14 @@ def form_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer
             fields = dict(pairs)
             check_csrf(request, fields.get("csrf", ""))
             call = Call(queue, request.scope[ACCESS], counts)
-            found = await endpoint.run(call, request.path_params, body=body_of(pairs), lax=True)
+            result = await endpoint.run(call, request.path_params, body=body_of(pairs), lax=True)
         except jobs.AskFirst as ask:
             query = urlencode({**ask.query, "back": fields.get("return_to", "")})
             return RedirectResponse(f"{base_path(request.scope)}/jobs/confirm?{query}", 303)
         except Exception as error:
             return error_page(request, error)
         response = RedirectResponse(local_path(request, fields.get("return_to", "")), 303)
-        set_cookie(request, response, FLASH_COOKIE, quote(one_line(done_text(endpoint.path, found))), FLASH_SECONDS)
+        set_cookie(request, response, FLASH_COOKIE, quote(one_line(done_text(endpoint.path, result))), FLASH_SECONDS)
         return response
 
     return answer

@@ -14,12 +14,12 @@ from rowcall.overview.liveness import time_now
 
 
 async def schedule_list(call: Call, request: Request) -> dict[str, object]:
-    found = (await system.list_schedules(call)).schedules
+    schedules = (await system.list_schedules(call)).schedules
     return {
         "page": "schedules",
         "failed": await call.read(failed_jobs(call.queue)),
-        "schedules": found,
-        "words": {one.name: _timing(one) for one in found},
+        "schedules": schedules,
+        "words": {one.name: _timing(one) for one in schedules},
         "now": await call.read(time_now(call.queue)),
     }
 

@@ -53,20 +53,20 @@ class AnswerHead(msgspec.Struct, frozen=True):
         """Return what is recorded of an answer that is not a success. `now` is in seconds since 1970."""
         given = self.headers.get(CODE_HEADER)
         code = given if given is not None and code_problem(given) is None else f"PUSH:HTTP_{self.status}"
-        said = _start_of(body)
+        explanation = _start_of(body)
         if 300 <= self.status < 400:
-            said = f"redirects are not followed; it leads to {self.headers.get('location', 'nowhere')[:200]}"
+            explanation = f"redirects are not followed; it leads to {self.headers.get('location', 'nowhere')[:200]}"
         final = 400 <= self.status < 500 and self.status not in RETRIED
-        detail = f"the target answered with {self.status}" + (f": {said}" if said else "")
+        detail = f"the target answered with {self.status}" + (f": {explanation}" if explanation else "")
         return PushFailed(code, detail, final=final, retry_after=None if final else self.retry_after(now))
 
     def retry_after(self, now: float) -> float | None:
         """Return the header `Retry-After` in seconds: it has a number of them, or a date."""
-        given = self.headers.get("retry-after", "").strip()
-        if given.isascii() and given.isdigit():
-            return float(given[:12])
+        header = self.headers.get("retry-after", "").strip()
+        if header.isascii() and header.isdigit():
+            return float(header[:12])
         try:
-            at = parsedate_to_datetime(given)
+            at = parsedate_to_datetime(header)
         except ValueError:
             return None
         return max(0.0, (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() - now)

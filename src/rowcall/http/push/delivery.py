@@ -33,14 +33,14 @@ async def deliver(
         raise PushFailed(NO_OPTIONS_CODE, "this worker has no secret: Rowcall(push=PushOptions(secrets=[…]))")
     if (problem := push.problem_of(target)) is not None:
         raise PushFailed(TARGET_CODE, f"the target {problem}", final=True)
-    found = PushTarget.of(target)
+    parsed = PushTarget.of(target)
     own = None if timeout_seconds is not None else float(push.timeout)  # type: ignore[arg-type]
     body = body_of(ctx.job, arguments, push)
     headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
     try:
-        return await queue.clock.within(_post(push, found, headers, body, queue.clock), own)
+        return await queue.clock.within(_post(push, parsed, headers, body, queue.clock), own)
     except LeftOpen:
-        await _leave_open(queue, ctx.job, found.host, push)
+        await _leave_open(queue, ctx.job, parsed.host, push)
         raise
     except TimeoutError:
         raise PushFailed(TIMEOUT_CODE, f"the target did not answer within {own:g} s") from None
@@ -109,12 +109,12 @@ async def _post(push: PushOptions, target: PushTarget, headers: dict[str, str], 
 
 async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes:
     """Return what there is to read; of more than `most` bytes, one byte more than that."""
-    found = bytearray()
+    content = bytearray()
     async for chunk in chunks:
-        found += chunk
-        if len(found) > most:
-            return bytes(found[: most + 1])
-    return bytes(found)
+        content += chunk
+        if len(content) > most:
+            return bytes(content[: most + 1])
+    return bytes(content)
 
 
 def _texts(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

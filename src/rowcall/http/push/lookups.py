@@ -74,13 +74,13 @@ class Lookups:
     def _run(self) -> None:
         while (lookup := self._next()) is not None:
             try:
-                found, error = look_up(lookup.host), None
+                addresses, error = look_up(lookup.host), None
             except Exception as raised:
-                found, error = [], raised
+                addresses, error = [], raised
             with self._lock:
                 del self._by_host[lookup.host]
             if error is None:
-                lookup.found.set_result(found)
+                lookup.found.set_result(addresses)
             else:
                 lookup.found.set_exception(error)
 

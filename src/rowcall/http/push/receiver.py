@@ -18,7 +18,7 @@ from rowcall.domain.push import PushedJob, PushOptions, pushed_from
 from rowcall.domain.push_signatures import attempt_of_token, checked_headers, verify_message
 from rowcall.http.guard import problem_response
 from rowcall.http.problems import Problem
-from rowcall.http.push.running import json_answer, refusal, run_in_place
+from rowcall.http.push.running import json_answer, refusal, run_received
 from rowcall.operations import inspect
 from rowcall.queue import Queue
 
@@ -86,7 +86,7 @@ class Receiver:
             return refusal(503, UNKNOWN_TASK_CODE, f"this app does not declare the task {pushed.task!r}")
         if task.options.batch is not None:
             return refusal(422, BATCH_CODE, f"{pushed.task!r} runs in batches, and one job was received")
-        return await run_in_place(task, pushed, self._queue.clock.wall())
+        return await run_received(task, pushed, self._queue.clock.wall())
 
     async def _known(self, pushed: PushedJob, push: PushOptions) -> Response | None:
         """Return the answer for an attempt that is over, or None for one that is current."""
@@ -101,12 +101,12 @@ class Receiver:
 
 def _length_of(request: Request, most: int) -> int:
     """Return how long the body is, or how long it may be if its client does not say."""
-    given = request.headers.get("content-length", "")
-    if not (given.isascii() and given.isdigit()):
+    header = request.headers.get("content-length", "")
+    if not (header.isascii() and header.isdigit()):
         return most
-    if len(given) > LONGEST_LENGTH or int(given) > most:
+    if len(header) > LONGEST_LENGTH or int(header) > most:
         raise Problem(413, "Content too large", f"at most {most:,} bytes of body")
-    return int(given)
+    return int(header)
 
 
 class Room:

@@ -86,7 +86,7 @@ def _not_here(name: str) -> RuntimeError:
     return RuntimeError(f"ctx.{name} is not available in an app that receives its jobs by push: a worker has it")
 
 
-async def run_in_place(task: Declaration, pushed: PushedJob, now: float) -> Response:
+async def run_received(task: Declaration, pushed: PushedJob, now: float) -> Response:
     """Call the function of the task. `now` is in seconds since 1970."""
     attempt = ReceivedAttempt(pushed)
     running.set(attempt)
@@ -132,10 +132,10 @@ def _failed(task: Declaration, attempt: ReceivedAttempt, error: Exception, now: 
             return refusal(422, CANCELLED_BY_HANDLER_CODE, failures.detail(error.reason))
         case PayloadUnfit():
             return refusal(422, error.code, failures.detail(str(error)))
-    found = failures.raised(error)
+    raised = failures.raised(error)
     logger.error(
         "job %d (%s), received by push, failed: %s\n%s",
-        *(attempt.claimed_job().id, task.name, found.code, failures.described(error)),
+        *(attempt.claimed_job().id, task.name, raised.code, failures.described(error)),
         extra=attempt.log_fields,
     )
-    return refusal(500, found.code, found.detail)
+    return refusal(500, raised.code, raised.detail)

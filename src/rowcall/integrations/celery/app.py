@@ -13,11 +13,11 @@ from rowcall.base.urls import shown
 from rowcall.domain.errors import InvalidOption, UnknownTask
 from rowcall.integrations.celery.beat import beat_entries, refused_of_entry
 from rowcall.integrations.celery.canvas import Signature, signature
+from rowcall.integrations.celery.conf import CelerySettings, Route, logger, routes_of, settings_in
 from rowcall.integrations.celery.control import CeleryControl
 from rowcall.integrations.celery.current import current_app, running, set_current
 from rowcall.integrations.celery.options import our_options, refusal, refused_of_call
 from rowcall.integrations.celery.result import AsyncResult
-from rowcall.integrations.celery.settings import CelerySettings, Route, logger, routes_of, settings_in
 from rowcall.integrations.celery.task import Task as CeleryTask
 from rowcall.integrations.celery.values import packed
 
@@ -202,12 +202,12 @@ class Celery:
         With `namespace="CELERY"`, `CELERY_BEAT_SCHEDULE` is the setting `beat_schedule`.
         """
         try:
-            found = settings_in(obj, namespace)
+            values = settings_in(obj, namespace)
         except ImportError:
             if not silent:
                 raise
             return
-        self.conf.update(found)
+        self.conf.update(values)
 
     def autodiscover_tasks(
         self,
@@ -290,12 +290,12 @@ class Celery:
 
     def _discovered(self) -> list[str]:
         """Return the modules of the packages of `autodiscover_tasks`, as far as there are such."""
-        found = []
+        modules = []
         for packages, name in self._packages:
             given: Any = packages() if callable(packages) else packages
             names = [f"{package}.{name}" for package in given]
-            found += [module for module in names if importlib.util.find_spec(module) is not None]
-        return found
+            modules += [module for module in names if importlib.util.find_spec(module) is not None]
+        return modules
 
     def route(self, task: str) -> Mapping[str, object]:
         """Return the options that `task_routes` has for a task; `mail.*` is every task that begins with `mail.`."""

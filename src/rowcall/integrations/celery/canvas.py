@@ -40,7 +40,7 @@ class CanvasPart(Mapping[str, Any]):
         """Add its jobs to a flow, after those of the part before."""
 
     @abstractmethod
-    def run_in_place(self, before: Ran | None) -> Ran:
+    def run_eagerly(self, before: Ran | None) -> Ran:
         """Run it here, after the part before has succeeded."""
 
     @abstractmethod
@@ -85,12 +85,12 @@ class CanvasPart(Mapping[str, Any]):
         return added
 
     def run(self, before: Ran | None = None) -> Ran:
-        """`run_in_place`, with what follows."""
-        ran = self.run_in_place(before)
-        for one in _eager(ran):
-            if one.failed():
+        """`run_eagerly`, with what follows."""
+        ran = self.run_eagerly(before)
+        for result in _eager(ran):
+            if result.failed():
                 for errback in self.errbacks:
-                    errback.run_errback(one)
+                    errback.run_errback(result)
         if ran.successful():
             for part in self.links:
                 part.run(None if isinstance(ran, GroupResult) else ran)
@@ -202,12 +202,12 @@ class Signature(CanvasPart):
         options: Mapping[str, object] | None = None,
         immutable: bool = False,
     ) -> None:
-        given = dict(options or {})
+        remaining = dict(options or {})
         self.task = task
         self.args = tuple(args)
         self.kwargs = dict(kwargs or {})
-        self.links, self.errbacks = _parts(given.pop("link", None)), _calls(given.pop("link_error", None))
-        self.options = given
+        self.links, self.errbacks = _parts(remaining.pop("link", None)), _calls(remaining.pop("link_error", None))
+        self.options = remaining
         self.immutable = immutable
 
     def __repr__(self) -> str:
@@ -259,12 +259,12 @@ class Signature(CanvasPart):
         call = self.task.bound(self.args, self.kwargs, self.options, takes)
         return Added([flow.add(call, after=after)], is_group=False)
 
-    def run_in_place(self, before: Ran | None) -> Ran:
+    def run_eagerly(self, before: Ran | None) -> Ran:
         given = [] if before is None or self.immutable else [before.get()]
-        return self.task.run_in_place((*given, *self.args), self.kwargs)
+        return self.task.run_eagerly((*given, *self.args), self.kwargs)
 
     def run_errback(self, failed: EagerResult) -> None:
-        self.task.run_in_place(self.args, self.kwargs, None if self.immutable else "error", failed_call(failed))
+        self.task.run_eagerly(self.args, self.kwargs, None if self.immutable else "error", failed_call(failed))
 
 
 class Spread(CanvasPart):
@@ -292,8 +292,8 @@ class Spread(CanvasPart):
         call = self.task.bound([self.rows], {}, {}, self.takes)
         return Added([flow.add(call, after=before.ends if before is not None else [])], is_group=False)
 
-    def run_in_place(self, before: Ran | None) -> Ran:
-        return self.task.run_in_place([self.rows], {}, self.takes)
+    def run_eagerly(self, before: Ran | None) -> Ran:
+        return self.task.run_eagerly([self.rows], {}, self.takes)
 
 
 class chain(CanvasPart):  # noqa: N801 (Celery's name)
@@ -328,7 +328,7 @@ class chain(CanvasPart):  # noqa: N801 (Celery's name)
         assert before is not None
         return before
 
-    def run_in_place(self, before: Ran | None) -> Ran:
+    def run_eagerly(self, before: Ran | None) -> Ran:
         for part in self.parts:
             before = part.run(before)
             if not before.successful():
@@ -363,7 +363,7 @@ class group(CanvasPart):  # noqa: N801 (Celery's name)
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         return Added([node for part in self.parts for node in part.add(flow, before).ends], is_group=True)
 
-    def run_in_place(self, before: Ran | None) -> Ran:
+    def run_eagerly(self, before: Ran | None) -> Ran:
         return GroupResult([one for part in self.parts for one in _eager(part.run(before))])
 
 
@@ -388,7 +388,7 @@ class chord(CanvasPart):  # noqa: N801 (Celery's name)
     def add_to(self, flow: Flow, before: Added | None) -> Added:
         return self._body().add(flow, self.header.add(flow, before))
 
-    def run_in_place(self, before: Ran | None) -> Ran:
+    def run_eagerly(self, before: Ran | None) -> Ran:
         return chain(self.header, self._body()).run(before)
 
     def _body(self) -> CanvasPart:
@@ -475,11 +475,11 @@ def _parts(given: object) -> tuple[CanvasPart, ...]:
 
 
 def _calls(given: object) -> tuple[Signature, ...]:
-    found = _parts(given)
-    for part in found:
+    parts = _parts(given)
+    for part in parts:
         if not isinstance(part, Signature):
             raise InvalidOption("link_error", f"must be calls such as task.s(), got {part!r}")
-    return found  # type: ignore[return-value]
+    return parts  # type: ignore[return-value]
 
 
 def _eager(ran: Ran) -> list[EagerResult]:

@@ -38,7 +38,7 @@ class Callee(Protocol):
         options: Mapping[str, object],
         takes: Takes | None = None,
     ) -> Bound: ...
-    def run_in_place(
+    def run_eagerly(
         self,
         args: Sequence[object],
         kwargs: Mapping[str, object],
@@ -109,10 +109,10 @@ class Proxy(Generic[T]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            found = self.__dict__["_find"]()
+            target = self.__dict__["_find"]()
         except InvalidOption as error:
             raise AttributeError(str(error)) from error  # for hasattr
-        return getattr(found, name)
+        return getattr(target, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         setattr(self.__dict__["_find"](), name, value)

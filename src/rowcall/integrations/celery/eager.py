@@ -13,7 +13,7 @@ import msgspec
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.integrations.celery import states
-from rowcall.observe.exceptions import drop_callers
+from rowcall.observe.shown_exceptions import drop_callers
 
 
 class Request(msgspec.Struct):

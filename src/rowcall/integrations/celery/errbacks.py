@@ -20,18 +20,18 @@ def failed_before(jobs: Rowcall, job: Job) -> FailedCall | None:
 
     Of a chain it is the call that failed, and not those after it, which failed for that reason.
     """
-    failed, found = None, _failed_blocker(jobs, job)
-    while found is not None:
-        failed = found
-        found = _failed_blocker(jobs, found) if found.error_code == _BECAUSE_OF_OTHERS else None
+    failed, blocker = None, _failed_blocker(jobs, job)
+    while blocker is not None:
+        failed = blocker
+        blocker = _failed_blocker(jobs, blocker) if blocker.error_code == _BECAUSE_OF_OTHERS else None
     if failed is None:
         return None
-    given: Any = unpacked(failed.payload)
+    arguments: Any = unpacked(failed.payload)
     request = Request(
         id=str(failed.id),
         task=failed.type,
-        args=given.get("args", ()),
-        kwargs=given.get("kwargs", {}),
+        args=arguments.get("args", ()),
+        kwargs=arguments.get("kwargs", {}),
         retries=max(failed.attempt - 1, 0),
         called_directly=False,
     )

@@ -68,10 +68,10 @@ class TaskSettings(msgspec.Struct, kw_only=True):
 def task_settings(options: Mapping[str, object]) -> TaskSettings:
     """Return the options that have an effect."""
     known = TaskSettings.__struct_fields__
-    given = {name: value for name, value in options.items() if name in known and value is not None}
+    values = {name: value for name, value in options.items() if name in known and value is not None}
     if "max_retries" in options:  # None has a meaning: no limit
-        given["max_retries"] = options["max_retries"]
-    return TaskSettings(**given)  # type: ignore[arg-type]
+        values["max_retries"] = options["max_retries"]
+    return TaskSettings(**values)  # type: ignore[arg-type]
 
 
 def refused_options(options: Mapping[str, object]) -> list[str]:

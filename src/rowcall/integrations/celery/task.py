@@ -36,7 +36,7 @@ from rowcall.integrations.celery.options import (
 )
 from rowcall.integrations.celery.result import AsyncResult
 from rowcall.integrations.celery.values import packed, unpacked
-from rowcall.observe.exceptions import drop_callers
+from rowcall.observe.shown_exceptions import drop_callers
 from rowcall.operations.enqueue import Bound
 from rowcall.overview.tasks import shown_as
 from rowcall.task import ContextTask
@@ -69,10 +69,10 @@ class Task:
         """Run the function itself."""
         raise NotImplementedError("a task needs a function: @app.task, or a method named run")
 
-    def attach(self, app: App, function: Callable[..., object] | None, given: Mapping[str, object]) -> None:
+    def attach(self, app: App, function: Callable[..., object] | None, task_options: Mapping[str, object]) -> None:
         """Declare the task. Without a function it is the method `run` of the class."""
         self.app = app
-        options = {**options_of_class(type(self), Task), **given}
+        options = {**options_of_class(type(self), Task), **task_options}
         self.settings, self.refused = task_settings(options), refused_options(options)
         settings = self.settings
         if function is not None:
@@ -97,10 +97,10 @@ class Task:
             "timeout": settings.time_limit,
             "limit": None if settings.rate_limit is None else limit_of(self.name, settings.rate_limit),
         }
-        given = {name: value for name, value in options.items() if value is not None}
+        chosen = {name: value for name, value in options.items() if value is not None}
         # Celery retries only what is asked for: an exception that leaves the function fails the job
         retry = Backoff.constant(settings.default_retry_delay, give_up_on=(Exception,))
-        declare = self.app.jobs.task(name=self.name, max_attempts=attempts, retry=retry, **given)  # type: ignore[call-overload]
+        declare = self.app.jobs.task(name=self.name, max_attempts=attempts, retry=retry, **chosen)  # type: ignore[call-overload]
         declared: ContextTask[..., object] = declare(shown_as(handler, function, parameters_of(self.run)))
         return declared
 
@@ -108,20 +108,20 @@ class Task:
 
     def _work(self, ctx: Context, args: list[object], kwargs: dict[str, object], takes: Takes | None) -> object:
         """Run a job in a worker."""
-        given: list[object] = [unpacked(argument) for argument in args]
+        positional: list[object] = [unpacked(argument) for argument in args]
         if takes == "one":
-            given = [unpacked(ctx.blockers[0]), *given]
+            positional = [unpacked(ctx.blockers[0]), *positional]
         elif takes == "all":
-            given = [unpacked(list(ctx.blockers)), *given]
+            positional = [unpacked(list(ctx.blockers)), *positional]
         elif takes in ("error", "failure"):
             failed = failed_before(self.jobs, ctx.job)
             if failed is None:
                 return None  # what it follows has succeeded, or was cancelled
             if takes == "error":
-                given = [*errback_arguments(self.run, failed, given, kwargs), *given]
+                positional = [*errback_arguments(self.run, failed, positional, kwargs), *positional]
         call = RunningCall(self)
         try:
-            return packed(self._traced(call, given, {name: unpacked(kwargs[name]) for name in kwargs}, takes))
+            return packed(self._traced(call, positional, {name: unpacked(kwargs[name]) for name in kwargs}, takes))
         except Ignore:
             return packed(_ignored(call))
         except Reject as error:
@@ -207,12 +207,12 @@ class Task:
             job = current().job
         except RuntimeError:
             return Request()
-        given: Any = unpacked(job.payload)
+        arguments: Any = unpacked(job.payload)
         return Request(
             id=str(job.id),
             task=job.type,
-            args=given.get("args", []),
-            kwargs=given.get("kwargs", {}),
+            args=arguments.get("args", []),
+            kwargs=arguments.get("kwargs", {}),
             retries=job.attempt - 1,
             called_directly=False,
             hostname=job.worker,
@@ -298,7 +298,7 @@ class Task:
         assert isinstance(result, EagerResult)
         return result
 
-    def run_in_place(
+    def run_eagerly(
         self,
         args: Sequence[object],
         kwargs: Mapping[str, object],

@@ -167,11 +167,11 @@ def _found_by(word: str) -> list[int]:
         pages += [jobs.list(type=name, key=word, limit=MOST_OF_EACH) for name in types[:MOST_NAMES]]
     newest = Job.objects.using(alias()).all()[:1]
     recent = Job.objects.using(alias()).filter(id__gt=max((job.id for job in newest), default=0) - MOST_COUNTED)
-    found = [job.id for page in pages for job in page] + list(
+    job_ids = [job.id for page in pages for job in page] + list(
         recent.filter(key__icontains=word).values_list("id", flat=True)[:MOST_OF_EACH]
     )
     number = whole_number(word)
-    return found if number is None or number > BigIntegerField.MAX_BIGINT else [number, *found]
+    return job_ids if number is None or number > BigIntegerField.MAX_BIGINT else [number, *job_ids]
 
 
 def _with_part(names: Iterable[str], word: str) -> list[str]:

@@ -93,12 +93,12 @@ class RowcallBackend(BaseTaskBackend):
 
     def _attempts(self) -> dict[str, Any]:
         """Return the options about attempts, as `OPTIONS` of the backend say."""
-        found = {"retry": NEVER}
+        options = {"retry": NEVER}
         if "max_attempts" in self.options:
-            found = {"retry": DEFAULT_BACKOFF, "max_attempts": self.options["max_attempts"]}
+            options = {"retry": DEFAULT_BACKOFF, "max_attempts": self.options["max_attempts"]}
         if "timeout" in self.options:
-            found["timeout"] = self.options["timeout"]
-        return found
+            options["timeout"] = self.options["timeout"]
+        return options
 
     def _options(self, task: Task) -> EnqueueOptions:
         options: EnqueueOptions = {"queue": task.queue_name, "priority": int(task.priority)}

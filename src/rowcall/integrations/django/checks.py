@@ -44,12 +44,12 @@ def _problems_of_app(app: str) -> Iterator[CheckMessage]:
     """Import what `manage.py rowcall work` would work on."""
     module, _, name = app.partition(":")
     try:
-        found = getattr(import_module(module), name)
+        value = getattr(import_module(module), name)
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
         yield Error(f"ROWCALL['APP'] is {app!r}, which cannot be imported ({said}).", id="rowcall.E004")
         return
-    if not isinstance(found, Rowcall):
+    if not isinstance(value, Rowcall):
         hint = "Write module:name of a Rowcall, such as shop.tasks:jobs."
         yield Error(f"ROWCALL['APP'] is {app!r}, which is not a Rowcall.", hint=hint, id="rowcall.E004")
 

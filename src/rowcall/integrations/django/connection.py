@@ -19,19 +19,22 @@ from rowcall.drivers.transaction import OpenTransaction
 from rowcall.integrations.django.site import alias, is_testing
 from rowcall.queue import open_database
 from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.enqueue import Member, enqueue, enqueue_alike
+from rowcall.store.jobs.enqueue import Member, enqueue_members
 from rowcall.store.new_job import Inserted
 from rowcall.store.sqlite.dialect import SqliteDialect
-from rowcall.store.statement import Plan
+from rowcall.store.statement import Plan, ReadTime
 
 T = TypeVar("T")
 
 
-def open_for_django(config: Config) -> tuple[Dialect, Database]:
+def open_for_django(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
     """Return the database of the queue: Rowcall's own connections, or in tests Django's."""
     if not is_testing():
-        return open_database(config)
-    dialect = SqliteDialect(config.table_prefix, for_caller=True) if config.server is None else open_database(config)[0]
+        return open_database(config, now_ms)
+    if config.server is None:
+        dialect: Dialect = SqliteDialect(config.table_prefix, now_ms, for_caller=True)
+    else:
+        dialect, _ = open_database(config, now_ms)
     return dialect, DjangoDatabase(alias(), config, dialect)
 
 
@@ -39,14 +42,16 @@ class DjangoDatabase(Database):
     """Runs every plan on the connection of Django that the calling thread has."""
 
     survey_seconds = 0.5
-    one_writer = False  # calls inside a block join it
+    block_excludes_writers = False  # calls inside a block join it
+    shows_commits = False
+    bulk_pause = 3.0
 
     def __init__(self, name: str, config: Config, dialect: Dialect) -> None:
         self._alias = name
         self.name = f"Django's connection {name!r}"
-        super().__init__(config, partial(enqueue, dialect), partial(enqueue_alike, dialect), _Home(name))
+        super().__init__(config, partial(enqueue_members, dialect), _Home(name))
         self.caller_connections = _Connections(name)
-        self.shared = _Unshared(self._write_member)  # type: ignore[assignment]
+        self.shared = _Unshared(self._write_members)  # type: ignore[assignment]
         self.path = memory_file()
 
     @property
@@ -63,11 +68,8 @@ class DjangoDatabase(Database):
         with transaction.atomic(using=self._alias):
             return self._run(make_plan())
 
-    def _write_member(self, member: Member) -> Inserted:
-        return self.write(partial(self._plan_of_one, member))
-
     def _write_members(self, members: list[Member]) -> list[Inserted]:
-        return [self._write_member(member) for member in members]
+        return self.write(partial(self._enqueue, members))
 
     async def aread(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         return await in_thread(partial(self.read, plan))
@@ -97,8 +99,11 @@ async def in_thread(function: Callable[[], T]) -> T:
 class _Unshared:
     """Writes each job in its own transaction: another thread has another connection."""
 
-    def __init__(self, write: Callable[[Member], Inserted]) -> None:
-        self.submit = write
+    def __init__(self, write: Callable[[list[Member]], list[Inserted]]) -> None:
+        self._write = write
+
+    def submit(self, member: Member) -> Inserted:
+        return self._write([member])[0]
 
     async def asubmit(self, member: Member) -> Inserted:
         return await in_thread(partial(self.submit, member))

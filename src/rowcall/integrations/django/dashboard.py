@@ -21,7 +21,7 @@ from rowcall.app import queue_of
 from rowcall.http.access import Access
 from rowcall.http.guard import SAFE_METHODS
 from rowcall.http.hosted import HostedRequest, HostedResponse, hosted_app, respond, respond_in_loop
-from rowcall.http.settings import AsgiApp
+from rowcall.http.server_options import AsgiApp
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing
 

@@ -26,7 +26,7 @@ from rowcall.integrations.django.framework import (
 )
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.results import result_of
-from rowcall.observe.exceptions import drop_callers
+from rowcall.observe.shown_exceptions import drop_callers
 from rowcall.overview.tasks import shown_as
 
 Handler = Callable[..., object]

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
+from rowcall.base.effects import drive
 from rowcall.drivers.caller.django import Django
-from rowcall.drivers.plan_runner import run
 from rowcall.integrations.django.queue import jobs
 from rowcall.integrations.django.site import alias, is_testing, options
 from rowcall.store.dialect import Dialect
@@ -27,12 +27,12 @@ def make_tables(apps: object, editor: BaseDatabaseSchemaEditor) -> None:
     if connection.alias != alias():
         return
     if connection.vendor != "postgresql":
-        run(_dialect(connection.vendor).migrate(None), Django(connection).execute)
+        drive(_dialect(connection.vendor).migrate(), Django(connection).execute)
         return
     with connection.cursor() as cursor:
         cursor.execute(f"select {', '.join(f'current_setting({name!r})' for name in _LOCAL)}")
         before = cursor.fetchone()
-        run(_dialect(connection.vendor).migrate(None), Django(connection).execute)
+        drive(_dialect(connection.vendor).migrate(), Django(connection).execute)
         for name, value in zip(_LOCAL, before, strict=True):  # what follows in this transaction has its own settings
             cursor.execute("select set_config(%s, %s, true)", [name, value])
 

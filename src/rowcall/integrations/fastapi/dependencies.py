@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends
 
 from rowcall.app import Rowcall
-from rowcall.integrations.asgi.tasks import Tasks
+from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.task import Binding
 
 

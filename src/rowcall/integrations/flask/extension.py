@@ -74,10 +74,10 @@ class RowcallFlask:
 
     def _found_app(self) -> Flask:
         if self._app is None:  # a worker that did not call the factory, or a child process of one
-            found = _load_app()
-            if found.extensions.get(NAME) is not self:
-                raise InvalidOption("app", f"{found.name!r} does not call init_app of this RowcallFlask")
-            self._app = found
+            app = _load_app()
+            if app.extensions.get(NAME) is not self:
+                raise InvalidOption("app", f"{app.name!r} does not call init_app of this RowcallFlask")
+            self._app = app
         return self._app
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy
 
+from rowcall.base.effects import drive
 from rowcall.domain.config import Config, configure
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.sqlalchemy import Alchemy
-from rowcall.drivers.plan_runner import run
 from rowcall.integrations.sqlalchemy.tables import DEFAULT_PREFIX, OWNER
 from rowcall.store.dialect import Dialect
 from rowcall.store.postgres.dialect import PostgresDialect
@@ -75,16 +75,16 @@ def migrate(connection: sqlalchemy.Connection, table_prefix: str = DEFAULT_PREFI
         # otherwise the app's first transaction would be in the way; inside of one it cannot be changed
         with contextlib.suppress(sqlalchemy.exc.OperationalError):
             connection.exec_driver_sql("pragma journal_mode = wal")
-        return run(SqliteDialect(prefix).migrate(None), alchemy.execute)
+        return drive(SqliteDialect(prefix).migrate(), alchemy.execute)
     if alchemy.database == "postgresql":
-        return run(_with_settings_restored(PostgresDialect(prefix)), alchemy.execute)
+        return drive(_with_settings_restored(PostgresDialect(prefix)), alchemy.execute)
     raise InvalidOption("connection", f"leads to {alchemy.database}; Rowcall needs sqlite or postgresql")
 
 
 def _with_settings_restored(dialect: Dialect) -> Plan[tuple[int, int]]:
     """A migration sets these for the whole transaction, which is the caller's."""
     ((path, timeout),) = yield plain("select current_setting('search_path'), current_setting('lock_timeout')")
-    versions = yield from dialect.migrate(None)
+    versions = yield from dialect.migrate()
     yield plain(
         "select set_config('search_path', $1::text, true), set_config('lock_timeout', $2::text, true)",
         str(path),

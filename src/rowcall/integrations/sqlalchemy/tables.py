@@ -72,8 +72,11 @@ def _table(metadata: MetaData, name: str, columns: str) -> Table:
     return Table(name, metadata, *described, info={OWNER: True})
 
 
-def _column(name: str, kind: str, rest: str, *, is_key: bool) -> sqlalchemy.Column[Any]:
-    primary = is_key or "primary key" in rest or kind in ("identity", "rowid", "job_key")
+def _column(name: str, kind: str, constraints: str, *, is_key: bool) -> sqlalchemy.Column[Any]:
+    primary = is_key or "primary key" in constraints or kind in ("identity", "rowid", "job_key")
     return Column(
-        name, _TYPES[kind.removesuffix("?")], primary_key=primary, nullable="not null" not in rest and not primary
+        name,
+        _TYPES[kind.removesuffix("?")],
+        primary_key=primary,
+        nullable="not null" not in constraints and not primary,
     )

@@ -22,8 +22,8 @@ def add_problem_details(app: Starlette) -> None:
 
 
 def _answer(request: Request, error: Exception) -> Response:
-    found = answer_for(error) if isinstance(error, RowcallError) else None
-    if found is None:
+    answer = answer_for(error) if isinstance(error, RowcallError) else None
+    if answer is None:
         raise error
-    status, body, headers = found
+    status, body, headers = answer
     return Response(body, status, headers, MEDIA_TYPE)

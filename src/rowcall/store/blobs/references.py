@@ -9,7 +9,6 @@ from rowcall.domain.blobs import Reference, reference_of
 from rowcall.domain.errors import RowcallError
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries.blobs import PIN_BLOBS, REFER_TO_BLOBS, UNPIN_BLOBS, Pin
-from rowcall.store.queries.ends import Success
 from rowcall.store.statement import Plan
 
 T = TypeVar("T")
@@ -24,12 +23,6 @@ def refer_to(dialect: Dialect, texts: Sequence[str | None], job_ids: Sequence[in
             pairs.append((reference.digest, job_id))
     if pairs:
         yield from dialect.ask(REFER_TO_BLOBS, pairs)
-
-
-def refer_to_results(dialect: Dialect, settled: Sequence[Success], live: set[int]) -> Plan[None]:
-    with_results = [row for row in settled if row.result is not None and row.id in live]
-    if with_results:
-        yield from refer_to(dialect, [row.result for row in with_results], [row.id for row in with_results])
 
 
 def pinned(dialect: Dialect, token: str, references: Sequence[Reference], plan: Plan[T]) -> Plan[T]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rowcall.domain.job import Job
-from rowcall.store.control.actions import (
+from rowcall.store.control.single_actions import (
     cancel_locked,
     delete_locked,
     obstacles_of,
@@ -27,24 +27,24 @@ AT_ONCE = 200
 class MatchedJobs:
     """Jobs that fitted a filter when they were found, and how many of them may be changed. `changed` were before."""
 
-    def __init__(self, dialect: Dialect, wanted: Filter, found: Sequence[Job], most: int | None, changed: int) -> None:
+    def __init__(self, dialect: Dialect, wanted: Filter, jobs: Sequence[Job], most: int | None, changed: int) -> None:
         self._dialect = dialect
         self._wanted = wanted
-        self._ids = [job.id for job in found]
+        self._ids = [job.id for job in jobs]
         self._most = most
         self._changed = changed
 
-    def cancel(self, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[int]:
-        return (yield from self._change(lambda jobs: cancel_locked(self._dialect, jobs, reason, actor, now_ms)))
+    def cancel(self, reason: str | None, actor: str | None) -> Plan[int]:
+        return (yield from self._change(lambda jobs: cancel_locked(self._dialect, jobs, reason, actor)))
 
-    def reschedule(self, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None) -> Plan[int]:
+    def reschedule(self, run_at_ms: int | None, delay_ms: int, actor: str | None) -> Plan[int]:
         jobs = (yield from self._locked())[: self._most]
-        yield from reschedule_locked(self._dialect, jobs, run_at_ms, delay_ms, actor, now_ms)
+        yield from reschedule_locked(self._dialect, jobs, run_at_ms, delay_ms, actor)
         return len(jobs)
 
-    def set_priority(self, priority: int, actor: str | None, now_ms: int | None) -> Plan[int]:
+    def set_priority(self, priority: int, actor: str | None) -> Plan[int]:
         jobs = [job for job in (yield from self._locked()) if job.priority != priority][: self._most]
-        yield from prioritize_locked(self._dialect, jobs, priority, actor, now_ms)
+        yield from prioritize_locked(self._dialect, jobs, priority, actor)
         return len(jobs)
 
     def delete(self) -> Plan[int]:
@@ -55,11 +55,7 @@ class MatchedJobs:
         return len(jobs) - len((yield from delete_locked(self._dialect, jobs)))
 
     def retry(
-        self,
-        attempts_of: Callable[[str], int],
-        actor: str | None,
-        now_ms: int | None,
-        due_at_ms: Callable[[int], int | None],
+        self, attempts_of: Callable[[str], int], actor: str | None, due_at_ms: Callable[[int], int | None]
     ) -> Plan[int]:
         """Run them again, each at its time. Jobs that cannot run again are left alone."""
         jobs = yield from self._locked()
@@ -68,7 +64,7 @@ class MatchedJobs:
         if jobs:
             numbered = enumerate(jobs, self._changed)
             reruns = [Rerun(job.id, attempts_of(job.type), due_at_ms(number)) for number, job in numbered]
-            yield from rerun(self._dialect, jobs, reruns, actor, now_ms)
+            yield from rerun(self._dialect, jobs, reruns, actor)
         return len(jobs)
 
     def _change(self, act: Callable[[Sequence[Job]], Plan[int]]) -> Plan[int]:

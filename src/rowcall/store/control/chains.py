@@ -8,7 +8,7 @@ import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
-from rowcall.store.control.actions import cancel_locked, complete_locked
+from rowcall.store.control.single_actions import cancel_locked, complete_locked
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.waiting import skip_steps
 from rowcall.store.jobs.inspect import find
@@ -43,21 +43,18 @@ def awaited(dialect: Dialect, chain_id: int) -> Plan[Job]:
     return current
 
 
-def list_chains(dialect: Dialect, wanted: ChainFilter) -> Plan[ChainPage]:
-    before = queries.HIGHEST_ID if wanted.before_id is None else wanted.before_id
-    found = yield from dialect.ask(queries.LIST_CHAINS, before, wanted.type, wanted.status, wanted.limit + 1)
-    shown = found[: wanted.limit]
-    more = len(found) > wanted.limit
+def list_chains(dialect: Dialect, chain_filter: ChainFilter) -> Plan[ChainPage]:
+    before = queries.HIGHEST_ID if chain_filter.before_id is None else chain_filter.before_id
+    chains = yield from dialect.ask(
+        queries.LIST_CHAINS, before, chain_filter.type, chain_filter.status, chain_filter.limit + 1
+    )
+    shown = chains[: chain_filter.limit]
+    more = len(chains) > chain_filter.limit
     return ChainPage(chains=shown, next_cursor=f"before-{shown[-1].id}" if more else None)
 
 
 def complete(
-    dialect: Dialect,
-    chain_id: int,
-    result: str | None,
-    actor: str,
-    now_ms: int | None,
-    check: Callable[[str], object],
+    dialect: Dialect, chain_id: int, result: str | None, actor: str, check: Callable[[str], object]
 ) -> Plan[Chain]:
     """Complete the last step with the result, and cancel the other unfinished steps; their attempts lose the lease.
 
@@ -69,19 +66,19 @@ def complete(
         raise WrongState(chain_id, str(steps[-1].status), "complete the chain of", [*map(str, WAITING), "running"])
     *skipped, last = open_steps
     check(last.type)
-    yield from complete_locked(dialect, last, result, actor, "the chain was completed by hand", now_ms)
+    yield from complete_locked(dialect, last, result, actor, "the chain was completed by hand")
     if skipped:  # after the last step, which their end would break
-        yield from skip_steps(dialect, skipped, now_ms)
+        yield from skip_steps(dialect, skipped)
     return (yield from get(dialect, chain_id))
 
 
-def cancel(dialect: Dialect, chain_id: int, reason: str | None, actor: str, now_ms: int | None) -> Plan[Chain]:
+def cancel(dialect: Dialect, chain_id: int, reason: str | None, actor: str) -> Plan[Chain]:
     """Cancel the waiting steps, and request the cancellation of a running one."""
     steps = yield from _locked_steps(dialect, chain_id)
     open_steps = [job for job in steps if job.status not in FINISHED]
     if not open_steps:
         raise WrongState(chain_id, str(steps[-1].status), "cancel the chain of", [*map(str, WAITING), "running"])
-    yield from cancel_locked(dialect, open_steps, reason, actor, now_ms)
+    yield from cancel_locked(dialect, open_steps, reason, actor)
     return (yield from get(dialect, chain_id))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rowcall.domain.retention import Rules
-from rowcall.store.counts.folding import FOLDED_AT_ONCE
+from rowcall.store.counts.tallies import FOLDED_AT_ONCE
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import counts as queries
 from rowcall.store.queries.counts import DAY_MS, HOUR_MS
@@ -19,7 +19,7 @@ PAST_KEPT_MS = 31 * DAY_MS  # the longest window, and the whole day in which it 
 
 
 def prune_group(
-    dialect: Dialect, group: queries.Group, rules: Rules, limit: int, go_on: Callable[[], bool], now_ms: int | None
+    dialect: Dialect, group: queries.Group, rules: Rules, limit: int, go_on: Callable[[], bool]
 ) -> Plan[int]:
     """Delete jobs of a group whose time is over, oldest first, and return how many.
 
@@ -28,7 +28,7 @@ def prune_group(
     keep = rules.keep_seconds(*group)
     if keep is None:
         return 0
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     deleted = 0
     while deleted < limit:
         at_once = min(PRUNED_AT_ONCE, limit - deleted)
@@ -39,8 +39,8 @@ def prune_group(
     return deleted
 
 
-def prune_history(dialect: Dialect, now_ms: int | None) -> Plan[int]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+def prune_history(dialect: Dialect) -> Plan[int]:
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     # a clock that was ahead has left history in the future
     future = yield from dialect.change(queries.PRUNE_FUTURE, at_ms + HOUR_MS, FOLDED_AT_ONCE)
     return future + (yield from dialect.change(queries.PRUNE_PAST, at_ms - PAST_KEPT_MS, FOLDED_AT_ONCE))

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.base.histogram import Histogram, merge, percentile_ms
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
     Activity,
@@ -27,6 +26,7 @@ from rowcall.domain.job import (
     Status,
 )
 from rowcall.domain.retention import Rules
+from rowcall.store.counts.tallies import merge_histogram, percentile_ms
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import counts as queries
 from rowcall.store.queries.control import PAUSED
@@ -36,6 +36,7 @@ from rowcall.store.queries.counts import (
     UNSUCCESSFUL,
     Boundary,
     ErrorSpan,
+    Histogram,
     Part,
     Total,
     Unfinished,
@@ -48,7 +49,6 @@ MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of a
 MOST_PRUNABLE_COUNTED, FEWEST_PRUNABLE_COUNTED = 200_000, 100  # likewise of what the next prune deletes
 COUNTED_AT_ONCE = 100_000  # of unfinished jobs, in a part
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
-DUE = (Status.PENDING, Status.SCHEDULED)
 
 
 class Finished(NamedTuple):
@@ -58,13 +58,13 @@ class Finished(NamedTuple):
     totals: list[Total]
 
 
-def count_jobs(dialect: Dialect, now_ms: int | None) -> Plan[Counts]:
-    finished = yield from count_finished(dialect, now_ms)
+def count_jobs(dialect: Dialect) -> Plan[Counts]:
+    finished = yield from count_finished(dialect)
     return counts_of(finished, (yield from dialect.ask(queries.UNFINISHED)))
 
 
-def count_finished(dialect: Dialect, now_ms: int | None) -> Plan[Finished]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+def count_finished(dialect: Dialect) -> Plan[Finished]:
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     return Finished(at_ms, (yield from dialect.ask(queries.TOTALS)))
 
 
@@ -75,8 +75,10 @@ def counts_of(finished: Finished, unfinished: Iterable[Unfinished]) -> Counts:
         counts.jobs[total.status, total.queue, total.type] += total.jobs
     for waiting in unfinished:
         counts.jobs[waiting.status, waiting.queue, waiting.type] += waiting.jobs
-        # what is scheduled and overdue waits too: for a worker to notice
-        if waiting.status in DUE and waiting.oldest_ms is not None and waiting.oldest_ms <= at_ms:
+        if waiting.oldest_ms is None:
+            continue
+        # What is scheduled and overdue waits too: for a worker to notice. The clock may have been set back since then.
+        if waiting.status == Status.PENDING or waiting.oldest_ms <= at_ms:
             known_ms = counts.oldest_ms.get(waiting.queue, waiting.oldest_ms)
             counts.oldest_ms[waiting.queue] = min(waiting.oldest_ms, known_ms)
     return counts
@@ -86,17 +88,17 @@ def count_part(
     dialect: Dialect, waiting: WaitingPart, group: tuple[str, str], after: tuple[int, ...]
 ) -> Plan[tuple[list[Part], tuple[int, ...] | None]]:
     """Count some jobs of a queue and type after a place, and return the last place, or None if there are no more."""
-    found = yield from dialect.ask(waiting.part, *group, *after, COUNTED_AT_ONCE)
-    if sum(part.jobs for part in found) < COUNTED_AT_ONCE:
-        return found, None
+    parts = yield from dialect.ask(waiting.part, *group, *after, COUNTED_AT_ONCE)
+    if sum(part.jobs for part in parts) < COUNTED_AT_ONCE:
+        return parts, None
     (last,) = yield from dialect.ask(waiting.last_place, *group, *after, COUNTED_AT_ONCE - 1)
-    return found, last
+    return parts, last
 
 
-def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts | None = None) -> Plan[Stats]:
+def stats(dialect: Dialect, window_ms: int, counts: Counts | None = None) -> Plan[Stats]:
     """Return counts and rates. `counts` are from an earlier time, or None to count now."""
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
-    counts = counts or (yield from count_jobs(dialect, at_ms))
+    (at_ms,) = yield from dialect.ask(queries.NOW)
+    counts = counts or (yield from count_jobs(dialect.at(at_ms)))
     by_status = _counts()
     by_queue: dict[str, dict[str, int]] = defaultdict(_counts)
     by_type: dict[str, dict[str, int]] = defaultdict(_counts)
@@ -110,8 +112,8 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
         groups[ended.queue, ended.type].outcomes[ended.outcome] += ended.jobs
     for durations in (yield from dialect.ask(queries.DURATIONS, since_ms, at_ms)):
         sums = groups[durations.queue, durations.type]
-        merge(sums.waits, durations.waits)
-        merge(sums.runs, durations.runs)
+        merge_histogram(sums.waits, durations.waits)
+        merge_histogram(sums.runs, durations.runs)
     arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
     for queue, task, jobs in arrivals:
         groups[queue, task].outcomes["arrived"] += jobs
@@ -137,8 +139,8 @@ def stats(dialect: Dialect, window_ms: int, now_ms: int | None, counts: Counts |
     )
 
 
-def activity(dialect: Dialect, window_ms: int, now_ms: int | None) -> Plan[Activity]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+def activity(dialect: Dialect, window_ms: int) -> Plan[Activity]:
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     span_ms = _span_of(window_ms)
     first = (at_ms - window_ms) // span_ms + 1
     numbers = range(first, at_ms // span_ms + 1)
@@ -229,12 +231,12 @@ def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, li
     """Return the arrivals since a time, and since when they were counted: of very many, only the last are."""
     (newest,) = yield from dialect.ask(queries.NEWEST_ID)
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
-    found = yield from dialect.ask(queries.ARRIVALS, from_id, since_ms, at_ms)
-    arrivals = [(one.queue, one.type, one.jobs) for one in found if one.jobs]
-    older = sum(one.others for one in found)
+    groups = yield from dialect.ask(queries.ARRIVALS, from_id, since_ms, at_ms)
+    arrivals = [(group.queue, group.type, group.jobs) for group in groups if group.jobs]
+    older = sum(group.others for group in groups)
     counted = sum(jobs for _, _, jobs in arrivals)
     if from_id > 1 and counted > 0 and older < NEARLY_NONE * (counted + older):
-        since_ms = min(one.first_ms for one in found if one.first_ms is not None)
+        since_ms = min(group.first_ms for group in groups if group.first_ms is not None)
     return since_ms, arrivals
 
 
@@ -247,8 +249,8 @@ class _Sums(NamedTuple):
 
     def add(self, more: _Sums) -> None:
         self.outcomes.update(more.outcomes)
-        merge(self.waits, more.waits)
-        merge(self.runs, more.runs)
+        merge_histogram(self.waits, more.waits)
+        merge_histogram(self.runs, more.runs)
 
 
 def _sums() -> _Sums:
@@ -280,16 +282,16 @@ def percentiles(histogram: Histogram) -> Percentiles | None:
     return Percentiles(*seconds) if seconds else None
 
 
-def stuck(dialect: Dialect, limit: int, now_ms: int | None) -> Plan[list[InProgress]]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+def stuck(dialect: Dialect, limit: int) -> Plan[list[InProgress]]:
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     return [
         InProgress(
-            **msgspec.structs.asdict(one.job),
-            silent_for=_seconds_since(one.last_seen_ms, at_ms) or 0.0,
-            host=one.host,
-            worker_silent_for=_seconds_since(one.worker_heartbeat_ms, at_ms),
+            **msgspec.structs.asdict(running.job),
+            silent_for=_seconds_since(running.last_seen_ms, at_ms) or 0.0,
+            host=running.host,
+            worker_silent_for=_seconds_since(running.worker_heartbeat_ms, at_ms),
         )
-        for one in (yield from dialect.ask(queries.RUNNING, limit))
+        for running in (yield from dialect.ask(queries.RUNNING, limit))
     ]
 
 
@@ -297,8 +299,8 @@ def _seconds_since(then_ms: int | None, at_ms: int) -> float | None:
     return None if then_ms is None else max(0.0, (at_ms - then_ms) / 1000)
 
 
-def retries(dialect: Dialect, now_ms: int | None) -> Plan[Retries]:
-    finished = yield from count_finished(dialect, now_ms)
+def retries(dialect: Dialect) -> Plan[Retries]:
+    finished = yield from count_finished(dialect)
     return retries_of(finished, (yield from dialect.ask(queries.UNFINISHED_ATTEMPTS)))
 
 
@@ -346,11 +348,9 @@ def _error_spans(dialect: Dialect, codes: Sequence[str]) -> Plan[dict[str, Error
     return dict(zip(codes, found, strict=True))  # not by the codes found: SQLite cuts them at a NUL
 
 
-def failing(
-    dialect: Dialect, window_ms: int, now_ms: int | None, limit: int, fits: Callable[[str, str], bool]
-) -> Plan[list[Failing]]:
+def failing(dialect: Dialect, window_ms: int, limit: int, fits: Callable[[str, str], bool]) -> Plan[list[Failing]]:
     """Return what fails now, by error code. `fits` takes a task and a code."""
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     attempts: dict[str, Counter[str]] = defaultdict(Counter)
     failed: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
@@ -391,8 +391,8 @@ def failing(
     ]
 
 
-def retention(dialect: Dialect, rules: Rules, now_ms: int | None) -> Plan[RetentionReport]:
-    (at_ms,) = yield from dialect.ask(queries.NOW, now_ms)
+def retention(dialect: Dialect, rules: Rules) -> Plan[RetentionReport]:
+    (at_ms,) = yield from dialect.ask(queries.NOW)
     jobs: Counter[tuple[str, str, str]] = Counter()
     for total in (yield from dialect.ask(queries.TOTALS)):
         jobs[total.status, total.queue, total.type] += total.jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.claims import InUse
 from rowcall.store.queries.counts import TALLY, Tally
-from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, IN_USE
+from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, FOLLOW_UP, IN_USE, KEEP_BLOBS
 from rowcall.store.queries.flows import EndedEdge, Touched
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
@@ -35,7 +35,7 @@ class Locked(Enum):
     SKIP = "skip"
     """Leave them for a later check. A transaction of a caller may lock them for long."""
     CALLER = "caller"
-    """This is a caller's transaction, which may last long: with several writers, lock no blocked job at all."""
+    """This is a caller's transaction, which may last long, next to other writers: lock no blocked job at all."""
 
 
 class Changed(NamedTuple):
@@ -49,20 +49,25 @@ def after_end(
     dialect: Dialect,
     ended: Collection[int],
     tallies: Sequence[Tally],
-    now_ms: int | None,
     freed: Collection[tuple[int, int | None]] | None = None,
     in_use: InUse | None = None,
     locked: Locked = Locked.WAIT,
     claimed: bool = True,
+    followed: bool = False,
 ) -> Plan[bool]:
     """Do what follows the end of these jobs, or of their attempts. Return whether that made any job ready.
 
     `freed` are the attempts (ids and leases) whose handlers have ended, with their slots. None where that is not
     known, because a person ended them: then the slots of workers are not freed. `in_use` is read unless it is given.
-    `claimed`: whether all of them had a claim. The slot of a claim passes the order on.
+    `claimed`: whether all of them had a claim. The slot of a claim passes the order on. `followed`: whether a follow-up
+    of any of them is declared.
     """
+    any_ready = False
     if ended:
-        yield from _count(dialect, ended, tallies, now_ms)
+        if tallies:
+            yield from dialect.ask(TALLY, tallies)
+        if followed:
+            any_ready = yield from _follow_up(dialect, ended)
         if not claimed:
             yield from pass_order(dialect, sorted(ended))
     if not ended and not freed:
@@ -70,65 +75,65 @@ def after_end(
     if in_use is None:
         (in_use,) = yield from dialect.ask(IN_USE)
     if not any(in_use):
-        return False
-    changed, any_ready = Changed(list(ended), []), False
+        return any_ready
+    if ended and in_use.tags:
+        yield from retag(dialect, ended)
+    changed = Changed(list(ended), [])
     if ended and in_use.edges:
-        any_ready |= yield from _resolve_ended(dialect, changed, now_ms, locked)
-    if in_use.slots and (locked is not Locked.CALLER or dialect.one_writer):
+        any_ready |= yield from _resolve_ended(dialect, changed, locked)
+    if in_use.slots and locked is not Locked.CALLER:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in ended] if freed is None else freed)
     if ended and in_use.waiters:  # also of other jobs that ended because of it
         yield from notify_waiters(dialect, *changed)
     return any_ready
 
 
-def _count(dialect: Dialect, ended: Collection[int], tallies: Sequence[Tally], now_ms: int | None) -> Plan[None]:
-    yield from retag(dialect, ended)
-    if tallies:
-        yield from dialect.ask(TALLY, now_ms, tallies)
+def _follow_up(dialect: Dialect, ended: Collection[int]) -> Plan[bool]:
+    """Enqueue what follows the ends of these jobs. Return whether anything does."""
+    follow_ups = yield from dialect.ask(FOLLOW_UP, sorted(ended))
+    if follow_ups:
+        yield from dialect.ask(KEEP_BLOBS, follow_ups)
+    return bool(follow_ups)
 
 
-def _resolve_ended(dialect: Dialect, changed: Changed, now_ms: int | None, locked: Locked) -> Plan[bool]:
+def _resolve_ended(dialect: Dialect, changed: Changed, locked: Locked) -> Plan[bool]:
     """Resolve the edges of jobs that have ended, and add what changes. Return whether that made any job ready."""
-    if locked is Locked.CALLER and not dialect.one_writer:
+    if locked is Locked.CALLER:
         for job_id in changed.ended:
             yield from dialect.ask(queries.DOUBT_EDGES, job_id)
         return False
     (edges,) = yield from dialect.ask(queries.ENDED_EDGES, sorted(changed.ended))
-    return (yield from _resolve(dialect, edges, changed, now_ms, locked))
+    return (yield from _resolve(dialect, edges, changed, locked))
 
 
-def resolve(
-    dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None, locked: Locked = Locked.WAIT
-) -> Plan[bool]:
+def resolve(dialect: Dialect, edges: Sequence[EndedEdge], locked: Locked = Locked.WAIT) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
     changed = Changed([], [])
-    any_ready = yield from _resolve(dialect, edges, changed, now_ms, locked)
+    any_ready = yield from _resolve(dialect, edges, changed, locked)
     if any(changed):
         yield from notify_waiters(dialect, *changed)
     return any_ready
 
 
-def _resolve(
-    dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, now_ms: int | None, locked: Locked
-) -> Plan[bool]:
+def _resolve(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, locked: Locked) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and the edges of jobs that end because of it."""
     while edges:
         edges = yield from lock_waiting(dialect, edges, skip_locked=locked is Locked.SKIP)
         passing = [edge for edge in edges if edge.status == Status.SUCCEEDED or edge.on_failure == "run"]
         breaking = [edge for edge in edges if edge.status != Status.SUCCEEDED and edge.on_failure == "fail"]
         if passing:
-            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.SUCCEEDED, passing)
+            yield from dialect.ask(queries.SETTLE_EDGES, Status.SUCCEEDED, passing)
         if breaking:
-            yield from dialect.ask(queries.SETTLE_EDGES, now_ms, Status.FAILED, breaking)
-        ended = yield from _break(dialect, breaking, now_ms)
+            yield from dialect.ask(queries.SETTLE_EDGES, Status.FAILED, breaking)
+        ended = yield from _break(dialect, breaking)
         changed.ended.extend(ended)
         if passing:
-            changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}), now_ms)))
+            changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}))))
         edges = (yield from dialect.ask(queries.ENDED_EDGES, sorted(ended)))[0] if ended else []
-    return bool(changed.unblocked)
+    return bool(changed.unblocked or changed.ended)  # a follow-up of a job that ended may be ready
 
 
-def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> Plan[list[int]]:
+def _break(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[list[int]]:
     """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
     ended: list[int] = []
     details: dict[Move, dict[int, str]] = {Move.BREAK: {}, Move.CANCEL: {}}
@@ -138,10 +143,13 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], now_ms: int | None) -> 
     for move, by_id in details.items():
         if by_id:
             end = WaitingEnd(target(Status.BLOCKED, move), _CODES[move], only=Status.BLOCKED)
-            touched = yield from end_waiting(dialect, by_id, end, now_ms)
+            touched = yield from end_waiting(dialect, by_id, end)
             ids = [job.id for job in touched]
             if ids:
-                yield from _count(dialect, ids, broken(touched, end.status, end.error_code), now_ms)
+                yield from retag(dialect, ids)
+                yield from dialect.ask(TALLY, broken(touched, end.status, end.error_code))
+                if any_followed(touched):
+                    yield from _follow_up(dialect, ids)
                 yield from pass_order(dialect, ids)
             ended += ids
     return ended
@@ -161,15 +169,17 @@ class WaitingEnd(NamedTuple):
     running: bool = False
 
 
-def end_waiting(
-    dialect: Dialect, details: Mapping[int, str | None], end: WaitingEnd, now_ms: int | None
-) -> Plan[list[Touched]]:
+def end_waiting(dialect: Dialect, details: Mapping[int, str | None], end: WaitingEnd) -> Plan[list[Touched]]:
     """End locked jobs, given the details of their errors; return them. Attempts that run lose their claims."""
     values = end.status, end.only, end.error_code or None, details, end.result, end.on_end
-    ended = yield from dialect.ask(END_WAITING, now_ms, sorted(details), *values)
+    ended = yield from dialect.ask(END_WAITING, sorted(details), *values)
     if end.running:
         yield from dialect.ask(DROP_LOCKED_CLAIMS, sorted(details))
     return ended
+
+
+def any_followed(ended: Iterable[Touched]) -> bool:
+    return any(job.followed for job in ended)
 
 
 def _detail_of(edge: EndedEdge, move: Move) -> str:
@@ -179,7 +189,7 @@ def _detail_of(edge: EndedEdge, move: Move) -> str:
     return f"{what} {edge.blocker_id} {how}{why}"
 
 
-def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
+def check_unsure_edges(dialect: Dialect) -> Plan[bool]:
     """Check edges that were written while another transaction may have settled the blocker.
 
     Return whether that made any job ready. Jobs and blockers that are locked now are left for the next check.
@@ -205,18 +215,18 @@ def check_unsure_edges(dialect: Dialect, now_ms: int | None) -> Plan[bool]:
                 ended.append(found)
             else:
                 sure.append(edge)
-    any_ready = yield from resolve(dialect, ended, now_ms, Locked.SKIP)
+    any_ready = yield from resolve(dialect, ended, Locked.SKIP)
     if sure:  # after the waiting jobs were locked: edges come last
         yield from dialect.ask(queries.TRUST_EDGES, sure)
     return any_ready
 
 
-def repair_edges(dialect: Dialect, now_ms: int | None) -> Plan[int]:
+def repair_edges(dialect: Dialect) -> Plan[int]:
     """Resolve edges that no settle resolved: the blocker has ended or was deleted by plain SQL. Return how many.
 
     It reads all open edges, so it runs rarely.
     """
     (edges,) = yield from dialect.ask(queries.FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
     if edges:
-        yield from resolve(dialect, edges, now_ms, Locked.SKIP)
+        yield from resolve(dialect, edges, Locked.SKIP)
     return len(edges)

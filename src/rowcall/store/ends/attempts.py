@@ -7,20 +7,21 @@ from typing import NamedTuple
 
 import msgspec
 
+from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
-from rowcall.store.blobs.references import refer_to, refer_to_results
+from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import Tallies, times_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, after_end
 from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
-from rowcall.store.jobs.marks import mark
 from rowcall.store.queries import ends as queries
-from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, MAKE_READY, RENEW, Fence, Mark, TakenClaim
+from rowcall.store.queries.claims import LOCK_CLAIMS, MAKE_READY, RENEW, RUNNING_IDS, EndedClaim, Fence, Mark
+from rowcall.store.queries.control import LOCK_JOBS
 from rowcall.store.queries.counts import NOW, Tally
 from rowcall.store.queries.ends import Owner, Settlement, Success
 from rowcall.store.queries.flows import BEGIN_WRITING
@@ -49,11 +50,14 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Written(NamedTuple):
-    """The ids whose leases were current, the transitions of the jobs with a cancel request, and what to count."""
+    """The ids whose leases were current, the transitions of the jobs with a cancel request, what to count, and whether
+    any of these jobs is followed.
+    """
 
     live: set[int]
     cancelled: dict[int, Transition]
     tallies: Sequence[Tally] = ()
+    followed: bool = False
 
 
 MakeTallies = Callable[[set[int]], list[Tally]]
@@ -64,15 +68,15 @@ def settle(
     dialect: Dialect,
     ended: Sequence[Ended | Success],
     make_tallies: MakeTallies | None,
-    now_ms: int | None,
     freed: Collection[tuple[int, int]] | None = None,
     *,
     owner: Owner | None = None,
     locked: Locked = Locked.WAIT,
 ) -> Plan[Written]:
     """Settle attempts, and do what follows. `owner`: who claimed the successes. `freed`, `locked`: see `after_end`."""
-    written = yield from write_ended(dialect, ended, make_tallies, now_ms, owner)
-    yield from after_end(dialect, written.live, written.tallies, now_ms, freed, locked=locked)
+    written = yield from write_ended(dialect, ended, make_tallies, owner)
+    followed = written.followed
+    yield from after_end(dialect, written.live, written.tallies, freed, locked=locked, followed=followed)
     return written
 
 
@@ -85,38 +89,45 @@ def attempts_of(ended: Iterable[Ended | Success], abandoned: Collection[tuple[in
 
 
 def write_ended(
-    dialect: Dialect,
-    ended: Sequence[Ended | Success],
-    make_tallies: MakeTallies | None,
-    now_ms: int | None,
-    owner: Owner | None = None,
+    dialect: Dialect, ended: Sequence[Ended | Success], make_tallies: MakeTallies | None, owner: Owner | None = None
 ) -> Plan[Written]:
     """Settle attempts, without what follows: see `after_end`. Successes of `owner` are written by the shortest way."""
     if not ended:
         return Written(set(), {})
     attempts = _latest(ended)
-    continued = {one.job_id: one.then for one in attempts if isinstance(one, Ended) and one.then and _succeeds(one)}
+    single = [one for one in attempts if isinstance(one, Ended)]
+    continued = {one.job_id: one.then for one in single if one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
-    yield from add_on_end(dialect, [(one.job_id, one.transition.on_end) for one in attempts if isinstance(one, Ended)])
-    successes = [success for one in attempts if (success := _success_of(one, owner)) is not None]
-    others = [one for one in attempts if isinstance(one, Ended) and _success_of(one, owner) is None]
+    short = attempts if not single else [_shortest(one, owner) for one in attempts]
+    successes = [one for one in short if isinstance(one, Success)]
+    others = [one for one in short if isinstance(one, Ended)]
     live: set[int] = set()
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
+    followed = False
+    if successes and others:
+        yield from _lock_attempts(dialect, _ids_of(attempts))
     if owner is not None and successes:
-        live |= yield from dialect.settle_successes(successes, owner, now_ms)
-        yield from refer_to_results(dialect, successes, live)
+        live, followed = yield from dialect.settle_successes(successes, owner)
+        large = [row for row in successes if row.result is not None and BLOB_KEY in row.result]
+        if large:
+            stored = {job_id: row.result for row in large for job_id in row.ids if job_id in live}
+            yield from refer_to(dialect, list(stored.values()), list(stored))
     if others:
-        written = yield from _settle_others(dialect, others, now_ms)
+        written = yield from _settle_others(dialect, others)
         live |= written.live
-        cancelled, tallies = written.cancelled, list(written.tallies)
+        cancelled, tallies, followed = written.cancelled, list(written.tallies), followed or written.followed
     if continued:
         steps = {job_id: then for job_id, then in continued.items() if job_id in live}
-        yield from write_next_steps(dialect, steps, now_ms)
+        yield from write_next_steps(dialect, steps)
+    declared = [(one.job_id, one.transition.on_end) for one in single]
+    followed |= yield from add_on_end(dialect, [one for one in declared if one[0] in live])
+    if live and not followed:
+        followed = any((yield from dialect.ask(queries.ANY_FOLLOWED, min(live), max(live))))
     if make_tallies is not None and len(live) > len(cancelled):
         tallies += make_tallies(live - cancelled.keys() if cancelled else live)
-    return Written(live, cancelled, tallies)
+    return Written(live, cancelled, tallies, followed)
 
 
 def _latest(ended: Sequence[Ended | Success]) -> list[Ended | Success]:
@@ -134,19 +145,17 @@ def _latest(ended: Sequence[Ended | Success]) -> list[Ended | Success]:
     return list({_by_id(one)[0]: one for one in sorted(single, key=_by_id)}.values())
 
 
-def _success_of(one: Ended | Success, owner: Owner | None) -> Success | None:
+def _shortest(ended: Ended | Success, owner: Owner | None) -> Ended | Success:
     """Return the short row of a success that its own worker settles, and that reported no progress."""
-    if isinstance(one, Success):
-        return one
-    if owner is None or one.holder != owner.holder or one.claimed_at_ms is None or one.progress is not None:
-        return None
-    if not _succeeds(one):
-        return None
-    ages = one.claimed_at_ms, one.started_age_ms, one.finished_age_ms
-    return Success(one.job_id, one.lease, *ages, one.transition.result)
+    if isinstance(ended, Success) or owner is None or not _succeeds(ended):
+        return ended
+    if ended.holder != owner.holder or ended.claimed_at_ms is None or ended.progress is not None:
+        return ended
+    ages = ended.claimed_at_ms, ended.started_age_ms, ended.finished_age_ms
+    return Success(ended.job_id, ended.lease, *ages, ended.transition.result)
 
 
-def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None) -> Plan[Written]:
+def _settle_others(dialect: Dialect, others: Sequence[Ended]) -> Plan[Written]:
     """Settle attempts that did not simply succeed."""
     taken = {one.job_id: one for one in (yield from _take(dialect, [one.fence for one in others]))}
     live = set((yield from dialect.ask(queries.LIVE, [(one.job_id, one.lease) for one in taken.values()])))
@@ -154,48 +163,63 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended], now_ms: int | None
     requested = [job_id for job_id in live if taken[job_id].cancel]
     applied = yield from apply_requests(dialect, ours, requested)
     rows = applied.settlements
+    followed: list[bool] = []
     if rows:
-        if now_ms is None:  # the attempt and the job get the same time
-            (now_ms,) = yield from dialect.ask(NOW, None)
+        (now_ms,) = yield from dialect.ask(NOW)
+        dialect = dialect.at(now_ms)  # the attempt and the job get the same time
         ids, document = [row.id for row in rows], {str(row.id): row for row in rows}
         if any(row.attempt_recorded for row in rows):
-            yield from dialect.ask(queries.RECORD_ATTEMPTS, now_ms, ids, document)
+            yield from dialect.ask(queries.RECORD_ATTEMPTS, ids, document)
         any_unfinished = any(row.status not in FINISHED for row in rows)
-        yield from dialect.ask(queries.SETTLE_AND_NOTIFY if any_unfinished else queries.SETTLE, now_ms, ids, document)
+        write = queries.SETTLE_AND_NOTIFY if any_unfinished else queries.SETTLE
+        followed = yield from dialect.ask(write, ids, document)
         yield from refer_to(dialect, [row.result for row in rows], ids)
     # also of claims whose jobs were changed behind their back: no job may be left without a ready row
     pending = [row.id for row in rows if row.status == Status.PENDING] + sorted(taken.keys() - live)
     if pending:
         yield from dialect.ask(MAKE_READY, pending)
     # a signal that came while it still ran found nothing to wake
-    yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal], now_ms)
-    return Written(live, applied.cancelled, applied.tallies())
+    yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal])
+    return Written(live, applied.cancelled, applied.tallies(), any(followed))
 
 
-def drop_void(dialect: Dialect, fences: Sequence[Fence]) -> Plan[None]:
-    """Delete the claims of attempts whose jobs were changed from outside, if they are still there."""
-    taken = yield from _take(dialect, sorted(fences))  # as every settler: in the order of the ids
+def _lock_attempts(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
+    """Lock all claims before any job, in the order of the ids: for attempts that several statements end."""
+    yield from dialect.ask(LOCK_CLAIMS, job_ids)
+    yield from dialect.ask(LOCK_JOBS, job_ids)
+
+
+def drop_void(dialect: Dialect, fences: Sequence[Fence]) -> Plan[list[Fence]]:
+    """Delete the claims of attempts whose jobs were changed from outside, if they are still there.
+
+    Return the attempts whose rows another transaction has locked. It never waits, so it may come after other locks.
+    """
+    locked = set((yield from dialect.ask(queries.LOCK_VOID, fences)))
+    taken = yield from _take(dialect, [fence for fence in fences if fence.job_id not in locked])
     if taken:
         yield from dialect.ask(MAKE_READY, [one.job_id for one in taken])
+    return [fence for fence in fences if fence.job_id in locked]
 
 
-def _take(dialect: Dialect, fences: Sequence[Fence]) -> Plan[list[TakenClaim]]:
+def _take(dialect: Dialect, fences: Sequence[Fence]) -> Plan[list[EndedClaim]]:
     """Delete the claims of these attempts, as far as they are current, and return them."""
     taken = yield from dialect.ask(queries.TAKE, fences)
     yield from dialect.ask(queries.DROP_CLAIMS, fences)
     return taken
 
 
-def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan[None]:
-    """Write what follows the end of jobs into the rows that do not say: a trigger reads it there."""
+def add_on_end(dialect: Dialect, jobs: Iterable[tuple[int, str | None]]) -> Plan[bool]:
+    """Write what follows the end of jobs into the rows that do not say: `after_end` reads it there. Return whether any
+    row was written.
+    """
     ids_by_text: dict[str, list[int]] = {}
     for job_id, on_end in jobs:
         if on_end is not None:
             ids_by_text.setdefault(on_end, []).append(job_id)
-    if ids_by_text:  # claims are locked before jobs
-        yield from dialect.ask(LOCK_CLAIMS, sorted(job_id for ids in ids_by_text.values() for job_id in ids))
+    any_written = False
     for on_end, ids in ids_by_text.items():
-        yield from dialect.ask(queries.ADD_ON_END, ids, on_end)
+        any_written |= bool((yield from dialect.ask(queries.ADD_ON_END, ids, on_end)))
+    return any_written
 
 
 def _succeeds(one: Ended) -> bool:
@@ -224,7 +248,7 @@ class Completed(NamedTuple):
     progress: Mark | None = None
 
 
-def complete(dialect: Dialect, completed: Completed, make_tallies: MakeTallies, now_ms: int | None) -> Plan[None]:
+def complete(dialect: Dialect, completed: Completed, make_tallies: MakeTallies) -> Plan[None]:
     """Settle a success inside the caller's transaction; raise `LeaseLost` where the claim is gone.
 
     The next step is written in the same transaction. Jobs that wait for this one are unblocked here only where there is
@@ -234,17 +258,18 @@ def complete(dialect: Dialect, completed: Completed, make_tallies: MakeTallies, 
     if then is not None:
         yield from dialect.ask(BEGIN_WRITING)  # a transaction that reads first may not get the write lock
         yield from _refuse_lost_or_taken(dialect, fence, then)
-    if completed.progress is not None:
-        yield from mark(dialect, [completed.progress], now_ms)
-    yield from add_on_end(dialect, [(fence.job_id, completed.on_end)])
-    if not (yield from dialect.ask(queries.COMPLETE, now_ms, *fence, result, completed.started_age_ms)):
+    reported = (0, None) if completed.progress is None else (1, completed.progress.message)
+    written = yield from dialect.ask(queries.COMPLETE, *fence, result, completed.started_age_ms, *reported)
+    if not written:
         raise LeaseLost(fence.job_id)
     yield from dialect.ask(queries.DROP_CLAIM, *fence)
     if result is not None:
         yield from refer_to(dialect, [result], [fence.job_id])
     if then is not None:
-        yield from write_next_steps(dialect, {fence.job_id: then}, now_ms)
-    yield from after_end(dialect, [fence.job_id], make_tallies({fence.job_id}), now_ms, locked=Locked.CALLER)
+        yield from write_next_steps(dialect, {fence.job_id: then})
+    followed = (yield from add_on_end(dialect, [(fence.job_id, completed.on_end)])) or written[0]
+    locked = Locked.WAIT if dialect.one_writer else Locked.CALLER
+    yield from after_end(dialect, [fence.job_id], make_tallies({fence.job_id}), locked=locked, followed=followed)
 
 
 class Completions(NamedTuple):
@@ -258,18 +283,14 @@ class Completions(NamedTuple):
 
 
 def settle_completed(
-    dialect: Dialect,
-    ended: Sequence[Ended],
-    make_tallies: MakeTallies,
-    now_ms: int | None,
-    abandoned: Collection[tuple[int, int]] = (),
+    dialect: Dialect, ended: Sequence[Ended], make_tallies: MakeTallies, abandoned: Collection[tuple[int, int]] = ()
 ) -> Plan[Completions]:
     """Settle attempts whose handlers rolled back as given; leave attempts whose transactions are still open alone.
 
     The slots of `abandoned` attempts are not freed: their handlers still run.
     """
     ids = sorted(one.job_id for one in ended)
-    claimed = set((yield from dialect.ask(CLAIMED, ids)))
+    claimed = set((yield from dialect.ask(RUNNING_IDS, ids)))
     free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
     leases = dict((yield from dialect.ask(queries.LEASES, ids)))
     unlocked = set((yield from dialect.ask(queries.LOCK_FREE_JOBS, sorted(free)))) if free else free
@@ -278,48 +299,43 @@ def settle_completed(
     rolled_back = [one for one in ended if one.job_id in free - committed - undecided]
     # SQLite may have committed the end of a job, and not yet the end of its claim
     yield from _take(dialect, [one.fence for one in ended if one.job_id in committed])
-    settled = (yield from settle(dialect, rolled_back, make_tallies, now_ms, (), locked=Locked.SKIP)).live
+    settled = (yield from settle(dialect, rolled_back, make_tallies, (), locked=Locked.SKIP)).live
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     # a transaction that began long ago may not have seen the jobs that wait for its job
-    yield from after_end(dialect, committed, (), now_ms, freed, locked=Locked.SKIP)
+    yield from after_end(dialect, committed, (), freed, locked=Locked.SKIP)
     return Completions(committed, settled, undecided)
 
 
 def settle_one(
-    dialect: Dialect,
-    job: Job,
-    transition: Transition,
-    now_ms: int | None,
-    then: Then | None = None,
-    progress: Mark | None = None,
+    dialect: Dialect, job: Job, transition: Transition, then: Then | None = None, progress: Mark | None = None
 ) -> Plan[None]:
     """Settle by hand: `LeaseLost` where it is no longer the caller's."""
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(NOW)
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
     ended = Ended(job.id, job.lease, job.holder, transition, then=then, progress=progress)
-    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), now_ms)).live:
+    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows())).live:
         raise LeaseLost(job.id)
 
 
-def leave_open(dialect: Dialect, fence: Fence, target: str, lease_ms: int, now_ms: int | None) -> Plan[bool]:
+def leave_open(dialect: Dialect, fence: Fence, target: str, lease_ms: int) -> Plan[bool]:
     """Leave an attempt to its target for that long; return whether the claim was current.
 
     The claim stays the same: the target may be about to settle it.
     """
-    return bool((yield from dialect.ask(RENEW, now_ms, *fence, lease_ms, OPENED_PREFIX + target)))
+    return bool((yield from dialect.ask(RENEW, *fence, lease_ms, OPENED_PREFIX + target)))
 
 
-def heartbeat(dialect: Dialect, fence: Fence, lease_ms: int | None, now_ms: int | None) -> Plan[None]:
+def heartbeat(dialect: Dialect, fence: Fence, lease_ms: int | None) -> Plan[None]:
     """Renew the lease, perhaps with another length; raise `JobCancelled` where the job has a cancel request."""
-    renewed = yield from dialect.ask(RENEW, now_ms, *fence, lease_ms, None)
+    renewed = yield from dialect.ask(RENEW, *fence, lease_ms, None)
     if not renewed:
         raise LeaseLost(fence.job_id)
     if renewed[0]:
         raise JobCancelled(fence.job_id, (yield from reason_of(dialect, fence.job_id)))
 
 
-def settlement_of(ended: Ended, taken: TakenClaim) -> Settlement:
+def settlement_of(ended: Ended, taken: EndedClaim) -> Settlement:
     """Return what is written about an attempt, and about its job."""
     transition, reported = ended.transition, ended.progress
     progress = (taken.progress, taken.progress_message, 0)

@@ -50,20 +50,20 @@ def refuse_taken(dialect: Dialect, steps: Sequence[Then]) -> Plan[None]:
         raise StepTaken(f"chain {chain_id} already has a step {chain_index}, from its start or from an earlier attempt")
 
 
-def write_next_steps(dialect: Dialect, steps: Mapping[int, Then], now_ms: int | None) -> Plan[None]:
+def write_next_steps(dialect: Dialect, steps: Mapping[int, Then]) -> Plan[None]:
     """Write the next steps of chains. A job that was not in a chain until now is marked as the first step."""
     if not steps:
         return
     first = [(job_id, job_id, 0) for job_id, then in steps.items() if then.begins]
     if first:
         yield from dialect.ask(MARK_CHAINS, first)
-    inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()], now_ms)
+    inserted = yield from insert_each(dialect, [(then.job, then.payload) for then in steps.values()])
     yield from refer_to(dialect, [then.payload for then in steps.values()], [row.id for row in inserted])
     written = [(row.id, then.job) for row, then in zip(inserted, steps.values(), strict=True)]
-    yield from _wait_for_others(dialect, written, now_ms)
+    yield from _wait_for_others(dialect, written)
 
 
-def _wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_ms: int | None) -> Plan[None]:
+def _wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]]) -> Plan[None]:
     """Write the edges of jobs that were just inserted as blocked. A blocker that is gone has failed."""
     edges: list[Edge] = []
     ended: list[EndedEdge] = []
@@ -76,7 +76,7 @@ def _wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_m
         for number, (blocker, *_) in enumerate(job.after):
             ends = (blocker.job_id, int(blocker.of_chain), job_id)
             if blocker.job_id < job_id:  # a higher id never existed, and the table refuses it
-                edges.append(Edge(*ends, number, job.on_blocker_failure, int(not dialect.one_writer)))
+                edges.append(Edge(*ends, number, job.on_blocker_failure, unsure=1))
             if blocker not in standing:
                 ended.append(gone(UnsureEdge(*ends, job.on_blocker_failure)))
             elif standing[blocker].status in FINISHED:
@@ -86,4 +86,4 @@ def _wait_for_others(dialect: Dialect, jobs: Sequence[tuple[int, NewJob]], now_m
         yield from link_traces(dialect, job_id, job.trace_context, job.after, standing)
     if over:
         ended += (yield from dialect.ask(ENDS_OF, over))[0]
-    yield from resolve(dialect, ended, now_ms)
+    yield from resolve(dialect, ended)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rowcall.domain.fingerprint import parts_of, takes
 from rowcall.domain.job import Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, EXPIRED_CODE
@@ -13,9 +12,9 @@ from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.after import Locked, WaitingEnd, after_end, end_waiting
+from rowcall.store.ends.after import Locked, WaitingEnd, after_end, any_followed, end_waiting
 from rowcall.store.queries import ends as queries
-from rowcall.store.queries.claims import IS_CONSUMED, InUse
+from rowcall.store.queries.claims import IS_CONSUMED, InUse, parts_of, takes
 from rowcall.store.queries.workers import KNOWN_TASKS
 from rowcall.store.statement import Plan
 
@@ -23,41 +22,44 @@ EXPIRED_AT_ONCE = 1000
 FAILED_AT_ONCE = 500
 
 
-def expire(dialect: Dialect, in_use: InUse, now_ms: int | None) -> Plan[int]:
+def expire(dialect: Dialect, in_use: InUse) -> Plan[int]:
     """Cancel jobs that were not started in time; return how many."""
-    details = dict((yield from dialect.ask(queries.FIND_EXPIRED, now_ms, EXPIRED_AT_ONCE)))
-    details.update((yield from dialect.ask(queries.FIND_EXPIRED_READY, now_ms, EXPIRED_AT_ONCE)))
+    details = dict((yield from dialect.ask(queries.FIND_EXPIRED, EXPIRED_AT_ONCE)))
+    details.update((yield from dialect.ask(queries.FIND_EXPIRED_READY, EXPIRED_AT_ONCE)))
     if not details:
         return 0
     end = WaitingEnd(target(Status.PENDING, Move.EXPIRE), EXPIRED_CODE)
-    expired = yield from end_waiting(dialect, details, end, now_ms)
+    expired = yield from end_waiting(dialect, details, end)
     ids, tallies = [job.id for job in expired], tallies_of_expired(expired)
-    yield from after_end(dialect, ids, tallies, now_ms, (), in_use, Locked.SKIP, claimed=False)
+    followed = any_followed(expired)
+    yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)
     return len(expired)
 
 
-def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None, now_ms: int | None) -> Plan[None]:
+def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None) -> Plan[None]:
     """Cancel locked jobs that wait."""
     end = WaitingEnd(target(Status.PENDING, Move.CANCEL), CANCELLED_BY_HAND_CODE)
-    yield from end_waiting(dialect, dict.fromkeys((job.id for job in jobs), reason), end, now_ms)
+    ids = [job.id for job in jobs]
+    followed = any_followed((yield from end_waiting(dialect, dict.fromkeys(ids, reason), end)))
     tallies = [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in jobs]
-    yield from after_end(dialect, [job.id for job in jobs], tallies, now_ms, (), claimed=False)
+    yield from after_end(dialect, ids, tallies, (), claimed=False, followed=followed)
 
 
-def complete_by_hand(dialect: Dialect, job: Job, result: str | None, now_ms: int | None) -> Plan[None]:
+def complete_by_hand(dialect: Dialect, job: Job, result: str | None) -> Plan[None]:
     """Complete a locked job that has not finished. An attempt that runs loses its lease."""
     end = WaitingEnd(target(job.status, Move.COMPLETE), result=result, running=job.status is Status.RUNNING)
-    yield from end_waiting(dialect, {job.id: None}, end, now_ms)
+    followed = any_followed((yield from end_waiting(dialect, {job.id: None}, end)))
     yield from refer_to(dialect, [result], [job.id])
-    yield from after_end(dialect, [job.id], [completed_by_hand(job)], now_ms, claimed=False)
+    yield from after_end(dialect, [job.id], [completed_by_hand(job)], claimed=False, followed=followed)
 
 
-def skip_steps(dialect: Dialect, jobs: Sequence[Job], now_ms: int | None) -> Plan[None]:
+def skip_steps(dialect: Dialect, jobs: Sequence[Job]) -> Plan[None]:
     """Cancel locked steps of a chain that is completed. Attempts that run lose their leases."""
     end = WaitingEnd(target(Status.BLOCKED, Move.CANCEL), CHAIN_COMPLETED_CODE, running=True)
     details = dict.fromkeys((job.id for job in jobs), "its chain was completed")
-    touched = yield from end_waiting(dialect, details, end, now_ms)
-    yield from after_end(dialect, list(details), broken(touched, end.status, end.error_code), now_ms, claimed=False)
+    touched = yield from end_waiting(dialect, details, end)
+    tallies, followed = broken(touched, end.status, end.error_code), any_followed(touched)
+    yield from after_end(dialect, list(details), tallies, claimed=False, followed=followed)
 
 
 def known_keys(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
@@ -71,21 +73,21 @@ def known_keys(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[t
 
 
 def fail_unknown(
-    dialect: Dialect, queue: str, key: str, due_ms: int, detail: str, now_ms: int | None, on_end: str | None = None
+    dialect: Dialect, queue: str, key: str, due_ms: int, detail: str, on_end: str | None = None
 ) -> Plan[int]:
     """Fail the first jobs of a key that have been due for `due_ms`, unless someone runs such jobs; return how many."""
     task, unfit = parts_of(key)
     # jobs of the same task that fit may succeed all the time
-    (is_consumed,) = yield from dialect.ask(IS_CONSUMED, now_ms, queue, task, None if unfit else due_ms)
+    (is_consumed,) = yield from dialect.ask(IS_CONSUMED, queue, task, None if unfit else due_ms)
     if is_consumed or (yield from known_keys(dialect, [(queue, key)])):
         return 0
-    found = yield from dialect.ask(queries.FIND_UNKNOWN, now_ms, queue, key, due_ms, FAILED_AT_ONCE)
-    if not found:
+    refusals = yield from dialect.ask(queries.FIND_UNKNOWN, queue, key, due_ms, FAILED_AT_ONCE)
+    if not refusals:
         return 0
-    details = {job_id: f"{refusal}; {detail}" if unfit and refusal else detail for job_id, refusal in found}
+    details = {job_id: f"{refusal}; {detail}" if unfit and refusal else detail for job_id, refusal in refusals}
     code = MISMATCH_CODE if unfit else UNKNOWN_TASK_CODE
     end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
-    failed = yield from end_waiting(dialect, details, end, now_ms)
+    failed = yield from end_waiting(dialect, details, end)
     ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
-    yield from after_end(dialect, ids, tallies, now_ms, (), claimed=False)
+    yield from after_end(dialect, ids, tallies, (), claimed=False, followed=any_followed(failed))
     return len(failed)

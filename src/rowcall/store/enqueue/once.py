@@ -36,24 +36,23 @@ def write_once(
     once: Once,
     dialect: Dialect,
     related: Sequence[RelatedJob],
-    now_ms: int | None,
     committed: Committed | None = None,
     *,
     whole: bool = False,
 ) -> Plan[list[Inserted | Job]]:
     """Write all jobs or none, or return those of the earlier request. See `write_related`."""
     yield from dialect.ask(BEGIN_WRITING)
-    if not (yield from dialect.ask(WRITE_NOTE, now_ms, once.name, once.window_ms, "")):
-        return [*((yield from find_earlier(dialect, once, now_ms)) or ())]
-    written = yield from write_related(dialect, related, now_ms, committed, whole=whole)
+    if not (yield from dialect.ask(WRITE_NOTE, once.name, once.window_ms, "")):
+        return [*((yield from find_earlier(dialect, once)) or ())]
+    written = yield from write_related(dialect, related, committed, whole=whole)
     noted = _Noted(once.digest, [one.id for one in written])
     yield from dialect.ask(CHANGE_NOTE, once.name, msgspec.json.encode(noted).decode())
     return written
 
 
-def find_earlier(dialect: Dialect, once: Once, now_ms: int | None) -> Plan[list[Job] | None]:
+def find_earlier(dialect: Dialect, once: Once) -> Plan[list[Job] | None]:
     """Return the jobs of the earlier request that still exist, or None if there was none. It must be the same one."""
-    notes = yield from dialect.ask(NOTE, now_ms, once.name)
+    notes = yield from dialect.ask(NOTE, once.name)
     if not notes:
         return None
     try:

@@ -24,12 +24,7 @@ from rowcall.store.statement import Plan
 
 
 def write_related(
-    dialect: Dialect,
-    related: Sequence[RelatedJob],
-    now_ms: int | None,
-    committed: Committed | None = None,
-    *,
-    whole: bool = False,
+    dialect: Dialect, related: Sequence[RelatedJob], committed: Committed | None = None, *, whole: bool = False
 ) -> Plan[list[Inserted | Job]]:
     """Write all jobs or none; return each new row, or the job that already has the key.
 
@@ -39,17 +34,17 @@ def write_related(
         return []
     yield from dialect.ask(queries.BEGIN_WRITING)
     standing = yield from standing_of(dialect, related)
-    taken = yield from reserve_keys(dialect, related, committed, now_ms)
+    taken = yield from reserve_keys(dialect, related, committed)
     if whole and 0 in taken:
         return [(yield from existing_jobs(dialect, {0: taken[0]}, {}))[0]]
     new = [position for position in range(len(related)) if position not in taken]
     inserted: dict[int, Inserted] = {}
     if new:
-        rows = yield from insert_each(dialect, [(_job_of(related[p]), related[p].payload) for p in new], now_ms)
+        rows = yield from insert_each(dialect, [(_job_of(related[p]), related[p].payload) for p in new])
         inserted = dict(zip(new, rows, strict=True))
         yield from refer_to(dialect, [related[p].payload for p in new], [row.id for row in rows])
         yield from _mark_chains(dialect, related, inserted)
-        inserted = yield from _wait(dialect, related, inserted, standing, now_ms)
+        inserted = yield from _wait(dialect, related, inserted, standing)
     existing = yield from existing_jobs(dialect, taken, inserted)
     return [existing.get(position) or inserted[position] for position in range(len(related))]
 
@@ -68,7 +63,6 @@ def _wait(
     related: Sequence[RelatedJob],
     inserted: dict[int, Inserted],
     standing: dict[Blocker, Standing],
-    now_ms: int | None,
 ) -> Plan[dict[int, Inserted]]:
     """Write the edges, and resolve those whose blockers have already ended."""
     edges: list[Edge] = []
@@ -79,8 +73,8 @@ def _wait(
         after = (*item.job.after, *item.after)
         blockers = [Blocker(inserted[one].id) if isinstance(one, int) else one.blocker for one in after]
         for number, blocker in enumerate(dict.fromkeys(blockers)):
-            unsure = int(blocker in standing and not dialect.one_writer)
-            edges.append(Edge(blocker.job_id, int(blocker.of_chain), row.id, number, on_failure, unsure))
+            ends = blocker.job_id, int(blocker.of_chain), row.id
+            edges.append(Edge(*ends, number, on_failure, unsure=int(blocker in standing)))
             if blocker in standing and standing[blocker].status in FINISHED:
                 over.append((blocker.job_id, row.id))
     if not edges:
@@ -93,7 +87,7 @@ def _wait(
     if not over:
         return inserted
     (ended,) = yield from dialect.ask(queries.ENDS_OF, over)
-    yield from resolve(dialect, ended, now_ms)
+    yield from resolve(dialect, ended)
     written = yield from get_all(dialect, [row.id for row in inserted.values()])
     return {
         position: msgspec.structs.replace(row, status=str(written[row.id].status)) for position, row in inserted.items()

@@ -21,7 +21,7 @@ def lock_waiting(dialect: Dialect, edges: Sequence[EndedEdge], *, skip_locked: b
     """
     concerned = [edge for edge in edges if is_resolved_by(edge)]
     job_ids = sorted({edge.job_id for edge in concerned})
-    if dialect.one_writer or not job_ids:
+    if not job_ids:
         return concerned
     if not skip_locked:
         yield from dialect.ask(queries.LOCK_BLOCKED, job_ids)
@@ -38,19 +38,19 @@ def is_resolved_by(edge: EndedEdge) -> bool:
     return edge.status == Status.SUCCEEDED or edge.on_failure != "wait"
 
 
-def unblock(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[list[int]]:
+def unblock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[int]]:
     """Make blocked jobs without an open edge ready, after all ready jobs; return their ids."""
-    ready = yield from dialect.ask(queries.UNBLOCK, now_ms, job_ids)
+    ready = yield from dialect.ask(queries.UNBLOCK, job_ids)
     if ready:
         yield from dialect.ask(queries.PASS_TURN)
         yield from retag(dialect, ready)
     return ready
 
 
-def block_again(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+def block_again(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
     """Block jobs that are to run again, if they failed with a blocker that has not succeeded since."""
     yield from dialect.ask(queries.REOPEN_EDGES, job_ids)
-    yield from dialect.ask(queries.FORGIVE_EDGES, now_ms, job_ids)
+    yield from dialect.ask(queries.FORGIVE_EDGES, job_ids)
     yield from dialect.ask(queries.REBLOCK, job_ids)
     yield from retag(dialect, job_ids)
 

@@ -24,11 +24,11 @@ def standing_of(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[dict[Bl
         return {}
     (standing,) = yield from dialect.ask(queries.STANDING, [(one.job_id, int(one.of_chain)) for one in awaited])
     for blocker, given in awaited.items():
-        found = standing.get(blocker)
-        if found is None or not _is_same(given, found):
+        blocker_standing = standing.get(blocker)
+        if blocker_standing is None or not _is_same(given, blocker_standing):
             what = "chain" if blocker.of_chain else "job"
             why = "it was deleted, or it is in another database"
-            if found is None and not (yield from sees_all(dialect)):
+            if blocker_standing is None and not (yield from sees_all(dialect)):
                 why = "it was deleted, is in another database, or was written after your transaction took its snapshot"
             raise InvalidOption("after", f"no such {what} {blocker.job_id}: {why}")
     return standing
@@ -51,7 +51,7 @@ def link_traces(
         yield from dialect.ask(queries.LINK_TRACES, job_id, "\n".join([own, *senders][: MOST_LINKS + 1]))
 
 
-def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]], now_ms: int | None) -> Plan[list[Inserted]]:
+def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]]) -> Plan[list[Inserted]]:
     """Insert jobs and their payloads; ids rise in the order given."""
-    rows = yield from dialect.ask(queries.INSERT_EACH, now_ms, [inserted_fields(job, payload) for job, payload in jobs])
+    rows = yield from dialect.ask(queries.INSERT_EACH, [inserted_fields(job, payload) for job, payload in jobs])
     return sorted(rows, key=attrgetter("id"))

@@ -34,7 +34,7 @@ class Committed(NamedTuple):
     changed: frozenset[int]
 
 
-def lock_keys(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders | None]:
+def lock_keys(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[Holders | None]:
     """Lock the keys. Return the holders that this transaction sees; None if it sees all committed jobs."""
     yield from dialect.ask(queries.BEGIN_WRITING)
     groups = keyed(related)
@@ -42,26 +42,24 @@ def lock_keys(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | Non
         yield from dialect.ask(queries.LOCK_KEYS, task, sorted(by_key))
     if not groups or (yield from sees_all(dialect)):
         return None
-    return (yield from _holders(dialect, related, now_ms))
+    return (yield from _holders(dialect, related))
 
 
-def read_committed(
-    dialect: Dialect, related: Sequence[RelatedJob], seen: Holders, now_ms: int | None
-) -> Plan[Committed]:
+def read_committed(dialect: Dialect, related: Sequence[RelatedJob], seen: Holders) -> Plan[Committed]:
     """Return the committed holders of the keys, read outside the caller's transaction."""
-    holders = yield from _holders(dialect, related, now_ms)
+    holders = yield from _holders(dialect, related)
     seen_jobs = {job.id: job for job in seen.values()}
     current = (yield from get_all(dialect, sorted(seen_jobs))) if seen_jobs else {}
     return Committed(holders, frozenset(job.id for job in current.values() if job != seen_jobs[job.id]))
 
 
-def _holders(dialect: Dialect, related: Sequence[RelatedJob], now_ms: int | None) -> Plan[Holders]:
-    found: Holders = {}
+def _holders(dialect: Dialect, related: Sequence[RelatedJob]) -> Plan[Holders]:
+    holding_jobs: Holders = {}
     for (task, unique), by_key in keyed(related).items():
-        holders = yield from _key_holders(dialect, task, by_key, unique, now_ms)
+        holders = yield from _key_holders(dialect, task, by_key, unique)
         jobs = (yield from get_all(dialect, [holder.job_id for holder in holders])) if holders else {}
-        found.update({(task, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
-    return found
+        holding_jobs.update({(task, holder.key): jobs[holder.job_id] for holder in holders if holder.job_id in jobs})
+    return holding_jobs
 
 
 class Taken(NamedTuple):
@@ -83,13 +81,13 @@ def keyed(related: Sequence[RelatedJob]) -> dict[tuple[str, Unique], dict[str, l
 
 
 def reserve_keys(
-    dialect: Dialect, related: Sequence[RelatedJob], committed: Committed | None, now_ms: int | None
+    dialect: Dialect, related: Sequence[RelatedJob], committed: Committed | None
 ) -> Plan[dict[int, Taken]]:
     """Return which positions are duplicates, and of what. `on_duplicate="replace"` replaces waiting jobs here."""
     taken: dict[int, Taken] = {}
     for (task, unique), by_key in keyed(related).items():
         yield from dialect.ask(queries.LOCK_KEYS, task, sorted(by_key))
-        holders = yield from _key_holders(dialect, task, by_key, unique, now_ms)
+        holders = yield from _key_holders(dialect, task, by_key, unique)
         held = {holder.key: holder for holder in holders}
         hidden: dict[str, Job] = {}
         if committed is not None:
@@ -102,8 +100,8 @@ def reserve_keys(
         if unique.on_duplicate == "replace":
             replaceable = {key: holder.job_id for key, holder in held.items()}
             given = {replaceable[key]: _replacement(replaceable[key], related[by_key[key][-1]]) for key in replaceable}
-            replaced = (yield from _replace(dialect, given, now_ms)) if given else set()
-            yield from _record_replaced(dialect, related, by_key, replaceable, replaced, now_ms)
+            replaced = (yield from _replace(dialect, given)) if given else set()
+            yield from _record_replaced(dialect, related, by_key, replaceable, replaced)
             held = {key: holder for key, holder in held.items() if holder.job_id in replaced}
         for key, positions in by_key.items():
             if key in hidden:
@@ -116,12 +114,10 @@ def reserve_keys(
     return taken
 
 
-def _key_holders(
-    dialect: Dialect, task: str, keys: Iterable[str], unique: Unique, now_ms: int | None
-) -> Plan[list[Holder]]:
+def _key_holders(dialect: Dialect, task: str, keys: Iterable[str], unique: Unique) -> Plan[list[Holder]]:
     # an older job may wait again, after a failed attempt, while the newest one runs: that one can be replaced
     scope = "waiting" if unique.on_duplicate == "replace" else unique.scope
-    return (yield from dialect.ask(queries.KEY_HOLDERS, now_ms, task, sorted(keys), scope, unique.window_ms))[0]
+    return (yield from dialect.ask(queries.KEY_HOLDERS, task, sorted(keys), scope, unique.window_ms))[0]
 
 
 def _has_lost(holder: Holder, true: Job | None, committed: Committed) -> bool:
@@ -156,12 +152,12 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
     return Replacement(job_id, item.payload, *times, job.limits, job.target, *shared)
 
 
-def _replace(dialect: Dialect, given: dict[int, Replacement], now_ms: int | None) -> Plan[set[int]]:
+def _replace(dialect: Dialect, replacements: dict[int, Replacement]) -> Plan[set[int]]:
     """Replace jobs that are still waiting; return their ids. Durable steps of the old arguments are deleted."""
-    waiting = [job.id for job in (yield from lock_jobs(dialect, sorted(given))) if job.status in WAITING]
+    waiting = [job.id for job in (yield from lock_jobs(dialect, sorted(replacements))) if job.status in WAITING]
     if not waiting:
         return set()
-    rows = yield from dialect.ask(queries.REPLACE_WAITING, now_ms, {job_id: given[job_id] for job_id in waiting})
+    rows = yield from dialect.ask(queries.REPLACE_WAITING, {job_id: replacements[job_id] for job_id in waiting})
     replaced = [row.job_id for row in rows]
     yield from retag(dialect, replaced)
     if claimed := [row.job_id for row in rows if row.lease]:
@@ -175,21 +171,20 @@ def _record_replaced(
     by_key: dict[str, list[int]],
     replaceable: dict[str, int],
     replaced: set[int],
-    now_ms: int | None,
 ) -> Plan[None]:
     for key, job_id in replaceable.items():
         if job_id in replaced:
             yield from refer_to(dialect, [related[by_key[key][-1]].payload], [job_id])
-            yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "REPLACED", None, f"key {key}")
+            yield from dialect.ask(RECORD_EVENTS, [job_id], "REPLACED", None, f"key {key}")
 
 
 def existing_jobs(dialect: Dialect, taken: dict[int, Taken], inserted: dict[int, Inserted]) -> Plan[dict[int, Job]]:
     ids = {
-        position: claim.job_id if claim.position is None else inserted[claim.position].id
-        for position, claim in taken.items()
-        if claim.hidden is None
+        position: key.job_id if key.position is None else inserted[key.position].id
+        for position, key in taken.items()
+        if key.hidden is None
     }
-    jobs = {position: claim.hidden for position, claim in taken.items() if claim.hidden is not None}
+    jobs = {position: key.hidden for position, key in taken.items() if key.hidden is not None}
     if ids:
         found = yield from get_all(dialect, sorted({job_id for job_id in ids.values() if job_id is not None}))
         jobs.update({position: found[job_id] for position, job_id in ids.items() if job_id in found})
@@ -198,4 +193,4 @@ def existing_jobs(dialect: Dialect, taken: dict[int, Taken], inserted: dict[int,
 
 def sees_all(dialect: Dialect) -> Plan[bool]:
     """Return whether the next statement sees what other transactions have committed since this one began."""
-    return dialect.one_writer or (yield from dialect.ask(queries.ISOLATION)) == ["read committed"]
+    return (yield from dialect.ask(queries.ISOLATION)) in ([], ["read committed"])  # not asked where each one does

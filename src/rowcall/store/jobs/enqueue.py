@@ -2,56 +2,62 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
 
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
-from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob
+from rowcall.store.new_job import Derived, Inserted, NewJob
 from rowcall.store.statement import Plan
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
-    """One enqueue of several that share a commit."""
+    """One job of several that share a commit."""
 
     job: NewJob
     payload: str
-    now_ms: int | None
-    derived: Derived = NOTHING_DERIVED
+    derived: Derived | None = None
 
 
-def enqueue(dialect: Dialect, member: Member) -> Plan[Inserted]:
-    return dialect.insert(member.job, member.payload, member.now_ms, member.derived)
-
-
-def enqueue_referring(dialect: Dialect, member: Member) -> Plan[Inserted]:
-    """Write a job whose payload is a reference to a blob."""
-    inserted = yield from enqueue(dialect, member)
-    yield from refer_to(dialect, [member.payload], [inserted.id])
-    return inserted
-
-
-def enqueue_alike(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
-    """Write members that differ only in their payloads."""
-    first = members[0]
-    derived = None if first.job.is_derived else [member.derived for member in members]
-    return (yield from dialect.insert_many(first.job, [member.payload for member in members], first.now_ms, derived))
-
-
-def enqueue_many(
+def enqueue(
     dialect: Dialect,
     job: NewJob,
     payloads: Sequence[str],
-    now_ms: int | None,
+    derived: Sequence[Derived] | None = None,
     *,
     referring: bool = False,
-    derived: Sequence[Derived] | None = None,
 ) -> Plan[list[Inserted]]:
     """Write all jobs or none, with ids in the order given; `referring` if some payloads refer to blobs."""
     if not payloads:
         return []
-    inserted = yield from dialect.insert_many(job, payloads, now_ms, derived)
+    inserted = yield from dialect.insert(job, payloads, derived)
     if referring:
         yield from refer_to(dialect, payloads, [row.id for row in inserted])
     return inserted
+
+
+def enqueue_members(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
+    """Write members in groups that differ only in their payloads. One member is one statement."""
+    return _insert_group(dialect, members) if len(members) == 1 else _insert_groups(dialect, members)
+
+
+def _insert_groups(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
+    groups: dict[object, list[int]] = defaultdict(list)
+    for place, member in enumerate(members):
+        groups[id(member.job)].append(place)
+    written: dict[int, Inserted] = {}
+    for places in groups.values():
+        rows = yield from _insert_group(dialect, [members[place] for place in places])
+        written |= zip(places, rows, strict=True)
+    return [written[place] for place in range(len(members))]
+
+
+def _insert_group(dialect: Dialect, members: Sequence[Member]) -> Plan[list[Inserted]]:
+    first = members[0]
+    payloads = [member.payload for member in members]
+    if first.derived is None:
+        return dialect.insert(first.job, payloads)
+    derived = [member.derived for member in members if member.derived is not None]
+    return dialect.insert(first.job, payloads, derived)

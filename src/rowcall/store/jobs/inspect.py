@@ -12,7 +12,7 @@ from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
 from rowcall.store.jobs.pages import find as find_page
-from rowcall.store.queries.claims import CLAIMED, LOCK_CLAIMS, LOCK_READY_OF
+from rowcall.store.queries.claims import LOCK_CLAIMS, LOCK_READY_OF, RUNNING_IDS
 from rowcall.store.queries.control import LOCK_JOBS
 from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, DROP_LOCKED_CLAIMS, LOCK_FREE_CLAIMS, SAVEPOINT
 from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS
@@ -70,35 +70,35 @@ def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[set[int]]:
         locked = set((yield from dialect.ask(LOCK_CLAIMS, job_ids)))
         yield from dialect.ask(LOCK_JOBS, job_ids)
         yield from dialect.ask(LOCK_READY_OF, job_ids)
-        late = set((yield from dialect.ask(CLAIMED, job_ids))) - locked
+        late = set((yield from dialect.ask(RUNNING_IDS, job_ids))) - locked
         if not late or late == set((yield from dialect.ask(LOCK_FREE_CLAIMS, sorted(late)))):
             return locked | late
         yield from dialect.ask(BACK_TO_SAVEPOINT)
 
 
 def list_jobs(
-    dialect: Dialect, wanted: Filter, order: Order, after: Place | None, limit: int, go_on: Callable[[], bool]
+    dialect: Dialect, job_filter: Filter, order: Order, after: Place | None, limit: int, go_on: Callable[[], bool]
 ) -> Plan[Page]:
-    """Return one page. A cursor names the last place seen: jobs that come or finish meanwhile do not move it."""
-    found = yield from find_page(dialect, wanted, order, after, limit, go_on)
-    next_cursor = None if found.place is None else _cursor_of(found.place, wanted, order)
+    """Return one page. A cursor names the last place seen: jobs that come or finish in between do not move it."""
+    found = yield from find_page(dialect, job_filter, order, after, limit, go_on)
+    next_cursor = None if found.place is None else _cursor_of(found.place, job_filter, order)
     return Page(jobs=found.jobs, next_cursor=next_cursor, partial=found.is_partial, searched=found.looked_at)
 
 
-def _cursor_of(place: Place, wanted: Filter, order: Order) -> str:
-    return "-".join([_WORDS[order.newest_first], ".".join(map(str, place)), *_digest_of(wanted)])
+def _cursor_of(place: Place, job_filter: Filter, order: Order) -> str:
+    return "-".join([_WORDS[order.newest_first], ".".join(map(str, place)), *_digest_of(job_filter)])
 
 
-def _digest_of(wanted: Filter) -> list[str]:
-    return [] if wanted == Filter() else [blake2b(msgspec.json.encode(wanted), digest_size=4).hexdigest()]
+def _digest_of(job_filter: Filter) -> list[str]:
+    return [] if job_filter == Filter() else [blake2b(msgspec.json.encode(job_filter), digest_size=4).hexdigest()]
 
 
-def place_of_cursor(cursor: object, wanted: Filter, order: Order) -> Place:
+def place_of_cursor(cursor: object, job_filter: Filter, order: Order) -> Place:
     match = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     place = () if match is None else tuple(map(int, match[2].split(".")))
     if match is None or not all(LOWEST < number < HIGHEST for number in place):
         raise InvalidOption("cursor", f"must be the next_cursor of an earlier page, got {cursor!r}")
-    if (match[1], [match[3]] if match[3] else []) != (_WORDS[order.newest_first], _digest_of(wanted)):
+    if (match[1], [match[3]] if match[3] else []) != (_WORDS[order.newest_first], _digest_of(job_filter)):
         raise InvalidOption("cursor", f"belongs to another filter or order: pass those of its page too, got {cursor!r}")
     return place
 
@@ -118,12 +118,12 @@ def blockers(dialect: Dialect, job_id: int) -> Plan[list[BlockedBy]]:
     yield from get(dialect, job_id)
     return [
         BlockedBy(
-            id=found.blocker_id,
-            is_chain=bool(found.of_chain),
-            status=None if found.status is None else Status(found.status),
-            open=found.state == "open",
+            id=blocker.blocker_id,
+            is_chain=bool(blocker.of_chain),
+            status=None if blocker.status is None else Status(blocker.status),
+            open=blocker.state == "open",
         )
-        for found in (yield from dialect.ask(BLOCKER_RESULTS, job_id))
+        for blocker in (yield from dialect.ask(BLOCKER_RESULTS, job_id))
     ]
 
 
@@ -132,18 +132,18 @@ def dependents(dialect: Dialect, job_id: int, limit: int, *, of_chain: bool) -> 
     job = yield from get(dialect, job_id)
     chain_id = job_id if job.chain_id is None else job.chain_id
     edges = yield from dialect.ask(DEPENDENTS, None if of_chain else job_id, chain_id, limit)
-    found = yield from get_all(dialect, [edge[0] for edge in edges])
+    jobs = yield from get_all(dialect, [edge[0] for edge in edges])
     return [
         Dependent(
             id=job_id,
-            type=found[job_id].type,
-            queue=found[job_id].queue,
-            status=found[job_id].status,
+            type=jobs[job_id].type,
+            queue=jobs[job_id].queue,
+            status=jobs[job_id].status,
             of_chain=bool(chain),
             open=state == "open",
         )
         for job_id, chain, state in edges
-        if job_id in found
+        if job_id in jobs
     ]
 
 

@@ -10,13 +10,13 @@ from rowcall.store.queries.jobs import ANY_TAG, RETAG
 from rowcall.store.statement import Plan
 
 
-def mark(dialect: Dialect, marks: Sequence[Mark], now_ms: int | None) -> Plan[None]:
+def mark(dialect: Dialect, marks: Sequence[Mark]) -> Plan[None]:
     """Write when attempts started, or their progress, which is also a heartbeat. Claims that are locked are skipped.
 
     Of several attempts at one job, the last one counts: the handler of an earlier one may still run.
     """
     latest = {one.job_id: one for one in sorted(marks, key=lambda one: one.lease)}
-    yield from dialect.ask(MARK, now_ms, sorted(latest), {str(job_id): one for job_id, one in latest.items()})
+    yield from dialect.ask(MARK, sorted(latest), {str(job_id): one for job_id, one in latest.items()})
 
 
 def retag(dialect: Dialect, job_ids: Collection[int]) -> Plan[None]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import FINISHED, Job, Status
-from rowcall.store.catalogue import as_json
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place, Span
+from rowcall.store.queries.claims import task_of
 from rowcall.store.queries.counts import NEWEST_ID
 from rowcall.store.queries.jobs import FIRST_FROM
-from rowcall.store.statement import Parameter, Plan
+from rowcall.store.statement import Parameter, Plan, as_json
 
 LOOK_AT_MOST = 100_000
 LARGEST_CHUNK = 5_000
@@ -34,39 +33,39 @@ class Found(NamedTuple):
 
 def find(
     dialect: Dialect,
-    wanted: Filter,
+    job_filter: Filter,
     order: Order,
     after: Place | None,
     limit: int,
     go_on: Callable[[], bool] = lambda: True,
 ) -> Plan[Found]:
     """Return the next jobs that fit, behind a place in the order. It ends early when `go_on()` returns false."""
-    span = yield from _span_of(dialect, wanted, order, after)
-    found: list[tuple[Place, Job]] = []
+    span = yield from _span_of(dialect, job_filter, order, after)
+    fitting: list[tuple[Place, Job]] = []
     looked_at, size, by_payload = 0, limit + 1, False
     while True:
-        places = yield from dialect.places(wanted, order, span, size, by_payload=by_payload)
-        jobs = {job.id: job for job in (yield from dialect.matching(wanted, [place[-1] for place in places]))}
-        found += [(place, jobs[place[-1]]) for place in places if place[-1] in jobs]
+        places = yield from dialect.places(job_filter, order, span, size, by_payload=by_payload)
+        jobs = {job.id: job for job in (yield from dialect.matching(job_filter, [place[-1] for place in places]))}
+        fitting += [(place, jobs[place[-1]]) for place in places if place[-1] in jobs]
         looked_at += len(places)
-        if len(found) > limit:
-            return Found([job for _, job in found[:limit]], found[limit - 1][0], looked_at)
+        if len(fitting) > limit:
+            return Found([job for _, job in fitting[:limit]], fitting[limit - 1][0], looked_at)
         if len(places) < size:
-            return Found([job for _, job in found], None, looked_at)
+            return Found([job for _, job in fitting], None, looked_at)
         if looked_at >= LOOK_AT_MOST or not go_on():
-            return Found([job for _, job in found], places[-1], looked_at, is_partial=True)
+            return Found([job for _, job in fitting], places[-1], looked_at, is_partial=True)
         span = span.behind(places[-1], order)
         size = min(max(4 * size, 200), LARGEST_CHUNK)
-        by_payload = by_payload or (wanted.payload is not None and (yield from dialect.has_payload_index()))
+        by_payload = by_payload or (job_filter.payload is not None and (yield from dialect.has_payload_index()))
 
 
-def _span_of(dialect: Dialect, wanted: Filter, order: Order, after: Place | None) -> Plan[Span]:
+def _span_of(dialect: Dialect, job_filter: Filter, order: Order, after: Place | None) -> Plan[Span]:
     if order.by_end:
-        low, high = wanted.finished_after_ms, wanted.finished_before_ms
+        low, high = job_filter.finished_after_ms, job_filter.finished_before_ms
         units = dialect.units_per_ms
         span = Span((LOWEST if low is None else low * units, 0), (HIGHEST if high is None else high * units, 0))
     else:
-        span = yield from _ids_created(dialect, wanted.created_after_ms, wanted.created_before_ms)
+        span = yield from _ids_created(dialect, job_filter.created_after_ms, job_filter.created_before_ms)
     return span if after is None else span.behind(after, order)
 
 
@@ -144,26 +143,26 @@ class Sources(NamedTuple):
     running: bool = False
 
 
-def sources_of(wanted: Filter, order: Order) -> Sources:
+def sources_of(job_filter: Filter, order: Order) -> Sources:
     """Return what to read. Running jobs are few, and all are read."""
     if order.by_end:
         return Sources((BY_END,))
-    if wanted.key is not None and wanted.type is not None:
-        return Sources(known=((BY_KEY, (wanted.type, wanted.key)),))
-    if wanted.chain_id is not None:
-        return Sources(known=((BY_CHAIN, (wanted.chain_id,)),))
-    if wanted.tag is not None:
-        if wanted.statuses is None:
-            return Sources(known=((BY_TAG, (wanted.tag,)),))
+    if job_filter.key is not None and job_filter.type is not None:
+        return Sources(known=((BY_KEY, (job_filter.type, job_filter.key)),))
+    if job_filter.chain_id is not None:
+        return Sources(known=((BY_CHAIN, (job_filter.chain_id,)),))
+    if job_filter.tag is not None:
+        if job_filter.statuses is None:
+            return Sources(known=((BY_TAG, (job_filter.tag,)),))
         # the tags of a claimed job say that it is pending
-        running = Status.RUNNING in wanted.statuses and Status.PENDING not in wanted.statuses
-        stored = [status.value for status in wanted.statuses if not running or status is not Status.RUNNING]
-        return Sources(known=tuple((BY_TAG_AND_STATUS, (wanted.tag, status)) for status in stored), running=running)
-    if wanted.error_code is not None:
+        running = Status.RUNNING in job_filter.statuses and Status.PENDING not in job_filter.statuses
+        stored = [status.value for status in job_filter.statuses if not running or status is not Status.RUNNING]
+        return Sources(known=tuple((BY_TAG_AND_STATUS, (job_filter.tag, status)) for status in stored), running=running)
+    if job_filter.error_code is not None:
         return Sources((BY_ERROR,))
-    if wanted.statuses is None and wanted.queue is None and wanted.type is None:
+    if job_filter.statuses is None and job_filter.queue is None and job_filter.type is None:
         return Sources(known=((BY_ID, ()),))
-    statuses = tuple(Status) if wanted.statuses is None else wanted.statuses
+    statuses = tuple(Status) if job_filter.statuses is None else job_filter.statuses
     hopped = dict.fromkeys(source for status in statuses for source in _BY_STATUS[status])
     return Sources(tuple(hopped), running=Status.RUNNING in statuses)
 
@@ -172,7 +171,7 @@ def sources_of(wanted: Filter, order: Order) -> Sources:
 IS_FINISHED = "status in <finished>"
 
 
-def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:
+def fits(source: Source, group: tuple[object, ...], job_filter: Filter) -> bool:
     """Return whether jobs of a group of an index can fit the filter."""
     of_group = dict(zip(source.columns, group, strict=True))
     if source.table == "ready":
@@ -180,9 +179,9 @@ def fits(source: Source, group: tuple[object, ...], wanted: Filter) -> bool:
     status, code = of_group.get("status"), of_group.get("error_code")
     return (
         (source is not FINISHED_SOURCE or status in FINISHED)
-        and (status is None or wanted.statuses is None or status in wanted.statuses)
-        and all(of_group.get(name, value) == value for name, value in wanted.names())
-        and (code is None or wanted.error_code is None or is_like(str(code), wanted.error_code))
+        and (status is None or job_filter.statuses is None or status in job_filter.statuses)
+        and all(of_group.get(name, value) == value for name, value in job_filter.names())
+        and (code is None or job_filter.error_code is None or is_like(str(code), job_filter.error_code))
     )
 
 
@@ -194,36 +193,36 @@ def is_like(error_code: str, pattern: str) -> bool:
     return error_code.startswith(pattern[:-1]) if pattern.endswith("*") else error_code == pattern
 
 
-def conditions_of(wanted: Filter) -> tuple[str, list[Parameter]]:
+def conditions_of(job_filter: Filter) -> tuple[str, list[Parameter]]:
     """Return the filter as a condition on a table called `job`, and its parameters from the second on."""
     conditions, values = ["true"], []
-    for number, (condition, value) in enumerate(_conditions(wanted), start=2):
+    for number, (condition, value) in enumerate(_conditions(job_filter), start=2):
         conditions.append(condition.replace("#", str(number)))
         values.append(value)
     return " and ".join(conditions), values
 
 
-def _conditions(wanted: Filter) -> Iterator[tuple[str, Parameter]]:
-    if wanted.statuses is not None:
-        yield "job.status <in_texts:#>", as_json(wanted.statuses)
-    for name, value in wanted.names():
+def _conditions(job_filter: Filter) -> Iterator[tuple[str, Parameter]]:
+    if job_filter.statuses is not None:
+        yield "job.status <in_texts:#>", as_json(job_filter.statuses)
+    for name, value in job_filter.names():
         yield f"job.{name} = <text:#>", value
-    if wanted.chain_id is not None:
-        yield "job.chain_id = <bigint:#>", wanted.chain_id
-    if wanted.tag is not None:
-        yield "exists (select 1 from <job_tag> as tagged where tag = <text:#> and job_id = job.id)", wanted.tag
-    if wanted.error_code is not None:
-        yield error_condition("job.error_code", wanted.error_code)
+    if job_filter.chain_id is not None:
+        yield "job.chain_id = <bigint:#>", job_filter.chain_id
+    if job_filter.tag is not None:
+        yield "exists (select 1 from <job_tag> as tagged where tag = <text:#> and job_id = job.id)", job_filter.tag
+    if job_filter.error_code is not None:
+        yield error_condition("job.error_code", job_filter.error_code)
     for column, after_ms, before_ms in (
-        ("job.created_at", wanted.created_after_ms, wanted.created_before_ms),
-        ("job.finished_at", wanted.finished_after_ms, wanted.finished_before_ms),
+        ("job.created_at", job_filter.created_after_ms, job_filter.created_before_ms),
+        ("job.finished_at", job_filter.finished_after_ms, job_filter.finished_before_ms),
     ):
         if after_ms is not None:
             yield f"<is_time:{column}> and {column} >= <time:#>", after_ms
         if before_ms is not None:
             yield f"<is_time:{column}> and {column} < <time:#>", before_ms
-    if wanted.payload is not None:
-        yield "<payload_holds:#>", wanted.payload
+    if job_filter.payload is not None:
+        yield "<payload_holds:#>", job_filter.payload
 
 
 def error_condition(column: str, pattern: str) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from rowcall.base.text import DETAIL_LENGTH, storable
@@ -15,7 +14,6 @@ from rowcall.store.queries.claims import Ready
 UNREADABLE_CODE = "INVALID_INPUT:UNREADABLE_ROW"
 
 V = TypeVar("V")
-_RETRY = attrgetter("retry")
 
 
 class Unreadable(NamedTuple):
@@ -45,8 +43,6 @@ class Unread:
 
     def readable(self, ready: list[Ready]) -> list[Ready]:
         """Return the jobs whose columns can be read; limits are read where they are needed."""
-        if {None}.issuperset(map(_RETRY, ready)):
-            return ready
         for job in ready:
             self.read(job, "the column retry", _read_retry)
         return [job for job in ready if job.id not in self.jobs]

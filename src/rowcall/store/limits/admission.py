@@ -27,7 +27,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.order.heads import adopt, heads, make_ready
 from rowcall.store.queries import limits as queries
-from rowcall.store.queries.claims import Ready, all_plain
+from rowcall.store.queries.claims import Ready
 from rowcall.store.queries.limits import Starts
 from rowcall.store.statement import Plan
 
@@ -44,15 +44,6 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
     of_task: Mapping[str, tuple[TaskLimit, ...]] = {}
     of_queue: Mapping[str, tuple[TaskLimit, ...]] = {}
     ordered: Mapping[str, OrderedBy] = {}
-
-    def concern(self, ready: Iterable[Ready]) -> bool:
-        """Return whether any of these jobs may run under a limit."""
-        of_task, of_queue, ordered = self.of_task, self.of_queue, self.ordered
-        if of_task or of_queue or ordered:
-            declared = of_task.keys() | ordered.keys()
-            if any(job.type in declared or job.queue in of_queue for job in ready):
-                return True
-        return not all_plain(ready) and any(job.limits is not None or job.ordered is not None for job in ready)
 
     def numbers(self, name: str) -> Numbers:
         """Return the numbers of the limit with that name; none if this process does not declare it."""
@@ -137,17 +128,19 @@ rate it has started when it is claimed."""
 
 class Admission:
     """What one transaction has counted and admitted. `left` says that some jobs were left for a later round, `again`
-    that another round would find a job at once.
+    that another round would find a job at once. `locked` are jobs that others have locked, or that come
+    after such a job in order: they are left, too.
     """
 
-    def __init__(self, declared: DeclaredLimits, now_ms: int | None, worker: str | None = None) -> None:
+    def __init__(self, declared: DeclaredLimits, worker: str | None = None) -> None:
         self.declared = declared
         self._worker = worker
         self.held = 0
         self.left = False
         self.crowded = False
         self.again = False
-        self._now_ms = now_ms
+        self.locked: set[int] = set()
+        self._locked_orders: set[str] = set()
         self._rooms: dict[str, LimitRoom] = {}
         self._foreign: set[str] = set()
         self._heads: dict[str, int | None] = {}
@@ -166,7 +159,9 @@ class Admission:
     def admit(self, dialect: Dialect, ready: Sequence[Ready], reserve: Reserve) -> Plan[list[Ready]]:
         """Return the jobs that may be claimed now, in order; jobs whose key is full are held."""
         if self.declared.ordered:
-            yield from adopt(dialect, ready, self.declared.ordered)
+            self._locked_orders |= yield from adopt(dialect, ready, self.declared.ordered)
+            self.locked |= {job.id for job in ready if job.ordered in self._locked_orders}
+            ready = [job for job in ready if job.id not in self.locked]
         needs = yield from self._examine(dialect, ready, self.unread)
         admitted, slots, full = [], [], []
         for job in ready:
@@ -196,7 +191,7 @@ class Admission:
     def sift(self, dialect: Dialect, queue: str, types: Sequence[str], taken: set[int]) -> Plan[None]:
         """Read further ahead, and hold jobs that cannot run, so that later jobs do not wait behind them."""
         while not self.enough:
-            ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE, self._now_ms)
+            ahead = yield from dialect.ready_ahead(queue, types, AHEAD_AT_ONCE)
             ahead = [job for job in ahead if job.id not in taken]
             needs = yield from self._examine(dialect, ahead, Unread())
             full = [
@@ -227,7 +222,7 @@ class Admission:
                     known = strictest.get(limit.key, first.numbers)
                     strictest[limit.key] = known.strictest(limit.numbers)
         unknown = [key for key in limits if key not in self._rooms and key not in self._foreign]
-        budget = most_keys(dialect) - len(self._rooms) - len(self._foreign)
+        budget = dialect.most_locks - len(self._rooms) - len(self._foreign)
         if len(unknown) > budget:
             self.crowded = True
             unknown = unknown[:budget]
@@ -236,7 +231,7 @@ class Admission:
             self._foreign.update(key for key in unknown if key not in locked)
             if locked:
                 names = [(key, limits[key].name) for key in sorted(locked)]
-                ((now_ms, states),) = yield from dialect.ask(queries.KEY_STATES, self._now_ms, names)
+                ((now_ms, states),) = yield from dialect.ask(queries.KEY_STATES, names)
                 for key, state in states.items():
                     numbers = state.published or limits[key].numbers
                     self._rooms[key] = LimitRoom(numbers, state.used, now_ms, is_published=state.published is not None)
@@ -318,10 +313,10 @@ class Admission:
         return concurrency is not None and room.has_no_slot and steady[key] + room.admitted >= concurrency
 
 
-def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], wanted: Mapping[str, int]) -> Plan[None]:
+def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed: Mapping[str, int]) -> Plan[None]:
     """Read the last starts of these keys, as far as the next ones depend on them."""
     asked = [
-        (key, room.numbers.rate, max(1, min(wanted[key], room.numbers.rate)))
+        (key, room.numbers.rate, max(1, min(starts_needed[key], room.numbers.rate)))
         for key, room in rooms.items()
         if room.numbers.rate is not None
     ]
@@ -343,23 +338,18 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], wanted: Mappin
             )
 
 
-def most_keys(dialect: Dialect) -> int:
-    """Return how many keys one transaction may lock: all locks of a server share one table, which is small."""
-    return 2000 if dialect.one_writer else 200
-
-
 def lock_limits(dialect: Dialect, keys: Sequence[str]) -> Plan[Collection[str]]:
     """Lock keys until the transaction ends; return the keys that no other transaction has locked. Never waits."""
-    if dialect.one_writer:
-        return keys
-    return (yield from dialect.ask(queries.LOCK_LIMITS, keys))[0]
+    for locked in (yield from dialect.ask(queries.LOCK_LIMITS, keys)):
+        return locked
+    return keys  # nothing is locked where no other transaction can write
 
 
 def steady_slots(dialect: Dialect, used: Mapping[str, int], ours: Collection[int]) -> Plan[Mapping[str, int]]:
     """Return how many slots of each key stay in use until the transaction ends, without the slots of our jobs."""
-    if dialect.one_writer:
-        return used
-    return Counter((yield from dialect.ask(queries.STEADY_SLOTS, list(used), list(ours)))[0])
+    for steady in (yield from dialect.ask(queries.STEADY_SLOTS, list(used), list(ours))):
+        return Counter(steady)
+    return used
 
 
 def put_openings(dialect: Dialect, at_ms: Mapping[str, int]) -> Plan[None]:

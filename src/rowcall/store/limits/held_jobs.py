@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rowcall.domain.limits import HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, most_keys, put_openings
+from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, put_openings
 from rowcall.store.order.heads import make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.limits import Held
@@ -32,16 +32,16 @@ def free_worker(dialect: Dialect, worker: str) -> Plan[bool]:
     return (yield from free(dialect, (yield from dialect.ask(queries.SLOTS_OF_WORKER, worker))))
 
 
-def unhold_due(dialect: Dialect, declared: DeclaredLimits, now_ms: int | None) -> Plan[int]:
+def unhold_due(dialect: Dialect, declared: DeclaredLimits) -> Plan[int]:
     """Make ready the held jobs that may start under their rate limits; return how many keys were checked."""
-    due = yield from dialect.ask(queries.DUE_OPENINGS, now_ms, OPENINGS_AT_ONCE)
+    due = yield from dialect.ask(queries.DUE_OPENINGS, OPENINGS_AT_ONCE)
     if not due:
         return 0
     locked = sorted((yield from lock_limits(dialect, due)))
     if not locked:
         return 0
     held = yield from _first_held(dialect, locked)
-    rooms, at_ms = yield from _rooms(dialect, held, declared, now_ms)
+    rooms, at_ms = yield from _rooms(dialect, held, declared)
     slots = {key: _allowed(room) for key, room in rooms.items()}
     unheld = {held_by(key): count for key, count in slots.items() if count > 0}
     if unheld:
@@ -66,7 +66,7 @@ class FoundRoom(NamedTuple):
     after: str | None
 
 
-def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: int | None) -> Plan[FoundRoom]:
+def find_room(dialect: Dialect, declared: DeclaredLimits, after: str) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
     A value that plain SQL wrote, and that does not name a key, is not a reason to wait. Of jobs in order, `make_ready`
@@ -74,12 +74,12 @@ def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: in
     """
     (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None
-    found = [one for one in held if not after or one.by != after]
-    limited = [one for one in found if one.by.startswith(HELD_PREFIX)]
-    rooms, _ = yield from _rooms(dialect, limited, declared, now_ms)
+    new_rows = [row for row in held if not after or row.by != after]
+    limited = [row for row in new_rows if row.by.startswith(HELD_PREFIX)]
+    rooms, _ = yield from _rooms(dialect, limited, declared)
     counts = {held_by(key): _allowed(room) for key, room in rooms.items()}
-    for one in found:
-        counts.setdefault(one.by, MOST_FREED)
+    for row in new_rows:
+        counts.setdefault(row.by, MOST_FREED)
     # SQLite's JSON ends a text at a NUL: many of these could be the same text, and would be found without end
     return FoundRoom({by: count for by, count in counts.items() if count > 0}, last if last != after else None)
 
@@ -87,28 +87,28 @@ def find_room(dialect: Dialect, declared: DeclaredLimits, after: str, now_ms: in
 def drop_stale(dialect: Dialect) -> Plan[int]:
     """Delete slots that no longer count, such as those of jobs that plain SQL ended; return how many.
 
-    Only of keys that this transaction has locked: no other one takes the same slot meanwhile.
+    Only keys locked by this transaction are cleaned, so no other transaction can claim the slot first.
     """
-    keys = yield from dialect.ask(queries.STALE_KEYS, most_keys(dialect))
+    keys = yield from dialect.ask(queries.STALE_KEYS, dialect.most_locks)
     locked = (yield from lock_limits(dialect, keys)) if keys else ()
     return (yield from dialect.change(queries.DROP_STALE, sorted(locked))) if locked else 0
 
 
 def _rooms(
-    dialect: Dialect, held: Sequence[Held], declared: DeclaredLimits, now_ms: int | None
+    dialect: Dialect, held: Sequence[Held], declared: DeclaredLimits
 ) -> Plan[tuple[Mapping[str, LimitRoom], int]]:
     """Return the room of the keys, by the published limits, else by those in the rows of the jobs, else as declared."""
     if not held:
         return {}, 0
-    names = [(one.key, name_of(one.key)) for one in held]
-    ((at_ms, states),) = yield from dialect.ask(queries.KEY_STATES, now_ms, names)
+    names = [(row.key, name_of(row.key)) for row in held]
+    ((at_ms, states),) = yield from dialect.ask(queries.KEY_STATES, names)
     rooms = {}
-    for one in held:
-        state = states[one.key]
-        numbers = state.published or _numbers_in(one)
+    for row in held:
+        state = states[row.key]
+        numbers = state.published or _numbers_in(row)
         if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
-            numbers = declared.numbers(name_of(one.key))
-        rooms[one.key] = LimitRoom(numbers, state.used, at_ms)
+            numbers = declared.numbers(name_of(row.key))
+        rooms[row.key] = LimitRoom(numbers, state.used, at_ms)
     yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED))
     return rooms, at_ms
 
@@ -127,13 +127,13 @@ class HeldJob(NamedTuple):
 def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
     """Return what holds a job, without a lock; None if there is no such job."""
     for by, unfit, limits, turn, opens_at_ms in (yield from dialect.ask(queries.HELD_JOB, job_id)):
-        found = HeldJob(by, unfit, turn, opens_at_ms)
+        job = HeldJob(by, unfit, turn, opens_at_ms)
         if by is None or not by.startswith(HELD_PREFIX):
-            return found
+            return job
         held = Held(by, limits)
-        ((_, states),) = yield from dialect.ask(queries.KEY_STATES, None, [(held.key, name_of(held.key))])
+        ((_, states),) = yield from dialect.ask(queries.KEY_STATES, [(held.key, name_of(held.key))])
         state = states[held.key]
-        return found._replace(numbers=state.published or _numbers_in(held), used=state.used)
+        return job._replace(numbers=state.published or _numbers_in(held), used=state.used)
     return None
 
 

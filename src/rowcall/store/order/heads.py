@@ -12,6 +12,7 @@ from rowcall.domain.payload import payload_from_row
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import order as queries
 from rowcall.store.queries.claims import Ready
+from rowcall.store.queries.ends import LOCK_FREE_JOBS
 from rowcall.store.statement import Plan
 
 
@@ -20,15 +21,15 @@ def heads(dialect: Dialect, keys: Collection[str]) -> Plan[dict[str, int | None]
 
     The jobs that it returns do not end before this transaction has.
     """
-    (found,) = yield from dialect.ask(queries.HEADS, [key.removeprefix(HELD_BY_ORDER) for key in keys])
-    steady: Collection[int] = [job_id for _, job_id in found]
-    if not dialect.one_writer:
-        steady = set((yield from dialect.ask(queries.STEADY_HEADS, sorted(steady))))
-    return {HELD_BY_ORDER + ordered: job_id if job_id in steady else None for ordered, job_id in found}
+    (first_jobs,) = yield from dialect.ask(queries.HEADS, [key.removeprefix(HELD_BY_ORDER) for key in keys])
+    steady = {job_id for _, job_id in first_jobs}
+    for locked in (yield from dialect.ask(queries.STEADY_HEADS, sorted(steady))):
+        steady = set(locked)
+    return {HELD_BY_ORDER + ordered: job_id if job_id in steady else None for ordered, job_id in first_jobs}
 
 
 def make_ready(dialect: Dialect, counts: Mapping[str, int]) -> Plan[int]:
-    """Make held jobs ready, and return how many: so many under each limit, or the first job of a value in order."""
+    """Make held jobs ready, and return how many: this many under each limit, or the first job of a value in order."""
     orders = [order_of(held) for held in counts if held.startswith(HELD_BY_ORDER)]
     changed = yield from ready_heads(dialect, orders)
     limits = {held: count for held, count in counts.items() if not held.startswith(HELD_BY_ORDER)} if orders else counts
@@ -57,9 +58,12 @@ def pass_order(dialect: Dialect, ended: Sequence[int]) -> Plan[None]:
     yield from ready_heads(dialect, (yield from orders_of(dialect, ended)))
 
 
-def adopt(dialect: Dialect, ready: Sequence[Ready], declared: Mapping[str, OrderedBy]) -> Plan[None]:
-    """Set the value of ready jobs that were enqueued without the declaration of their task, as by plain SQL."""
-    adopted = []
+def adopt(dialect: Dialect, ready: Sequence[Ready], declared: Mapping[str, OrderedBy]) -> Plan[set[str]]:
+    """Set the value of ready jobs that were enqueued without the declaration of their task, as by plain SQL.
+
+    Return the values of jobs that another transaction has locked: they are not set.
+    """
+    adopted: dict[int, tuple[int, str, int]] = {}
     for job in ready:
         order = declared.get(job.type) if job.ordered is None else None
         if order is None or is_hidden(job.payload):
@@ -68,6 +72,9 @@ def adopt(dialect: Dialect, ready: Sequence[Ready], declared: Mapping[str, Order
             job.ordered = order.of(payload_from_row(job.payload))
         except (RowcallError, ValueError):  # it fails when it runs
             continue
-        adopted.append((job.id, job.ordered, int(order.blocks)))
-    if adopted:
-        yield from dialect.ask(queries.ADOPT, adopted)
+        adopted[job.id] = job.id, job.ordered, int(order.blocks)
+    if not adopted:
+        return set()
+    unlocked = yield from dialect.ask(LOCK_FREE_JOBS, sorted(adopted))
+    yield from dialect.ask(queries.ADOPT, [adopted[job_id] for job_id in unlocked])
+    return {adopted[job_id][1] for job_id in adopted.keys() - unlocked}

@@ -23,8 +23,9 @@ def serve(dialect: Dialect, claimed: Iterable[Ready]) -> Plan[None]:
     """Record the turns of jobs that were just claimed."""
     turns: dict[tuple[str, str, int], int] = {}
     for job in claimed:
-        turn = min(job.turn or 0, HIGHEST_TURN)
-        place = (job.queue, "" if str(job.fair).startswith(OF_QUEUE) else job.type, ~job.priority)
-        turns[place] = max(turn, turns.get(place, turn))
+        turn = job.turn or 0
+        place = job.queue, "" if (job.fair or "").startswith(OF_QUEUE) else job.type, ~job.priority
+        if place not in turns or turn > turns[place]:
+            turns[place] = min(turn, HIGHEST_TURN)
     # in one order, so that two claims cannot deadlock
     yield from dialect.ask(SERVE, [(*place, turn) for place, turn in sorted(turns.items())])

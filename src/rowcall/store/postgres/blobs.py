@@ -12,7 +12,7 @@ old_blobs = """
     select digest from <blob>
     where digest > $3::text and touched_at < (select <now> - $2::float8 * interval '1 second')
     order by digest limit $4::int"""
-# a locked row is checked again after the lock: one that was touched meanwhile is not deleted
+# a locked row is checked again after the lock: one that was touched in between is not deleted
 delete_blob = """
     delete from <blob>
     where digest = $2::text and touched_at < (select <now> - $3::float8 * interval '1 second')"""

@@ -38,26 +38,38 @@ _NEXT_WAKE = """
 _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _BEFORE = f"jsonb_build_array(rank, turn, greatest(id, -{HIGHEST_ID}) - 1)"
+_PAIR = f"""(select queue, type, {_BEFORE} as place from <ready> as ready where {{}}
+               order by queue, type, rank, turn, id limit 1)"""
+_BEHIND_FOUND = "(ready.queue, ready.type) > (found.queue, found.type)"
+# From each type of a queue to the next one, by the first row of each; behind the last queue comes the first.
 _FOUND = f"""
-          (select queue, type, {_BEFORE} from <ready> order by queue, type, rank, turn, id limit 1)
+          (select pair.*, 1 from (
+            {_PAIR.format("queue > {after}")} union all {_PAIR.format("queue <= {after}")} limit 1) as pair)
           union all
-          select next.* from found cross join lateral (
-            select queue, type, {_BEFORE} from <ready> where (queue, type) > (found.queue, found.type)
-            order by queue, type, rank, turn, id limit 1) as next"""
+          select next.*, found.number + (next.queue <> found.queue)::int from found cross join lateral (
+            {_PAIR.format(f"{_BEHIND_FOUND} and found.queue > {{after}}")}
+            union all {_PAIR.format("ready.queue <= {after} and found.queue > {after}")}
+            union all {_PAIR.format(f"{_BEHIND_FOUND} and ready.queue <= {{after}} and found.queue <= {{after}}")}
+            limit 1) as next
+          where found.number + (next.queue <> found.queue)::int <= {{most}}"""
+_AS_JSON = "select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found"
 
 
-def _find_work(registered: str, more: str = "", found: str = _FOUND) -> str:
+def _find_work(registered: str, more: str = "", found: str = _FOUND.format(after="$3::text", most="$4::int")) -> str:
     return f"""
-        with recursive found (queue, type, place) as ({found}
+        with recursive found (queue, type, place, number) as ({found}
         ){more}
-        select (select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found),
+        select ({_AS_JSON}),
           date_part('epoch', clock_timestamp() - statement_timestamp()),  -- before the other columns are computed
           <ms:(select <now>)>, {_NEXT_DUE}, {_NEXT_EXPIRY}, exists ({registered}), {_NEXT_WAKE},
           (select coalesce(jsonb_agg(jsonb_build_array(kind, name)), '[]'::jsonb)::text from <pause>),
           exists (select from <edge> where state = 'open'), {_ANY_UNSURE}, exists (select from <slot>),
-          exists (select from <waiter>)"""
+          exists (select from <waiter>), false"""
 
 
+find_queues = f"""
+    with recursive found (queue, type, place, number) as ({_FOUND.format(after="$1::text", most="$2::int")})
+    {_AS_JSON}"""
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")
 # waits for a transaction that is about to declare this worker lost, and sees its outcome
@@ -66,7 +78,7 @@ find_work_and_lock = _find_work("select from held", _HELD)
 find_other_work_and_lock = _find_work(
     "select from held",
     _HELD,
-    "select pair ->> 0, pair ->> 1, null::jsonb from jsonb_array_elements($3::text::jsonb) as given (pair)",
+    "select pair ->> 0, pair ->> 1, null::jsonb, 1 from jsonb_array_elements($3::text::jsonb) as given (pair)",
 )
 peek = f"""
     select <ms:(select <now>)>,
@@ -78,12 +90,12 @@ def _ready(rows: str, lock: str = "for update skip locked") -> str:
     """Return what is known about the jobs of some ready rows. Only the ready rows are locked."""
     return f"""select job.* from ({rows} {lock}) as first cross join lateral (
         select {_READY_COLUMNS}, first.ctid::text from <job> as job
-        where id = first.id and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
+        where id = first.id and lease = first.lease and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
 
 
 # It goes through every row that was deleted since the last vacuum, so it starts at a given place: see `Places`.
 _IN_ORDER = "order by rank, turn, id"
-_OF_TYPE = "select ctid, id from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
+_OF_TYPE = "select ctid, id, lease from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
 _BEHIND = "$5::bigint, $6::bigint, $7::bigint"
 ready_of_type = _ready(f"{_OF_TYPE.format('$4::text', _BEHIND)} {_IN_ORDER} limit $3::int")
 _ASKED = """
@@ -96,7 +108,7 @@ ready_of_types = f"""
     with first as (
       select asked.type, head.rank, head.turn, head.id
       from {_ASKED} cross join lateral (
-        {_OF_ASKED.replace("ctid, id", "rank, turn, id")} {_IN_ORDER} limit $3::int) as head
+        {_OF_ASKED.replace("ctid, id, lease", "rank, turn, id")} {_IN_ORDER} limit $3::int) as head
       order by head.rank, head.turn, head.id limit $3::int
     ), share as materialized (select type, count(*) as jobs from first group by type)
     select mine.* from {_ASKED} join share using (type) cross join lateral (
@@ -108,12 +120,12 @@ rest_of_types = f"""
 ready_ahead = f"""
     select mine.* from {_ASKED} cross join lateral (
       {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
-_CLAIM = "(job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms, lease_until)"
+_CLAIM_COLUMNS = "(job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms, lease_until)"
 # a row that changed after the snapshot of the statement can be locked, but not deleted: such a job is not claimed
 claim = f"""
     with taken as (delete from <ready> where ctid = any ($2::text::tid[]) returning id, lease, attempt
     ), claimed as (
-      insert into <claim> {_CLAIM}
+      insert into <claim> {_CLAIM_COLUMNS}
       select id, lease + 1, $3::bigint, $4::text, attempt + 1, moment.now,
              case when id = any ($5::text::bigint[]) = ($8::int = 1) then moment.now end, $6::bigint,
              moment.now + $6::bigint * interval '1 millisecond'
@@ -129,14 +141,15 @@ claim_first = f"""
       {_IN_ORDER} limit $3::int for update skip locked
     ), checked as materialized (
       select ctid, id, is_plain from first left join lateral (
-        select true as is_plain from <job> as job where job.id = first.id and {_IS_READY} and {_IS_PLAIN}
+        select true as is_plain from <job> as job where job.id = first.id and job.lease = first.lease
+          and {_IS_READY} and {_IS_PLAIN}
           and job.fair is null and job.retry is null offset 0) as job on true
     ), taken as materialized (
       select ctid, id from checked where not exists (select from checked where is_plain is null)
     ), removed as (
       delete from <ready> where ctid = any (array(select ctid from taken)) returning id, lease, attempt
     ), claimed as (
-      insert into <claim> {_CLAIM}
+      insert into <claim> {_CLAIM_COLUMNS}
       select id, lease + 1, $9::bigint, $8::text, attempt + 1, moment.now, moment.now, null, null
       from (select <now> as now) as moment, removed
       on conflict (job_id) do nothing returning job_id)

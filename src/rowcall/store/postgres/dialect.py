@@ -1,21 +1,22 @@
 """The operations on PostgreSQL. Promises are those of `rowcall.store.dialect`.
 
 Many transactions write at once, at READ COMMITTED. So rows that are read in order to be written are locked as they are
-read. Claims, staging and recovery skip rows that another transaction has locked; settling goes by id and lease, in the
-order of the ids.
+read. Claims, staging and recovery skip rows that another transaction has locked; settling goes by id, lease and
+holder, in the order of the ids.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache, partial
 from itertools import chain, repeat
-from typing import cast
+from typing import TypeVar, cast
 
 from rowcall.domain.job import Job
-from rowcall.store.catalogue import Catalogue, as_json
+from rowcall.store.catalogue import load_catalogue
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
+from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
     blobs,
     claims,
@@ -40,10 +41,22 @@ from rowcall.store.queries import jobs as queries
 from rowcall.store.queries.claims import NOTHING_KNOWN, START, Places, Ready
 from rowcall.store.queries.ends import Owner, Success, ids_of
 from rowcall.store.queries.flows import TRANSACTION_BEGAN
-from rowcall.store.queries.jobs import inserted_from_row
 from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
 from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
-from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
+from rowcall.store.statement import (
+    Catalogue,
+    Change,
+    Parameter,
+    Plan,
+    ReadTime,
+    Row,
+    Statement,
+    as_json,
+    database_time,
+    plain,
+)
+
+T = TypeVar("T")
 
 Asked = tuple[str, int, int, int]
 _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
@@ -51,7 +64,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue(
+    return load_catalogue(
         "postgres",
         (blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
@@ -62,12 +75,22 @@ def catalogue(prefix: str) -> Catalogue:
 
 class PostgresDialect:
     one_writer = False
+    most_locks = 200
+    ids_follow_commits = False
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, now_ms: ReadTime = database_time) -> None:
         self._prefix = prefix
-        self._catalogue = catalogue(prefix)
-        self.ask = self._catalogue.ask
+        self._use(catalogue(prefix).timed(now_ms))
         self._pages = PostgresPages(prefix)
+
+    def at(self, now_ms: int) -> Dialect:
+        pinned = copy(self)
+        pinned._use(self._catalogue.timed(lambda: now_ms))
+        return pinned
+
+    def _use(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.ask = catalogue.ask
 
     def change(self, query: Change, *values: object) -> Plan[int]:
         return (yield from self.ask(query, *values))[0]
@@ -84,7 +107,7 @@ class PostgresDialect:
         return channel_of_ends(self._prefix)
 
     def notification(self) -> Statement[Row]:
-        """Return the statement, a transaction by itself, that notifies idle workers, if there are any."""
+        """Return the statement, its own transaction, that notifies idle workers, if there are any."""
         return self._catalogue.statement(queries.NOTIFY_ALONE)
 
     # schema
@@ -102,7 +125,7 @@ class PostgresDialect:
         version = Version.from_row(row, NEWEST_VERSION)
         return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
 
-    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
+    def migrate(self) -> Plan[tuple[int, int]]:
         yield self._statement(schema.WAIT_BRIEFLY)
         yield self._statement(schema.LOCK_MIGRATIONS)
         # the schema of the tables, even if another schema now precedes it in the search path
@@ -113,14 +136,14 @@ class PostgresDialect:
             yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
-        found = version.found
+        old_version = version.found
         for migration in MIGRATIONS:
-            if migration.version > found:
+            if migration.version > old_version:
                 for statement in migration.statements:
                     yield plain(render(statement, self._prefix, str(namespace)))
                 recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
-                yield self._statement(RECORD_MIGRATION, now_ms, *recorded)
-        return found, max(found, NEWEST_VERSION)
+                yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
+        return old_version, max(old_version, NEWEST_VERSION)
 
     def _statement(self, template: str, *parameters: Parameter) -> Statement[Row]:
         return plain(render(template, self._prefix), *parameters)
@@ -128,68 +151,50 @@ class PostgresDialect:
     # enqueue
 
     def insert(
-        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
-    ) -> Plan[Inserted]:
-        if now_ms is None and job.is_plain:
-            found = yield self._catalogue.statement(
-                queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
-            )
-            job_id, created_at_ms = map(int, found[0][:2])  # type: ignore[arg-type]  # a caller's codec may return text
-            return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)
-        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), *derived)
-        return inserted_from_row(found[0][:5])
-
-    def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
+        self, job: NewJob, payloads: Sequence[str], derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
-        given = payloads
+        if len(payloads) == 1 and job.is_plain and self._catalogue.now_ms() is None:
+            fields = job.type, job.queue, payloads[0], job.priority, job.max_attempts
+            rows = yield self._catalogue.statement(queries.INSERT_PLAIN, *fields)
+            job_id, created_at_ms = map(int, cast("tuple[int, int]", rows[0][:2]))  # a caller's codec may return text
+            return [Inserted(job_id, "pending", created_at_ms, created_at_ms, None)]
+        texts = payloads
         if derived is not None:
-            given = [f"[{one},{as_json(row)[1:]}" for one, row in zip(payloads, derived, strict=True)]
-        document = f"[{','.join(given)}]"
-        values = (now_ms, *fields_of(job, document), int(derived is not None))
-        rows = yield self._catalogue.statement(queries.INSERT_MANY, *values)
+            texts = [f"[{text},{as_json(row)[1:]}" for text, row in zip(payloads, derived, strict=True)]
+        values = (*fields_of(job, f"[{','.join(texts)}]"), int(derived is not None))
+        rows = yield self._catalogue.statement(queries.INSERT, *values)
         ids, status, run_at, created_at, expires_at, _ = cast("tuple[str, str, int, int, int | None, bool]", rows[0])
         return [Inserted(int(job_id), status, run_at, created_at, expires_at) for job_id in ids.split(",")]
 
     # claim
 
     def ready_jobs(
-        self,
-        queue: str,
-        types: Sequence[str],
-        limit: int,
-        now_ms: int | None,
-        places: Places = NOTHING_KNOWN,
+        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
         asked = _asked(queue, types, places)
         if len(types) == 1:
-            return (yield from self.ask(claim_queries.READY_OF_TYPE, now_ms, queue, limit, *asked[0]))
-        first = yield from self.ask(claim_queries.READY_OF_TYPES, now_ms, queue, limit, asked)
+            return (yield from self.ask(claim_queries.READY_OF_TYPE, queue, limit, *asked[0]))
+        first = yield from self.ask(claim_queries.READY_OF_TYPES, queue, limit, asked)
         if len(first) < limit:
             # another transaction may have locked the first of them, and the shares were computed with those
-            rest = yield from self.ask(claim_queries.REST_OF_TYPES, now_ms, queue, limit, asked)
+            rest = yield from self.ask(claim_queries.REST_OF_TYPES, queue, limit, asked)
             ours = {job.id for job in first}
             first += [job for job in sorted(rest, key=Ready.order) if job.id not in ours][: limit - len(first)]
         return sorted(first, key=Ready.order)
 
-    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int) -> Plan[list[Ready]]:
         asked = _asked(queue, types, NOTHING_KNOWN)
-        ahead = yield from self.ask(claim_queries.READY_AHEAD, now_ms, queue, limit, asked)
+        ahead = yield from self.ask(claim_queries.READY_AHEAD, queue, limit, asked)
         return sorted(ahead, key=Ready.order)[:limit]
 
     def claim(
-        self,
-        started: Sequence[Ready],
-        buffered: Sequence[Ready],
-        owner: Owner,
-        lease_ms: int | None,
-        now_ms: int | None,
+        self, started: Sequence[Ready], buffered: Sequence[Ready], owner: Owner, lease_ms: int | None
     ) -> Plan[set[int] | None]:
         jobs = [*started, *buffered]
         rows = "{" + ",".join([f'"{job.row}"' for job in jobs]) + "}"
         few = min(started, buffered, key=len)
         how = owner.holder, owner.worker, [job.id for job in few], lease_ms, len(jobs), int(few is started)
-        (claimed,) = yield from self.ask(claim_queries.CLAIM, now_ms, rows, *how)
+        (claimed,) = yield from self.ask(claim_queries.CLAIM, rows, *how)
         return None if claimed is None else set(claimed)
 
     # limits
@@ -202,41 +207,34 @@ class PostgresDialect:
 
     # settle
 
-    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
+    def settle_successes(self, rows: Sequence[Success], owner: Owner) -> Plan[tuple[set[int], bool]]:
         ids = ids_of(rows)
         leases = _repeated([(row.lease, row.count) for row in rows])
         (taken,) = yield from self.ask(end_queries.TAKE_ALL, ids, leases, owner.holder)
+        ours = set(ids if taken is None else taken)
         if taken is not None:
-            ours = set(taken)
             rows = [row.of(job_id) for row in rows for job_id in row.ids if job_id in ours]
-        plain = [row for row in rows if row.result is None]
-        others = rows if not plain else [row for row in rows if row.result is not None]
-        live: set[int] = set()
-        if plain:
-            ids = ids_of(plain)
-            times = (
-                _repeated([(row.claimed_at_ms, row.count) for row in plain]),
-                _repeated(
-                    [
-                        (row.finished_age_ms if row.started_age_ms is None else row.started_age_ms, row.count)
-                        for row in plain
-                    ]
-                ),
-                _repeated([(row.finished_age_ms, row.count) for row in plain]),
-            )
-            (changed,) = yield from self.ask(end_queries.SETTLE_PLAIN, now_ms, ids, *times, owner.worker)
-            live.update(ids if changed is None else changed)
-        if others:
-            ids, document = [row.id for row in others], {str(row.id): row for row in others}
-            (changed,) = yield from self.ask(end_queries.SETTLE_WITH_RESULTS, now_ms, ids, document, owner.worker)
-            live.update(ids if changed is None else changed)
-        return live
+            ids, leases = [row.id for row in rows], [row.lease for row in rows]
+        claimed_at = _repeated([(row.claimed_at_ms, row.count) for row in rows])
+        started = _repeated(
+            [(row.finished_age_ms if row.started_age_ms is None else row.started_age_ms, row.count) for row in rows]
+        )
+        finished = _repeated([(row.finished_age_ms, row.count) for row in rows])
+        results = None
+        if any(row.result is not None for row in rows):
+            results = f"[{','.join(_repeated([(row.result or 'null', row.count) for row in rows]))}]"
+        values = ids, leases, claimed_at, started, finished, results, owner.worker
+        ((changed, any_followed),) = yield from self.ask(end_queries.SETTLE_ALL, *values)
+        live = ours if changed is None else set(changed)
+        if len(live) < len(ours):  # of claims whose jobs were changed from outside
+            yield from self.ask(claim_queries.MAKE_READY, sorted(ours - live))
+        return live, any_followed
 
     # callers' connections
 
     def for_caller(self) -> Plan[Dialect]:
         (namespace,) = yield from self.ask(queries.SCHEMA_OF_TABLES)
-        return PostgresDialect(f"{namespace}.{self._prefix}")
+        return PostgresDialect(f"{namespace}.{self._prefix}", self._catalogue.now_ms)
 
     def identity(self) -> Statement[Row]:
         return self._catalogue.statement(queries.IDENTITY)
@@ -260,6 +258,6 @@ def _asked(queue: str, types: Sequence[str], places: Places) -> list[Asked]:
     return [(task, *(places.get((queue, task)) or START)) for task in types]
 
 
-def _repeated(values: Sequence[tuple[int, int]]) -> list[int]:
+def _repeated(values: Sequence[tuple[T, int]]) -> list[T]:
     """Return each value as often as its count says."""
     return [*chain.from_iterable([repeat(value, count) for value, count in values])]

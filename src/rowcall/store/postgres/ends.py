@@ -7,8 +7,11 @@ what belongs to a row is found by its position among the sorted ids, or under it
 
 from __future__ import annotations
 
+from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.payload import RAW_KEY
 from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field_of, fields, time_of
-from rowcall.store.queries.ends import Settlement, Success, also_unfit, of_claim
+from rowcall.store.queries.ends import Settlement, also_unfit, of_claim
+from rowcall.store.schema import NEXT_COLUMNS
 
 # A delete from the table of claims comes first: it is the fence, and the order of locks.
 FENCES = """(
@@ -22,6 +25,17 @@ take = f"""
     delete from <claim> as claim where job_id = any (array(select job_id from mine))
     returning job_id, lease, worker, <ms_or_null:claimed_at>, <ms_or_null:started_at>, progress, progress_message,
       cancel::int"""
+lock_void = f"""
+    with current as materialized (
+      select mine.job_id from {FENCES} cross join lateral (
+        select job_id from <claim> as claim where claim.job_id = given.job_id and claim.lease = given.lease
+          and claim.holder = given.holder) as mine
+    ), free as materialized (
+      select job_id from <claim> where job_id = any (array(select job_id from current)) for update skip locked
+    ), unlocked as materialized (
+      select id from <job> where id = any (array(select job_id from free)) for update skip locked)
+    select job_id from current where job_id not in (select job_id from free)
+      or job_id not in (select id from unlocked) and exists (select from <job> where id = job_id)"""
 
 
 def _given(parameter: str, row: str = "job.id", ids: str = "$2") -> str:
@@ -42,9 +56,10 @@ live = """
       where job.id = (given.pair ->> 0)::bigint and job.lease + 1 = (given.pair ->> 1)::bigint
         and job.status not in <finished> for no key update) as mine"""
 
-_ended, _succeeded = fields(Settlement), fields(Success)
+_ended = fields(Settlement)
 _HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"
 _ENDED_LEASE = f"least(job.lease, {MOST_LEASE - 2}) + 2"
+FOLLOWED = "job.on_end -> job.status::text is not null"
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 
 
@@ -52,29 +67,23 @@ def _ago(age_ms: str) -> str:
     return f"moment.now - {age_ms} * interval '1 millisecond'"
 
 
-def _settle_successes(claimed_ms: str, started_age_ms: str, finished_age_ms: str, more: str, worker: str) -> str:
-    began = f"greatest({time_of(claimed_ms)}, job.created_at)"
-    # the ids only if some are missing: to read a row for each would take the client as long as all the rest
-    return f"""settled as (
+_CLAIMED_AT = f"greatest({time_of(_given('$4'))}, job.created_at)"
+_RESULT = "(select $7::text::jsonb) -> width_bucket(job.id, (select $2::text::bigint[])) - 1"
+# the ids only if some are missing: to read a row for each would take the client as long as all the rest
+settle_all = f"""
+    with settled as (
     update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
-      worker = {worker}::text, claimed_at = {began}, started_at = greatest({began}, {_ago(started_age_ms)}),
-      finished_at = greatest({began}, {_ago(finished_age_ms)}),
+      worker = $8::text, claimed_at = {_CLAIMED_AT}, started_at = greatest({_CLAIMED_AT}, {_ago(_given("$5"))}),
+      finished_at = greatest({_CLAIMED_AT}, {_ago(_given("$6"))}),
       progress = case when job.progress is not null and {_HAS_STEPS} then 1.0 end,
       progress_message = case when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end,
-      error_code = null, error_detail = null, traceback = null, {more}
+      error_code = null, error_detail = null, traceback = null,
+      result = case when $7::text is not null then nullif({_RESULT}, 'null') end
     from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[])
-    returning job.id)
-    select case when count(*) < cardinality($2::text::bigint[]) then coalesce(array_agg(id), '{{}}') end from settled"""
-
-
-settle_plain = f"with {_settle_successes(_given('$3'), _given('$4'), _given('$5'), 'result = null', '$6')}"
-_WITH_RESULT = f"result = {_succeeded.result}::jsonb"
-_STARTED = f"coalesce({_succeeded.started_age_ms}, {_succeeded.finished_age_ms})"
-_SETTLE_WITH_RESULTS = _settle_successes(
-    f"({_succeeded.claimed_at_ms})", _STARTED, _succeeded.finished_age_ms, _WITH_RESULT, "$4"
-)
-settle_with_results = f"with given as materialized (select $3::text::jsonb as document), {_SETTLE_WITH_RESULTS}"
+    where job.id = any ($2::text::bigint[]) and job.lease + 1 = {_given("$3")} and job.status || '' not in <finished>
+    returning job.id, {FOLLOWED} as followed)
+    select case when count(*) < cardinality($2::text::bigint[]) then coalesce(array_agg(id), '{{}}') end,
+      coalesce(bool_or(followed), false) from settled"""
 
 _BEGAN = f"greatest({time_of(f'({_ended.claimed_at_ms})')}, job.created_at)"  # of null and a time: the time
 _STARTED_AT = f"coalesce({_ago(_ended.started_age_ms)}, {time_of(f'({_ended.started_at_ms})')})"
@@ -112,22 +121,31 @@ settle = f"""
       result = {_ended.result}::jsonb, error_code = {_ended.error_code}, error_detail = {_ended.error_detail},
       traceback = {_ended.traceback}
     from (select <now> as now) as moment
-    where job.id = any ($2::text::bigint[])"""
+    where job.id = any ($2::text::bigint[])
+    returning {FOLLOWED}"""
 complete = f"""
-    with taken as (
-      delete from <claim> where job_id = $2::bigint and lease = $3::bigint and holder = $4::bigint returning *)
+    with mine as materialized (
+      select job_id from <claim> where job_id = $2::bigint and lease = $3::bigint and holder = $4::bigint for update
+    ), seen as materialized (
+      select lease + 1 = $3::bigint and status || '' not in <finished> as is_live
+      from <job> where id = (select job_id from mine) for no key update
+    ), taken as (  -- also where the job is gone: the transaction that deleted it has skipped this claim
+      delete from <claim> where job_id = (select job_id from mine) and coalesce((select is_live from seen), true)
+      returning *)
     update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
       worker = taken.worker, claimed_at = greatest(taken.claimed_at, job.created_at),
       started_at = greatest(taken.claimed_at, job.created_at,
                             coalesce(moment.now - $6::bigint * interval '1 millisecond', taken.started_at)),
       finished_at = greatest(taken.claimed_at, job.created_at, moment.now), result = $5::text::jsonb,
       error_code = null, error_detail = null, traceback = null,
-      progress = case when taken.progress is not null or job.progress is not null and {_HAS_STEPS} then 1.0 end,
-      progress_message = case when taken.progress is not null then taken.progress_message
+      progress = case when $7::int = 1 or taken.progress is not null or job.progress is not null and {_HAS_STEPS}
+                      then 1.0 end,
+      progress_message = case when $7::int = 1 then $8::text
+                              when taken.progress is not null then taken.progress_message
                               when job.progress_message is not null and {_HAS_STEPS} then job.progress_message end
     from (select <now> as now) as moment, taken
-    where job.id = $2::bigint and job.lease + 1 = $3::bigint
-    returning job.id"""
+    where job.id = $2::bigint
+    returning {FOLLOWED}"""
 
 in_use = """
     select exists (select from <edge> where state = 'open'), exists (select from <slot>),
@@ -159,4 +177,27 @@ end_waiting = f"""
     from (select <now> as now) as moment
     where job.id <in_ids:2> and job.status || '' not in <finished>
       and ($4::text is null or job.status || '' = $4::text)
-    returning job.id, job.queue::text, job.type::text, job.attempt"""
+    returning job.id, job.queue::text, job.type::text, job.attempt, {FOLLOWED}"""
+
+_WHOLE = "coalesce(substring(next ->> '{}' from '^-?[0-9]{{1,9}}$')::int, {})"
+_AT = "coalesce(finished_at, <now>)"
+follow_up = f"""
+    insert into <job> {NEXT_COLUMNS}
+    select next ->> 'type', next ->> 'queue', {_WHOLE.format("priority", 0)},
+           greatest(1, {_WHOLE.format("max_attempts", 1)}), <to:enqueue>, {_AT}, {_AT}, trace_context, tags,
+           jsonb_build_object('job', jsonb_build_object(
+             'id', id, 'type', type, 'queue', queue, 'event', status, 'attempt', attempt,
+             'max_attempts', max_attempts, 'error_code', error_code, 'error_detail', error_detail, 'result', result,
+             'arguments', case jsonb_typeof(payload) when 'object' then payload
+                          else jsonb_build_object('{RAW_KEY}', payload::text) end))
+    from (select job.*, on_end -> status::text as next from <job> as job
+          where id <in_ids:2> and status || '' in <finished> order by id) as job
+    where length(next ->> 'type') between 1 and 200 and length(next ->> 'queue') between 1 and 200
+    returning id"""
+keep_blobs = f"""
+    insert into <blob_ref> (job_id, digest)
+    select job.id, substr(value ->> '{BLOB_KEY}', 8)
+    from <job> as job cross join lateral (
+      values (payload -> 'job' -> 'arguments'), (payload -> 'job' -> 'result')) as stored (value)
+    where job.id <in_ids:1> and jsonb_typeof(value -> '{BLOB_KEY}') = 'string'
+    on conflict do nothing returning job_id"""

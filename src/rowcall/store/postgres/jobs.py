@@ -30,19 +30,11 @@ identity = """
       coalesce(to_regclass('<job>')::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
 
 # enqueue
-insert = f"""
-    insert into <job> ({_INSERTED_COLUMNS})
-    select $2::text, $3::text, $4::text::jsonb, {_DUE}, $5::int, $6::int, given.run_at, given.now,
-           $9::float8, $10::text, $11::text::jsonb, given.expires_at, $14::text, $15::text::jsonb, $16::text, $17::text,
-           $18::text, $19::int, $20::text, $21::int
-    from {_GIVEN}
-    returning id, status, <ms:run_at>, <ms:created_at>, <ms:expires_at>, {_LISTENING_TO_QUEUE}"""
-
 insert_plain = f"""
     insert into <job> (type, queue, payload, status, run_at, created_at, priority, max_attempts)
     values ($1::text, $2::text, $3::text::jsonb, <to:enqueue>, {_STATEMENT_TIME}, {_STATEMENT_TIME}, $4::int, $5::int)
     returning id, <ms:created_at>, {_LISTENING_TO_QUEUE.replace("$3", "$2")}"""
-insert_many = f"""
+insert = f"""
     with inserted as (
       insert into <job> ({_INSERTED_COLUMNS})
       select $2::text, $3::text, case when $17::int = 1 then one.given -> 0 else one.given end, {_DUE}, $5::int,

@@ -28,7 +28,8 @@ heads = f"""
     select coalesce(jsonb_agg(jsonb_build_array(given.key, head.id)), '[]'::jsonb)::text
     from {_KEYS} cross join lateral ({_HEAD}) as head"""
 steady_heads = f"""
-    select id from <job> where id = any ($1::text::bigint[]) and {HOLDS_ORDER} for share skip locked"""
+    select to_json(array(
+      select id from <job> where id = any ($1::text::bigint[]) and {HOLDS_ORDER} for share skip locked))::text"""
 _MINE = "select id from <job> where status = <pending> and {} for update skip locked"
 ready_heads = f"""
     update <job> as job set held = null where id = any (array(

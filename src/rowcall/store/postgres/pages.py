@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from rowcall.domain.fingerprint import SEPARATOR
 from rowcall.domain.job import Job
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import HIGHEST, LOWEST, Filter, Order, Place, Span
@@ -24,6 +23,7 @@ from rowcall.store.jobs.pages import (
     sources_of,
 )
 from rowcall.store.postgres.words import array, render
+from rowcall.store.queries.claims import SEPARATOR
 from rowcall.store.statement import Parameter, Plan, Statement, fetch, plain
 
 _MATCHING = """
@@ -56,12 +56,12 @@ class PostgresPages:
         self._prefix = prefix
 
     def places(
-        self, wanted: Filter, order: Order, span: Span, limit: int, *, by_payload: bool = False
+        self, job_filter: Filter, order: Order, span: Span, limit: int, *, by_payload: bool = False
     ) -> Plan[list[Place]]:
-        texts = _Texts(wanted, order, span, limit)
-        sources = sources_of(wanted, order)
+        texts = _Texts(job_filter, order, span, limit)
+        sources = sources_of(job_filter, order)
         if by_payload:
-            arms = [texts.of_payload(str(wanted.payload))]
+            arms = [texts.of_payload(str(job_filter.payload))]
         else:
             arms = [
                 *(texts.of_hopped(source) for source in sources.hopped),
@@ -72,8 +72,8 @@ class PostgresPages:
         statement = plain(render(sql, self._prefix), *texts.values)
         return cast("list[Place]", (yield from fetch(statement)))
 
-    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
-        condition, values = conditions_of(wanted)
+    def matching(self, job_filter: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        condition, values = conditions_of(job_filter)
         return fetch(Statement(render(_MATCHING + condition, self._prefix), (array(ids), *values), job_from_row))
 
     def has_payload_index(self) -> Plan[bool]:
@@ -83,9 +83,9 @@ class PostgresPages:
 class _Texts:
     """The arms of one statement, and its parameters."""
 
-    def __init__(self, wanted: Filter, order: Order, span: Span, limit: int) -> None:
+    def __init__(self, job_filter: Filter, order: Order, span: Span, limit: int) -> None:
         self.values: list[Parameter] = []
-        self._wanted = wanted
+        self._filter = job_filter
         self._direction = "desc" if order.newest_first else "asc"
         self._limit = f"limit {self._given(limit)}::int"
         self._low, self._high = (self._end(place) for place in span)
@@ -93,12 +93,12 @@ class _Texts:
 
     def of_known(self, source: Source, group: Group) -> str:
         """Use an order that no other index has, so that the planner uses this one."""
-        given = [f"{self._given(value)}::{'bigint' if isinstance(value, int) else 'text'}" for value in group]
+        values = [f"{self._given(value)}::{'bigint' if isinstance(value, int) else 'text'}" for value in group]
         if source is BY_CHAIN:
-            return self.within(_OF_CHAIN.format(*given), source.place)
-        equal = "".join(f" and {name} = {value}" for name, value in zip(source.columns[:-1], given, strict=False))
+            return self.within(_OF_CHAIN.format(*values), source.place)
+        equal = "".join(f" and {name} = {value}" for name, value in zip(source.columns[:-1], values, strict=False))
         rows = f"select {_SHOWN[source.place[0]]} from <{source.table}> as job where {source.proof}{equal}"
-        return self.within(rows, (*source.columns[-1:], *source.place), given[-1:])
+        return self.within(rows, (*source.columns[-1:], *source.place), values[-1:])
 
     def of_payload(self, payload: str) -> str:
         columns = ("finished_at", "id") if len(self._place) == 2 else ("id",)
@@ -108,7 +108,7 @@ class _Texts:
     def of_hopped(self, source: Source) -> str:
         """Return the first places of an index's groups that fit."""
         shown = ", ".join(source.columns)
-        found = ", ".join(f"found.{name}" for name in source.columns)
+        last_group = ", ".join(f"found.{name}" for name in source.columns)
         rows = f"<{source.table}> as job where {source.proof}"
         # `= any (array[…])` is not a constant to the planner, so only this index has the order below. With `=`, the
         # planner may read by id instead, and expect to find the jobs soon.
@@ -124,7 +124,7 @@ class _Texts:
               (select {shown} from {rows} order by {shown} limit 1)
               union all
               select {", ".join(f"next.{name}" for name in source.columns)} from found cross join lateral (
-                select {shown} from {rows} and ({shown}) > ({found}) order by {shown} limit 1) as next
+                select {shown} from {rows} and ({shown}) > ({last_group}) order by {shown} limit 1) as next
             )
             select {", ".join(f"head.{name}" for name in self._place)} from found cross join lateral (
               {heads} order by {self._ordered((*source.columns, *source.place))} {self._limit}) as head
@@ -139,19 +139,19 @@ class _Texts:
         return f"{rows} and {self._bounds(columns, group)} order by {self._ordered(columns)} {self._limit}"
 
     def _of_groups(self, source: Source) -> str:
-        wanted = self._wanted
+        job_filter = self._filter
         conditions = [
             f"and {_of_group(source, name)} = {self._given(value)}::text"
-            for name, value in wanted.names()
+            for name, value in job_filter.names()
             if name in source.columns
         ]
-        if "status" in source.columns and wanted.statuses is not None:
-            given = ", ".join(f"{self._given(status.value)}::text" for status in wanted.statuses)
+        if "status" in source.columns and job_filter.statuses is not None:
+            given = ", ".join(f"{self._given(status.value)}::text" for status in job_filter.statuses)
             conditions.append(f"and found.status in ({given})")
         if source is FINISHED_SOURCE:
             conditions.append(f"and found.{IS_FINISHED}")
-        if "error_code" in source.columns and wanted.error_code is not None:
-            condition, value = error_condition("found.error_code", wanted.error_code)
+        if "error_code" in source.columns and job_filter.error_code is not None:
+            condition, value = error_condition("found.error_code", job_filter.error_code)
             conditions.append(f"and {condition.replace('<text:#>', f'{self._given(value)}::text')}")
         return " ".join(conditions)
 

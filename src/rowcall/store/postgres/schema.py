@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import reduce
 
-from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
-from rowcall.domain.payload import RAW_KEY
 from rowcall.store import schema
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
@@ -17,7 +15,6 @@ from rowcall.store.schema import (
     INDEXES,
     IS_NO_END,
     NAME_QUEUE,
-    NEXT_COLUMNS,
     READY_CHANGES,
     READY_COLUMNS,
     READY_KEY,
@@ -45,7 +42,7 @@ SCHEMA_TO_MIGRATE = """
       current_schema()))"""
 WORK_IN_SCHEMA = "select set_config('search_path', $1::text, true)"
 
-# One odd row must not stop the others: what plain SQL writes is refused by its type, or its job fails by itself.
+# One odd row must not stop the others: what plain SQL writes is refused by its type, or only its job fails.
 # Types, because a CHECK on the table is read again by every statement: ten of them cost an INSERT a third of its time.
 # Times are such as Python has. No name ends like one of the server's own, which would be meant instead: `_name` is an
 # array of its type `name`.
@@ -179,7 +176,7 @@ _ODD_ID = f"(id operator(pg_catalog.<) 1 or id operator(pg_catalog.=) {HIGHEST_I
 # Plain SQL may write history too: what has finished did so at some time, and counts.
 # NOTIFY makes commits wait for each other, so it is sent only while a worker listens. Above READ COMMITTED the trigger
 # sees who listened when its transaction began, which may be long ago: then it notifies in any case. Rowcall's own
-# connections notify by themselves, after the commit.
+# connections notify on their own, after the commit.
 _INSERTED_FUNCTION = f"""
 create function <prefix>tell_of_jobs() returns trigger language plpgsql
 security definer as $body$
@@ -251,50 +248,6 @@ execute function <prefix>keep_ready()
 """,
 )
 
-# The job that follows another one's end is written by the statement that ends it. It must never fail: a row that
-# nothing can be made of is not followed.
-_WHOLE = "coalesce(substring(next ->> '{}' from '^-?[0-9]{{1,9}}$')::int, {})"
-_ENDED_FUNCTION = f"""
-create function <prefix>follow_end() returns trigger language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $body$
-declare
-  next jsonb := new.on_end -> new.status;
-  next_id bigint;
-begin
-  insert into <schema>.<job> {NEXT_COLUMNS}
-  select next ->> 'type', next ->> 'queue', {_WHOLE.format("priority", 0)},
-         greatest(1, {_WHOLE.format("max_attempts", 1)}), <to:enqueue>, coalesce(new.finished_at, <clock>),
-         coalesce(new.finished_at, <clock>), new.trace_context, new.tags,
-         jsonb_build_object('job', jsonb_build_object(
-           'id', new.id, 'type', new.type, 'queue', new.queue, 'event', new.status, 'attempt', new.attempt,
-           'max_attempts', new.max_attempts, 'error_code', new.error_code, 'error_detail', new.error_detail,
-           'result', new.result,
-           'arguments', case jsonb_typeof(new.payload) when 'object' then new.payload
-                        else jsonb_build_object('{RAW_KEY}', new.payload::text) end))
-  where length(next ->> 'type') between 1 and 200 and length(next ->> 'queue') between 1 and 200
-  returning id into next_id;
-  if next_id is null then
-    return null;
-  end if;
-  insert into <schema>.<blob_ref> (job_id, digest)
-  select distinct next_id, substr(value ->> '{BLOB_KEY}', 8)
-  from (values (new.payload), (new.result)) as stored (value)
-  where jsonb_typeof(value -> '{BLOB_KEY}') = 'string';
-  -- the transaction that ends a job notifies only of what it enqueues itself
-  if exists (select from <schema>.<worker> where listening) then
-    perform pg_notify('<channel>', '');
-  end if;
-  return null;
-end
-$body$
-"""
-
-_ENDED_TRIGGER = f"""
-create trigger <prefix>job_ended after update of status on <job> for each row
-when (new.on_end is not null and new.status in {literals(FINISHED)} and old.status not in {literals(FINISHED)})
-execute function <prefix>follow_end()
-"""
-
 _FAIR_FUNCTION = f"""
 create function <prefix>take_fair_turn() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -339,7 +292,7 @@ create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   {_counted("deleted", "-")}
-  -- skip locked: a settle that has locked the claim waits for the job, and drops the claim by itself
+  -- skip locked: a settle that has locked the claim waits for the job, and drops the claim on its own
   delete from <schema>.<claim> where job_id operator(pg_catalog.=) any (array(
     select job_id from <schema>.<claim>
     where job_id operator(pg_catalog.=) any (array(select id from deleted where not {_IS_FINISHED}))
@@ -414,7 +367,7 @@ MIGRATIONS = (
             *(_FAIR_FUNCTION, _FAIR_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
-            *(_ENDED_FUNCTION, _ENDED_TRIGGER, _UNREAD_FUNCTION, _UNREAD_TRIGGER, *VIEWS),
+            *(_UNREAD_FUNCTION, _UNREAD_TRIGGER, *VIEWS),
             NAME_QUEUE.format("gen_random_uuid()::text"),
         ),
     ),

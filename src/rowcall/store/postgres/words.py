@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import msgspec
 
-from rowcall.domain.fingerprint import SEPARATOR
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
+from rowcall.store.queries.claims import SEPARATOR
 from rowcall.store.rendering import STATES, Words
 from rowcall.store.schema import TABLES
 

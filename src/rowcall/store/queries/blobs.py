@@ -27,7 +27,7 @@ _REFER_TO_BLOBS = """
     insert into <blob_ref> (digest, job_id) select <fields:text bigint> from <rows:1> where true
     on conflict do nothing returning job_id"""
 REFER_TO_BLOBS = Query("refer_to_blobs", (Json,), text=_REFER_TO_BLOBS)
-# one plain statement: it may be the first in the caller's transaction, or a transaction by itself
+# one plain statement: it may be the first in the caller's transaction, or a transaction on its own
 _PIN_BLOBS = """
     insert into <blob_pin> (token, digest, reference) select <text:1>, <fields:text text> from <rows:2>
     returning digest"""

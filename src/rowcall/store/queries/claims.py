@@ -38,6 +38,10 @@ from rowcall.store.statement import (
 )
 
 _FILE, _SERVER = ("sqlite",), ("postgres",)
+SEPARATOR = "\x1f"
+"""The type of a ready row is a key: the name of the task, and behind a separator the fingerprints of the declarations
+that the arguments of the job did not fit. A name that has the separator in it is followed by one more.
+"""
 
 
 class Fence(NamedTuple):
@@ -117,6 +121,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
 
 _IS_PLAIN = attrgetter("is_plain")
 _FAIR = attrgetter("fair")
+_RETRY = attrgetter("retry")
 
 
 def all_plain(jobs: Iterable[Ready]) -> bool:
@@ -124,17 +129,54 @@ def all_plain(jobs: Iterable[Ready]) -> bool:
     return all(map(_IS_PLAIN, jobs))
 
 
+def any_retry(jobs: Iterable[Ready]) -> bool:
+    return not {None}.issuperset(map(_RETRY, jobs))
+
+
 def any_fair(jobs: Iterable[Ready]) -> bool:
     return not {None}.issuperset(map(_FAIR, jobs))
 
 
-Places = Mapping[tuple[str, str], tuple[int, int, int] | None]
+def key_of(task: str, unfit: str | None) -> str:
+    """Return the type of the ready row of a job.
+
+    >>> key_of("greet", None), key_of("greet", "0123abcd,4567cdef")
+    ('greet', 'greet\\x1f0123abcd,4567cdef')
+    """
+    return task if unfit is None and SEPARATOR not in task else f"{task}{SEPARATOR}{unfit or ''}"
+
+
+def parts_of(key: str) -> tuple[str, list[str]]:
+    """Return the task of a ready row, and the fingerprints that have refused its job."""
+    task, separator, unfit = key.rpartition(SEPARATOR)
+    return (task, unfit.split(",") if unfit else []) if separator else (key, [])
+
+
+def task_of(key: str) -> str:
+    return parts_of(key)[0] if SEPARATOR in key else key
+
+
+def takes(tasks: Mapping[str, str | None] | None, key: str) -> bool:
+    """Return whether a worker that knows these tasks may claim the jobs of a key. None: it may know any.
+
+    `tasks` has the fingerprint of each; a task without one takes every job.
+    """
+    if tasks is None or SEPARATOR not in key:
+        return tasks is None or key in tasks
+    task, unfit = parts_of(key)
+    return task in tasks and tasks[task] not in unfit
+
+
+Pair = tuple[str, str]
+"""A queue, and the type of ready jobs in it."""
+Place = tuple[int, int, int]
+Places = Mapping[Pair, Place | None]
 """For queues and types of ready jobs: the place behind which to search in the table of ready jobs, if it is known."""
 START = (-(2**63),) * 3
 NOTHING_KNOWN: Places = MappingProxyType({})
 
 
-class TakenClaim(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class EndedClaim(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A claim that was deleted because its attempt has ended, with what only the claim knew."""
 
     job_id: int
@@ -154,7 +196,8 @@ class Work(msgspec.Struct, frozen=True):
     due_at_ms: int | None
     expires_at_ms: int | None
     registered: bool
-    ready: Places
+    ready: dict[Pair, Place | None]
+    """The ready jobs in the queues that were asked for. A round adds the queues that it finds later."""
     wake_at_ms: int | None = None
     """When the next schedule or rate limit must be checked."""
     paused: list[tuple[str, str]] = []
@@ -163,12 +206,13 @@ class Work(msgspec.Struct, frozen=True):
     edges_unsure: bool = False
     slots: bool = False
     waiters: bool = False
+    tags: bool = False
     seconds: float = 0.0
     """How long the server searched for the queues and types of ready jobs."""
 
     @property
     def concerned(self) -> InUse:
-        return InUse(self.edges_open, self.slots, self.waiters)
+        return InUse(self.edges_open, self.slots, self.waiters, self.tags)
 
     @property
     def is_wake_due(self) -> bool:
@@ -176,17 +220,19 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def next_at_ms(self) -> int | None:
-        """When something falls due by itself."""
+        """When something falls due without a notification."""
         times = [at for at in (self.due_at_ms, self.expires_at_ms, self.wake_at_ms) if at is not None]
         return min(times) if times else None
 
 
 class InUse(NamedTuple):
-    """Whether any job waits for another, runs under a limit, or has a waiter: mostly none."""
+    """Whether any job waits for another, runs under a limit, has a waiter, or has tags with a status to keep."""
 
     edges: bool
     slots: bool
     waiters: bool = False
+    tags: bool = False
+    """Only where no trigger keeps it."""
 
 
 class Peek(NamedTuple):
@@ -222,14 +268,17 @@ _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 _found = msgspec.json.Decoder(list[tuple[str, str, tuple[int, int, int] | None]])
 
 
+def places_from_row(row: Row) -> dict[Pair, Place | None]:
+    return {(queue, key): place for queue, key, place in _found.decode(cast("str", row[0]))}
+
+
 def work_from_row(row: Row) -> Work:
-    ready, seconds, now_ms, due_at, expires_at, registered, wake_at, paused, *flags = cast(
-        "tuple[str, float, int, int | None, int | None, int, int | None, str, int, int, int, int]", row
+    _, seconds, now_ms, due_at, expires_at, registered, wake_at, paused, *flags = cast(
+        "tuple[str, float, int, int | None, int | None, int, int | None, str, int, int, int, int, int]", row
     )
-    places = {(queue, task): place for queue, task, place in _found.decode(ready)}
-    known = (now_ms, due_at, expires_at, bool(registered), places, wake_at, _pairs.decode(paused))
-    edges_open, edges_unsure, slots, waiters = map(bool, flags)
-    return Work(*known, edges_open, edges_unsure, slots, waiters, seconds)
+    known = (now_ms, due_at, expires_at, bool(registered), places_from_row(row), wake_at, _pairs.decode(paused))
+    edges_open, edges_unsure, slots, waiters, tags = map(bool, flags)
+    return Work(*known, edges_open, edges_unsure, slots, waiters, tags, seconds)
 
 
 def peek_from_row(row: Row) -> Peek:
@@ -248,12 +297,16 @@ def ids_or_none(row: Row) -> list[int] | None:
     return cast("list[int] | None", row[0])
 
 
-# what there is to do
-FIND_WORK = Query("find_work", (Now, Text), work_from_row)
+# What there is to do, with the next queues that have ready jobs: behind which queue, and how many at most. Behind the
+# last queue comes the first.
+FIND_WORK = Query("find_work", (Now, Text, Text, Int), work_from_row)
+EVERY_QUEUE = ("", 2**31 - 1)
 # the same, and the worker, if it is registered, stays so until the transaction ends
-FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text), work_from_row)
+FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text, Text, Int), work_from_row)
 # the same, where the queues and types of ready jobs are known
 FIND_OTHER_WORK_AND_LOCK = Query("find_other_work_and_lock", (Now, Text, Json), work_from_row, only=_SERVER)
+# more queues with ready jobs, behind a given one
+FIND_QUEUES = Query("find_queues", (Text, Int), places_from_row)
 PEEK = Query("peek", (Now,), peek_from_row)
 
 # the first ready jobs: of one type behind a place; of several, each behind its place
@@ -266,12 +319,13 @@ READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
 # hand, how many rows there are, and 1 if these ids start now, 0 if the others do: the server goes through the list for
 # each row. Returns the ids that were claimed, or null if all were.
 CLAIM = Query("claim", (Now, Text, Int, Text, Ids, Int, Int, Int), ids_or_none, only=_SERVER)
-# The same for the ready rows of a queue, type and rank, between two turns, with these ids; then delete the rows.
-CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, Int, Int, Int, Ids, Int, Text, Int, Int), only=_FILE)
-DELETE_READY = Query("delete_ready", (Text, Text, Int, Int, Int, Ids), only=_FILE)
-# of some jobs, the ones that a holder has
-_HELD_BY = "select job_id from <claim> where job_id <in_ids:1> and holder = <bigint:2>"
-HELD_BY = Query("held_by", (Ids, Int), number_from_row, text=_HELD_BY)
+# The same for the ready rows of a queue, type and rank, from one turn and id to another, with these ids; then delete
+# the rows.
+CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, *[Int] * 5, Ids, Int, Text, Int, Int, Int), only=_FILE)
+DELETE_READY = Query("delete_ready", (Text, Text, *[Int] * 5, Ids), only=_FILE)
+# of some jobs, the ones that a holder has claimed now
+_CLAIMED_BY = "select job_id from <claim> where job_id <in_ids:2> and holder = <bigint:3> and claimed_at = <now>"
+CLAIMED_BY = Query("claimed_by", (Now, Ids, Int), number_from_row, text=_CLAIMED_BY, only=_FILE)
 # find and claim the first plain jobs of a queue and a type, behind a place: for an idle worker, one round trip
 CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Int, Int, Int, Text, Int), Ready, only=_SERVER)
 # errors of earlier attempts, the last one of each job last
@@ -298,8 +352,8 @@ RENEW = Query("renew", (Now, Int, Int, Int, Int, Text), renewed_from_row, text=_
 _LOCK_CLAIMS = "select job_id from <claim> where job_id <in_ids:1> order by job_id for update"
 LOCK_CLAIMS = Query("lock_claims", (Ids,), number_from_row, text=_LOCK_CLAIMS, only=_SERVER)
 LOCK_READY_OF = Query("lock_ready_of", (Ids,), only=_SERVER)
-_CLAIMED = "select job_id from <claim> where job_id <in_ids:1>"
-CLAIMED = Query("claimed", (Ids,), number_from_row, text=_CLAIMED)
+_RUNNING_IDS = "select job_id from <claim> where job_id <in_ids:1>"
+RUNNING_IDS = Query("running_ids", (Ids,), number_from_row, text=_RUNNING_IDS)
 
 # Ready rows without a job that may be claimed, and such jobs without a row: only where plain SQL changed the tables
 # behind our back.
@@ -308,14 +362,15 @@ OF_JOB = f"""job.queue = ready.queue and {READY_TYPE.format("job")} = ready.type
 # without the fence, a server that found a table empty when it analyzed it reads all of its rows for each row
 _IS_UNCLAIMED = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
 _IS_STALE = f"""not exists (
-      select 1 from <job> as job where {OF_JOB} and job.status = <pending> and job.held is null and {_IS_UNCLAIMED}
-      <fence>)"""
+      select 1 from <job> as job where {OF_JOB} and job.lease = ready.lease and job.status = <pending>
+        and job.held is null and {_IS_UNCLAIMED} <fence>)"""
 _DROP_STALE = f"""
     delete from <ready> where (queue, type, rank, turn, id) in (
       select queue, type, rank, turn, id from (
         select * from <ready> where queue = <text:1> and type = <text:2> order by rank, turn, id limit <int:3>
-      ) as ready where {_IS_STALE})"""
-DROP_STALE = Change("drop_stale", (Text, Text, Int), text=_DROP_STALE)
+        <for_update> <skip_locked>
+      ) as ready where {_IS_STALE}) returning id"""
+DROP_STALE = Query("drop_stale", (Text, Text, Int), number_from_row, text=_DROP_STALE)
 LOCK_READY = Query("lock_ready", (), only=_SERVER)
 DROP_ALL_STALE = Query("drop_all_stale", text=f"delete from <ready> as ready where {_IS_STALE}")
 _READY_NOW = f"""

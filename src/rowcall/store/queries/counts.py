@@ -1,4 +1,4 @@
-"""Counts, history and retention: what is counted and kept beside the jobs themselves.
+"""Counts, history and retention: what is counted and kept apart from the jobs.
 
 The contract
 ------------
@@ -15,15 +15,15 @@ The contract
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar, cast
+from typing import Annotated, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from rowcall.base.histogram import Histogram, from_json
+from rowcall.base.text import decoded
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.fingerprint import task_of
 from rowcall.domain.job import Job, Status
 from rowcall.store.columns import job_from_row, milliseconds, text
+from rowcall.store.queries.claims import task_of
 from rowcall.store.rendering import literals
 from rowcall.store.statement import (
     Change,
@@ -47,6 +47,13 @@ MOST_SUMMED = 2**53
 UNSUCCESSFUL = ("failed", "retried", "lost")
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
+Histogram = dict[int, int]
+"""Durations: counts by the number of a bucket. Buckets have 1 ms below 16 ms; then there are eight per doubling."""
+LONGEST_MS, LAST_BUCKET = 2**50, 384
+_Bucket = Annotated[int, msgspec.Meta(ge=0, le=LAST_BUCKET)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_SUMMED)]
+_histogram_decoder = msgspec.json.Decoder(dict[_Bucket, _Count])
+
 
 class HistorySpan(NamedTuple):
     """History that is older than `after_ms` is counted in whole spans of `ms`."""
@@ -64,7 +71,7 @@ SPANS = (
 
 
 class Tally(msgspec.Struct, array_like=True, gc=False, kw_only=True):
-    """A number of attempts that ended alike. `status` names the total that changes, `outcome` the history."""
+    """A number of attempts that ended the same way. `status` names the total that changes, `outcome` the history."""
 
     queue: str
     type: str
@@ -130,7 +137,7 @@ class WaitingPart(NamedTuple):
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A number of attempts that ended alike within one span; a part of a minute has a `span_ms` of 0."""
+    """A number of attempts that ended the same way within one span; a part of a minute has a `span_ms` of 0."""
 
     at_ms: int
     span_ms: int
@@ -267,11 +274,16 @@ def attempts_from_row(row: Row) -> tuple[str, int, int]:
     return task_of(key), attempt, int(jobs)
 
 
+def histogram_from_json(text: str | None) -> Histogram:
+    """Return the histogram in a row, or an empty one if plain SQL wrote something else."""
+    return decoded(_histogram_decoder, text, {}) if text else {}
+
+
 def past_from_row(row: Row) -> Past:
     at, span, queue, task, outcome, code, jobs, waits, runs = cast(
         "tuple[int, int, str, str, str, str, int, str | None, str | None]", row
     )
-    return Past(at, span, queue, task, outcome, code, int(jobs), from_json(waits), from_json(runs))
+    return Past(at, span, queue, task, outcome, code, int(jobs), histogram_from_json(waits), histogram_from_json(runs))
 
 
 def sum_as(kind: Callable[..., T]) -> Callable[[Row], T]:
@@ -281,12 +293,12 @@ def sum_as(kind: Callable[..., T]) -> Callable[[Row], T]:
 
 def durations_from_row(row: Row) -> Durations:
     queue, task, waits, runs = cast("tuple[str, str, str | None, str | None]", row)
-    return Durations(queue, task, from_json(waits), from_json(runs))
+    return Durations(queue, task, histogram_from_json(waits), histogram_from_json(runs))
 
 
 def tally_from_row(row: Row) -> WrittenTally:
     tally_id, at, *fields, waits, runs = row
-    histograms = [from_json(cast("str | None", histogram)) for histogram in (waits, runs)]
+    histograms = [histogram_from_json(cast("str | None", histogram)) for histogram in (waits, runs)]
     return WrittenTally(cast("int", tally_id), cast("int", at), msgspec.convert([*fields, *histograms], Tally))
 
 

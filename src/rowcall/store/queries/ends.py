@@ -5,6 +5,8 @@ The contract
 * **Take, then write.** The end of an attempt deletes its claim, by id, lease and holder, and then writes the jobs whose
   claims were deleted. So of two transactions that end one attempt, one finds no claim, and writes nothing.
 * **The lease.** The end of an attempt adds two to the job's lease, any other end adds one.
+* **Follow-ups.** The statements that end jobs return whether any of them has a follow-up, except for SQLite's settles:
+  there an index says so.
 * **Ready rows.** The end of an attempt that leaves its job pending writes the ready row (`MAKE_READY`), not a trigger.
 """
 
@@ -18,7 +20,7 @@ import msgspec
 
 from rowcall.domain.fingerprint import DIGITS, MOST_REFUSALS
 from rowcall.store.columns import text
-from rowcall.store.queries.claims import InUse, TakenClaim, ids_or_none
+from rowcall.store.queries.claims import EndedClaim, InUse, ids_or_none
 from rowcall.store.queries.flows import Touched
 from rowcall.store.schema import EXPIRES_OUTSIDE
 from rowcall.store.statement import (
@@ -82,7 +84,7 @@ class Settlement(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The settlement of an attempt that succeeded: the most frequent one, and so the shortest.
 
-    One row can settle several jobs with consecutive ids, whose attempts ended alike, without a result.
+    One row can settle several jobs with consecutive ids, whose attempts ended the same way.
     """
 
     id: int
@@ -105,6 +107,32 @@ class Success(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def ids_of(rows: Iterable[Success]) -> list[int]:
     return [*chain.from_iterable([row.ids for row in rows])]
+
+
+def runs_of(rows: Iterable[Success]) -> list[tuple[int, int, int]]:
+    """Return the first id, the lease, and how many consecutive ids have it.
+
+    >>> runs_of([Success(7, 1, 0, 0, 0, "1"), Success(8, 1, 0, 0, 0, "2", 2), Success(10, 3, 0, 0, 0, None)])
+    [(7, 1, 3), (10, 3, 1)]
+    """
+    runs: list[tuple[int, int, int]] = []
+    first_id = lease = count = 0
+    for row in rows:
+        if row.lease == lease and row.id == first_id + count:
+            count += row.count
+        else:
+            runs.append((first_id, lease, count))
+            first_id, lease, count = row.id, row.lease, row.count
+    return [*runs[1:], (first_id, lease, count)]
+
+
+def ids_and_followed(row: Row) -> tuple[list[int] | None, bool]:
+    """Return the ids that were settled, or None for all of them; and whether any of them has a follow-up."""
+    return cast("tuple[list[int] | None, bool]", row)
+
+
+def flag_from_row(row: Row) -> bool:
+    return bool(row[0])
 
 
 def detail_from_row(row: Row) -> tuple[int, str]:
@@ -137,13 +165,15 @@ def also_unfit(listed: str, refused: str) -> str:
 
 
 # attempts: delete the claims of these fences, and return what they knew. SQLite deletes by a second statement.
-TAKE = Packed("take", (Json,), TakenClaim)
+TAKE = Packed("take", (Json,), EndedClaim)
 DROP_CLAIMS = Query("drop_claims", (Json,), only=_FILE)
+# lock the claims of these fences and their jobs; return the ids that another transaction has locked
+LOCK_VOID = Query("lock_void", (Json,), number_from_row, only=_SERVER)
 # The claims of a holder, by ids and leases, all of which are nearly always there: null then, else the ids that were.
 TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=_SERVER)
-# rows of `Success`, and the holder
+# `runs_of` rows, and the holder
 TAKE_RUNS = Query("take_runs", (Json, Int), only=_FILE)
-# of the jobs of such rows, the ones that the holder has
+# of the jobs of such runs, the ones that the holder has
 STILL_HELD = Packed("still_held", (Json, Int), int, only=_FILE)
 SAVEPOINT = Query("savepoint", text="savepoint rowcall_settle")
 BACK_TO_SAVEPOINT = Query("back_to_savepoint", text="rollback to rowcall_settle")
@@ -151,17 +181,19 @@ CHANGES = Query("changes", (), number_from_row, only=_FILE)
 
 # Of attempts (ids and leases) whose claims were taken: the jobs that are still as the claims found them, locked.
 LIVE = Packed("live", (Json,), int)
-# ids, and {id: Settlement}
+# ids, and {id: Settlement}; a server returns which of them are followed
 RECORD_ATTEMPTS = Query("record_attempts", (Now, Ids, Json))
-SETTLE = Query("settle", (Now, Ids, Json))
-SETTLE_AND_NOTIFY = Query("settle", (Now, Ids, Json), notifies=always_notify)
-# successes whose claims were taken: rows, worker; or ids, times of the claims, ages, worker, and {id: Success}
+SETTLE = Query("settle", (Now, Ids, Json), flag_from_row)
+SETTLE_AND_NOTIFY = Query("settle", (Now, Ids, Json), flag_from_row, notifies=always_notify)
+# successes whose claims were taken: rows, worker; or ids, leases, times of the claims, ages, results (a JSON array, or
+# null if there are none), worker
 SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text), only=_FILE, is_long=True)
-SETTLE_PLAIN = Query("settle_plain", (Now, Ids, Ids, Ids, Ids, Text), ids_or_none, only=_SERVER)
-SETTLE_WITH_RESULTS = Query("settle_with_results", (Now, Ids, Json, Text), ids_or_none, only=_SERVER)
-# In a caller's transaction, each of whose statements may be a transaction: job, lease, holder, result, age. A server
-# takes the claim and writes the job by one statement. SQLite writes the job first: no job has neither claim nor end.
-COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int), number_from_row)
+SETTLE_ALL = Query("settle_all", (Now, Ids, Ids, Ids, Ids, Ids, Text, Text), ids_and_followed, only=_SERVER)
+# In a caller's transaction, each of whose statements may be a transaction: job, lease, holder, result, age, and 1 with
+# the message if its handler has reported progress. A server takes the claim and writes the job by one statement. SQLite
+# writes the job first: no job has neither claim nor end. Both return whether it is followed, and no row if the claim is
+# not current.
+COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int, Int, Text), flag_from_row)
 DROP_CLAIM = Query("drop_claim", (Int, Int, Int), only=_FILE)
 # what became of attempts that were completed in such transactions: the state of their jobs, and which claims and jobs
 # no other transaction has locked
@@ -190,5 +222,10 @@ _ADD_ON_END = """
       select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
     returning id"""
 ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
+# Whether any job between two ids has follow-ups. The follow-ups of those of some jobs that have ended: their ids; a
+# row of which nothing can be made has none. Then what they need of the blobs of these jobs.
+ANY_FOLLOWED = Query("any_followed", (Int, Int), flag_from_row, only=_FILE)
+FOLLOW_UP = Query("follow_up", (Now, Ids), number_from_row, notifies=bool)
+KEEP_BLOBS = Query("keep_blobs", (Ids,))
 # queue, key, for how many milliseconds a job must have been due and not attempted, how many jobs to return
 FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), lambda row: (cast("int", row[0]), text(row[1])))

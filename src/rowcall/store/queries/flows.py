@@ -58,6 +58,10 @@ class Standing(NamedTuple):
 
 
 class Edge(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A job that waits for another. `unsure`: whether another transaction may be about to end the blocker; a database
+    with one writer does not store that.
+    """
+
     blocker_id: int
     of_chain: int
     job_id: int
@@ -85,12 +89,13 @@ class UnsureEdge(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Touched(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job whose status was changed."""
+    """A job whose status was changed. `followed`: whether a follow-up of this end is declared, if that was asked."""
 
     id: int
     queue: str
     type: str
     attempt: int
+    followed: bool = False
 
 
 class Holder(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -287,7 +292,7 @@ _DEPENDENT = "select job_id, of_chain, state from <edge> where blocker_id = <big
 _DEPENDENTS = f"{_DEPENDENT.format(1, 0)} union all {_DEPENDENT.format(2, 1)} order by 1, 2 limit <int:3>"
 DEPENDENTS = Query("dependents", (Int, Int, Int), lambda row: cast("tuple[int, int, str]", row), text=_DEPENDENTS)
 
-# unsure edges: edges of a job that ends on a caller's connection, or that were written beside a settle
+# unsure edges: edges of a job that ends on a caller's connection, or that were written next to a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
 # edges of jobs that another transaction has locked, except edges that are locked themselves
 DOUBT_LOCKED = Query("doubt_locked", (Json,), only=_SERVER)

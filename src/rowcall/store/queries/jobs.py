@@ -64,14 +64,13 @@ def any_listener(rows: list[Row]) -> bool:
     return bool(rows[0][-1])
 
 
-# enqueue. Parameters: the fields of a new job (`fields_of`), then what is derived from its arguments
-_NEW_JOB = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text, Text)
-INSERT = Query("insert", (*_NEW_JOB, Text, Text, Int, Text, Int), notifies=any_listener)
-# type, queue, payload, priority, attempts: a job that is due at once and has no other option
+# enqueue. Parameters: the fields of a new job (`fields_of`), with payloads as a JSON array; where the last parameter is
+# 1, an array of arrays: the payload, and what is derived from it
+_NEW_JOBS = (Now, Text, Text, Text, Int, Int, Ms, Int, Float, Text, Text, Ms, Int, Text, Text, Text, Int)
+INSERT = Query("insert", _NEW_JOBS, notifies=any_listener)
+INSERT_RETURNING = Query("insert_returning", _NEW_JOBS, inserted_from_row, only=_FILE)
+# type, queue, payload, priority, attempts of one job that is due at once and has no other option: what most jobs are
 INSERT_PLAIN = Query("insert_plain", (Text, Text, Text, Int, Int), notifies=any_listener)
-# payloads as a JSON array; where the last parameter is 1, an array of arrays: the payload, and what is derived from it
-INSERT_MANY = Query("insert_many", (*_NEW_JOB, Int), notifies=any_listener)
-INSERT_MANY_RETURNING = Query("insert_many_returning", (*_NEW_JOB, Int), inserted_from_row, only=_FILE)
 LAST_INSERTED = Query("last_inserted", (), inserted_from_row, only=_FILE)
 # after the first one, inserted jobs are not ready until the second one
 BEGIN_BULK = Query("begin_bulk", only=_FILE)

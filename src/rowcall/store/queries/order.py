@@ -12,7 +12,7 @@ The contract
 from __future__ import annotations
 
 from rowcall.store.queries.limits import any_changed
-from rowcall.store.statement import Change, Ids, Json, Query, json_from_row, number_from_row, text_from_row
+from rowcall.store.statement import Change, Ids, Json, Query, json_from_row, text_from_row
 
 # The turns of the last claimed jobs in fair order: queue, scope, rank and turn. Rows that another claim has locked keep
 # their turns.
@@ -20,7 +20,7 @@ SERVE = Query("serve", (Json,))
 
 # the first job of each value; the second statement locks these rows, unless another transaction has changed them
 HEADS = Query("heads", (Json,), json_from_row(list[tuple[str, int]]))
-STEADY_HEADS = Query("steady_heads", (Ids,), number_from_row, only=("postgres",))
+STEADY_HEADS = Query("steady_heads", (Ids,), json_from_row(list[int]), only=("postgres",))
 READY_HEADS = Change("ready_heads", (Json,), notifies=any_changed)
 _ORDERS_OF = "select distinct <text_of:ordered> from <job> where id <in_ids:1> and ordered is not null"
 ORDERS_OF = Query("orders_of", (Ids,), text_from_row, text=_ORDERS_OF)

@@ -1,6 +1,6 @@
 """Waiting for the end of jobs, and for what happens to any job.
 
-On a server, waiters register, and a transaction that ends a job notifies them. Beside a SQLite file only a reader of
+On a server, waiters register, and a transaction that ends a job notifies them. With a SQLite file only a reader of
 events registers: commits to the file can be seen.
 """
 
@@ -33,7 +33,7 @@ class DeletedRows(NamedTuple):
 class Heads(NamedTuple):
     """The newest rows that say what happened; on a server, also which transactions were open.
 
-    Beside a file, also the highest ids of jobs that were deleted before they ended, and of their events.
+    With a file, also the highest ids of jobs that were deleted before they ended, and of their events.
     """
 
     now_ms: int
@@ -89,7 +89,7 @@ def end_from_row(row: Row) -> tuple[int, bool]:
 
 def happened_from_row(row: Row) -> Happened:
     job_id, queue, task, lease, is_finished, at, seq, rank, event, actor, detail, secret = row
-    one = JobEvent(
+    job_event = JobEvent(
         at=time(at) or EPOCH,
         event=text(event) or "",
         actor=text(actor),
@@ -99,7 +99,7 @@ def happened_from_row(row: Row) -> Happened:
         queue=text(queue),
         **secret_of(event, secret),
     )
-    return Happened(one, cast("int", lease), bool(is_finished), int(cast("int", seq)), cast("int", rank))
+    return Happened(job_event, cast("int", lease), bool(is_finished), int(cast("int", seq)), cast("int", rank))
 
 
 # jobs that have finished or are gone; and, with false, jobs that an open transaction may be about to finish without

@@ -3,7 +3,7 @@
 The contract
 ------------
 * **Once.** `DUE_SCHEDULES` returns a schedule to one ticker only, until its transaction ends; another ticker gets the
-  others meanwhile. `MOVE_ON` follows in the same transaction as the jobs of the ticks.
+  others. `MOVE_ON` follows in the same transaction as the jobs of the ticks.
 * **Kept.** `PUT_SCHEDULE` leaves the next tick alone where line, period and zone are unchanged, and never changes
   whether the schedule is paused.
 """

@@ -46,7 +46,6 @@ def recover_worker(
     dialect: Dialect,
     worker: str,
     begun: Mapping[tuple[int, int], int] | None,
-    now_ms: int | None,
     *,
     heartbeats: int | None = None,
     on_end: OnEnd | None = None,
@@ -60,7 +59,7 @@ def recover_worker(
     if not (yield from dialect.ask(queries.LOCK_WORKER, worker, heartbeats)):
         return Recovered([], done=False)
     owned = yield from dialect.ask(queries.OWNED_BY, worker, RECOVERED_AT_ONCE)
-    recovered = yield from _recover(dialect, owned, begun, now_ms, on_end)
+    recovered = yield from _recover(dialect, owned, begun, on_end)
     # rows that its last transaction still locks, as the server has not noticed its death, are left for later
     done = bool((yield from dialect.ask(queries.REMOVE_IDLE_WORKER, worker)))
     if done:
@@ -68,9 +67,7 @@ def recover_worker(
     return Recovered(recovered, done)
 
 
-def release_unknown(
-    dialect: Dialect, holder: int, held: Collection[tuple[int, int]], now_ms: int | None
-) -> Plan[set[tuple[int, int]]]:
+def release_unknown(dialect: Dialect, holder: int, held: Collection[tuple[int, int]]) -> Plan[set[tuple[int, int]]]:
     """After a commit whose reply was lost: release what it claimed, and return all that the worker holds.
 
     `held` has the attempts (ids and leases) that the worker knows about.
@@ -80,29 +77,25 @@ def release_unknown(
     ended = [
         _ended(job, decide(AttemptBudget(job.attempt, job.max_attempts), Released(started=False))) for job in unknown
     ]
-    yield from settle(dialect, ended, None, now_ms, attempts_of(ended))  # they never began: there is nothing to count
+    yield from settle(dialect, ended, None, attempts_of(ended))  # they never began: there is nothing to count
     return {(job.id, job.lease) for job in owned}
 
 
-def recover_orphans(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
+def recover_orphans(dialect: Dialect, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
     """Recover running jobs whose workers are not registered, and jobs that plain SQL left without a claim."""
     yield from dialect.change(FREE_UNCLAIMED, RECOVERED_AT_ONCE)
     owned = yield from dialect.ask(queries.ORPHANS, RECOVERED_AT_ONCE)
-    return (yield from _recover(dialect, owned, None, now_ms, on_end))
+    return (yield from _recover(dialect, owned, None, on_end))
 
 
-def recover_expired(dialect: Dialect, now_ms: int | None, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
+def recover_expired(dialect: Dialect, on_end: OnEnd | None = None) -> Plan[list[RecoveredAttempt]]:
     """Recover jobs claimed by hand whose lease has expired."""
-    owned = yield from dialect.ask(queries.LEASE_EXPIRED, now_ms, RECOVERED_AT_ONCE)
-    return (yield from _recover(dialect, owned, None, now_ms, on_end))
+    owned = yield from dialect.ask(queries.LEASE_EXPIRED, RECOVERED_AT_ONCE)
+    return (yield from _recover(dialect, owned, None, on_end))
 
 
 def _recover(
-    dialect: Dialect,
-    owned: Sequence[Owned],
-    begun: Mapping[tuple[int, int], int] | None,
-    now_ms: int | None,
-    on_end: OnEnd | None,
+    dialect: Dialect, owned: Sequence[Owned], begun: Mapping[tuple[int, int], int] | None, on_end: OnEnd | None
 ) -> Plan[list[RecoveredAttempt]]:
     lost = []
     for job in owned:
@@ -121,7 +114,7 @@ def _recover(
         return tallies.rows()
 
     ended = [_ended(job, transition, ages_ms.get((job.id, job.lease))) for job, transition in lost]
-    written = yield from settle(dialect, ended, make_tallies, now_ms, attempts_of(ended), locked=Locked.SKIP)
+    written = yield from settle(dialect, ended, make_tallies, attempts_of(ended), locked=Locked.SKIP)
     return [RecoveredAttempt(job, transition) for job, transition in lost if job.id in written.live]
 
 

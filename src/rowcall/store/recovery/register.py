@@ -12,20 +12,18 @@ from rowcall.store.queries.workers import Registration
 from rowcall.store.statement import Plan
 
 
-def register(dialect: Dialect, worker: Registration, now_ms: int | None) -> Plan[None]:
+def register(dialect: Dialect, worker: Registration) -> Plan[None]:
     """Register a worker: only a registered worker may claim."""
     one = worker
     given = (one.name, one.host, one.pid, one.queues, one.concurrency, one.version, one.lease_ms, one.lock_path)
-    yield from dialect.ask(queries.REGISTER_WORKER, now_ms, *given)
+    yield from dialect.ask(queries.REGISTER_WORKER, *given)
     if worker.served is not None:
         yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
     if worker.tasks is not None:
         yield from dialect.ask(queries.SET_TASKS, worker.name, worker.tasks)
 
 
-def retire(
-    dialect: Dialect, worker: str, running: Collection[tuple[int, int]] = (), now_ms: int | None = None
-) -> Plan[bool]:
+def retire(dialect: Dialect, worker: str, running: Collection[tuple[int, int]] = ()) -> Plan[bool]:
     """Remove a worker that leaves, and free its slots; return whether it is removed.
 
     `running` has the attempts (ids and leases) whose handlers it abandoned and that still run. While one of them has
@@ -33,7 +31,7 @@ def retire(
     """
     slots = yield from dialect.ask(SLOTS_OF_WORKER, worker)
     over = [slot for slot in slots if slot not in running]
-    stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, now_ms, worker)))
+    stays = len(over) < len(slots) and bool((yield from dialect.ask(queries.SERVE_NOTHING, worker)))
     if not stays:
         yield from dialect.ask(queries.REMOVE_WORKER, worker)
     yield from free(dialect, over if stays else slots)

@@ -112,12 +112,10 @@ def missed(now_ms: int, why: str) -> JobEvent:
 
 def timelines(dialect: Dialect, job_ids: Sequence[int]) -> Plan[list[Happened]]:
     """Return the timelines of jobs, in the order of time."""
-    if not dialect.one_writer:
-        return (yield from dialect.ask(queries.TIMELINES_OF, job_ids)) if job_ids else []
-    found: list[Happened] = []
+    lines = (yield from dialect.ask(queries.TIMELINES_OF, job_ids)) if job_ids else []
     for job_id in job_ids:
-        found += yield from dialect.ask(queries.TIMELINE_OF_ONE, job_id)
-    return sorted(found, key=lambda line: line.event.at)  # stable: each timeline stays in order
+        lines += yield from dialect.ask(queries.TIMELINE_OF_ONE, job_id)
+    return sorted(lines, key=lambda line: line.event.at)  # stable: each timeline stays in order
 
 
 class JobReader:
@@ -129,12 +127,12 @@ class JobReader:
         self._known: Counter[tuple[object, ...]] = Counter()
         self._has_ended = False
 
-    def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
-        if (yield from self.look(dialect, name, now_ms)).gone:
+    def start(self, dialect: Dialect, name: str) -> Plan[int]:
+        if (yield from self.look(dialect, name)).gone:
             raise JobNotFound(self.waits_for)
         return 0
 
-    def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
+    def look(self, dialect: Dialect, name: str) -> Plan[Look]:
         lines = yield from timelines(dialect, [self.waits_for])
         counts: Counter[tuple[object, ...]] = Counter()
         events = []
@@ -150,7 +148,7 @@ class JobReader:
                 events.append(line.event)
         self._known |= counts
         if not lines and self._known and not self._has_ended:
-            (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+            (heads,) = yield from dialect.ask(queries.EVENT_HEADS, name)
             events.append(missed(heads.now_ms, "the job was deleted before it ended, or before its end was read"))
         self._has_ended = any(line.is_finished for line in lines)
         return Look(events, gone=not lines)
@@ -201,21 +199,21 @@ class Reader:
         self._running: dict[int, Running] = {}
         self._ends: dict[tuple[int, int], None] = {}
 
-    def start(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[int]:
+    def start(self, dialect: Dialect, name: str) -> Plan[int]:
         """Begin behind the newest rows, and return the time."""
-        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, name)
         self._gaps, self._read, self._ends = [], list(heads.newest), {}
         for source, _, high in heads.deleted:
             self._read[source] = max(self._read[source], high)
-        if not dialect.one_writer:
+        if not dialect.ids_follow_commits:
             behind = [max(0, newest - ROWS_AT_ONCE) for newest in heads.newest]
             rows = yield from dialect.ask(queries.NEW_ROWS, *behind, ROWS_AT_ONCE, ROWS_AT_ONCE)
             self._gaps = _gaps_between(rows, behind, heads.now_ms)
         self._running = yield from self._running_now(dialect)
         return heads.now_ms
 
-    def look(self, dialect: Dialect, name: str, now_ms: int | None) -> Plan[Look]:
-        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, now_ms, name)
+    def look(self, dialect: Dialect, name: str) -> Plan[Look]:
+        (heads,) = yield from dialect.ask(queries.EVENT_HEADS, name)
         behind = heads.change - self._read[-1]  # below 0: rows were lost, or the database is an older one
         if not heads.registered or not 0 <= behind <= KEPT_CHANGES or len(self._gaps) > MOST_GAPS:
             return Look([], lost=True)
@@ -240,7 +238,7 @@ class Reader:
         passed = [one for one in heads.deleted if one.high <= reached[one.source]]
         if gone or any(map(self._is_unread, [*fresh.deleted, *passed])):
             events.append(missed(heads.now_ms, "jobs were deleted before their events were read"))
-        if not dialect.one_writer:
+        if not dialect.ids_follow_commits:
             gaps = _without(self._gaps, late) + _gaps_between(rows, self._read, heads.now_ms)
             # a change that is still to be read may say that rows in a gap were deleted
             self._gaps = [gap for gap in _aged(gaps, heads) if more or not 0 < gap.until <= heads.oldest_open]
@@ -295,13 +293,13 @@ class Reader:
 
 def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
     fresh = Fresh(set(), {}, set(), set(), [])
-    for one in rows:
-        if one.source == 0:
-            fresh.jobs.add(one.id)
-        elif one.source == 1:
-            fresh.events[one.id] = int(one.about)
+    for row in rows:
+        if row.source == 0:
+            fresh.jobs.add(row.id)
+        elif row.source == 1:
+            fresh.events[row.id] = int(row.about)
         else:
-            for job_id, lease in _pairs.decode(one.about):
+            for job_id, lease in _pairs.decode(row.about):
                 if lease < 0:
                     fresh.deleted.append(DeletedRows(int(job_id < 0), abs(job_id), -lease))
                 elif job_id < 0:
@@ -321,10 +319,10 @@ def _gaps_between(rows: Iterable[NewRow], read: Sequence[int], now_ms: int) -> l
     return gaps
 
 
-def _without(gaps: Iterable[Gap], found: Iterable[NewRow]) -> list[Gap]:
+def _without(gaps: Iterable[Gap], rows: Iterable[NewRow]) -> list[Gap]:
     """Return what is left of gaps after rows in them were found."""
     left = list(gaps)
-    for source, row_id, _ in found:
+    for source, row_id, _ in rows:
         for gap in left:
             if gap.source == source and gap.low <= row_id <= gap.high:
                 left.remove(gap)

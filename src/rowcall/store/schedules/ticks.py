@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -29,9 +29,11 @@ _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 _EARLIEST_MS, _SOME_TIME_MS, _LATEST_MS = 100_000_000_000, 1_700_000_000_000, 253_402_300_799_999
 
 
-def tick(dialect: Dialect, now_ms: int) -> Plan[bool]:
+def tick(dialect: Dialect) -> Plan[bool]:
     """Enqueue the due ticks of every schedule; return whether any was due."""
-    rows = yield from dialect.ask(queries.DUE_SCHEDULES, now_ms, SCHEDULES_AT_ONCE, int(has_cron()))
+    (now_ms,) = yield from dialect.ask(NOW)
+    dialect = dialect.at(now_ms)
+    rows = yield from dialect.ask(queries.DUE_SCHEDULES, SCHEDULES_AT_ONCE, int(has_cron()))
     left = TICKS_AT_ONCE
     for number, row in enumerate(rows):
         left -= yield from _tick(dialect, row, max(1, left // (len(rows) - number)), now_ms)
@@ -51,7 +53,7 @@ def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[in
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
         ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
-        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None, now_ms)).job_id
+        last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None)).job_id
     yield from dialect.ask(queries.MOVE_ON, row.name, due.following_ms, *last)
     return len(due.ticks)
 
@@ -63,14 +65,15 @@ class Made(NamedTuple):
     duplicate: bool = False
 
 
-def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None, now_ms: int) -> Plan[Made]:
+def _enqueue(dialect: Dialect, row: ScheduleRow, job: NewJob, event: str, actor: str | None) -> Plan[Made]:
     if job.is_alone:
-        enqueued: Inserted | Job = yield from dialect.insert(job, row.payload, now_ms)
+        written: Sequence[Inserted | Job] = yield from dialect.insert(job, [row.payload])
     else:
-        (enqueued,) = yield from write_related(dialect, [RelatedJob(job=job, payload=row.payload)], now_ms)
+        written = yield from write_related(dialect, [RelatedJob(job=job, payload=row.payload)])
+    (enqueued,) = written
     duplicate = isinstance(enqueued, Job)
     if not duplicate or actor is not None:  # on the job of another, show only what a person did
-        yield from dialect.ask(RECORD_EVENTS, now_ms, [enqueued.id], event, actor, row.name)
+        yield from dialect.ask(RECORD_EVENTS, [enqueued.id], event, actor, row.name)
     return Made(enqueued.id, duplicate)
 
 
@@ -109,7 +112,6 @@ def schedules(dialect: Dialect) -> Plan[list[ScheduleRow]]:
 def put_all(
     dialect: Dialect,
     declared: Iterable[DeclaredSchedule],
-    now_ms: int | None,
     encrypted: Change = lambda entry: entry,
     decrypted: Change = lambda entry: entry,
 ) -> Plan[None]:
@@ -117,7 +119,7 @@ def put_all(
 
     `encrypted` returns a schedule as it is written, and `decrypted` one as it was declared.
     """
-    (now_ms,) = yield from dialect.ask(NOW, now_ms)
+    (now_ms,) = yield from dialect.ask(NOW)
     kept = {row.name: row for row in (yield from schedules(dialect))}
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
@@ -132,32 +134,32 @@ def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declar
     yield from dialect.ask(queries.PUT_SCHEDULE, *given, int(declared), first_ms)
 
 
-def are_equal(one: DeclaredSchedule, other: DeclaredSchedule) -> bool:
+def are_equal(schedule: DeclaredSchedule, other: DeclaredSchedule) -> bool:
     """Return whether both say the same; a database may format their JSON differently."""
     return (
-        (one.task, one.timing) == (other.task, other.timing)
-        and value_from_row(one.payload) == value_from_row(other.payload)
-        and value_from_row(one.options) == value_from_row(other.options)
+        (schedule.task, schedule.timing) == (other.task, other.timing)
+        and value_from_row(schedule.payload) == value_from_row(other.payload)
+        and value_from_row(schedule.options) == value_from_row(other.options)
     )
 
 
-def put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int | None) -> Plan[ScheduleRow]:
-    (now_ms,) = yield from dialect.ask(NOW, now_ms)
+def put(dialect: Dialect, declaration: DeclaredSchedule) -> Plan[ScheduleRow]:
+    (now_ms,) = yield from dialect.ask(NOW)
     yield from _put(dialect, declaration, now_ms, declared=False)
     return (yield from _locked(dialect, declaration.name))
 
 
-def run_now(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[Made]:
+def run_now(dialect: Dialect, name: str, actor: str) -> Plan[Made]:
     """Enqueue one job of the schedule, even if it is paused; its ticks do not change."""
     row = yield from _locked(dialect, name)
-    (now_ms,) = yield from dialect.ask(NOW, now_ms)
+    (now_ms,) = yield from dialect.ask(NOW)
     job = msgspec.structs.replace(job_of(row), run_at_ms=now_ms, delay_ms=0)
-    made = yield from _enqueue(dialect, row, job, "RUN_NOW", actor, now_ms)
+    made = yield from _enqueue(dialect.at(now_ms), row, job, "RUN_NOW", actor)
     yield from dialect.ask(queries.MOVE_ON, name, row.next_run_at_ms, None, made.job_id)
     return made
 
 
-def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
+def pause(dialect: Dialect, name: str, actor: str) -> Plan[ScheduleRow]:
     row = yield from _locked(dialect, name)
     if row.paused:
         return row
@@ -165,13 +167,13 @@ def pause(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[S
     return (yield from _locked(dialect, name))
 
 
-def resume(dialect: Dialect, name: str, actor: str, now_ms: int | None) -> Plan[ScheduleRow]:
+def resume(dialect: Dialect, name: str, actor: str) -> Plan[ScheduleRow]:
     """Continue with the next tick from now on; ticks during the pause are not made up for."""
     row = yield from _locked(dialect, name)
     if not row.paused and row.problem is None:
         return row
     check_timing(row.timing)
-    (now_ms,) = yield from dialect.ask(NOW, now_ms)
+    (now_ms,) = yield from dialect.ask(NOW)
     yield from dialect.ask(queries.RESUME_SCHEDULE, name, next_tick(row.timing, now_ms), actor)
     return (yield from _locked(dialect, name))
 

@@ -50,43 +50,52 @@ def ready_jobs(types: int) -> str:
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
 
-find_work = f"""
-    with recursive found (pair) as (
-      select (select json_array(queue, type, null) from <ready> order by queue, type limit 1)
+# A row for each type of a queue. It has an empty type where a queue begins, and none where it ends. Behind the last
+# queue comes the first; x'' is greater than any text.
+_FOUND = """
+    with recursive found (queue, type, number) as (
+      select coalesce((select min(queue) from <ready> where queue > {after}),
+                      (select min(queue) from <ready> where queue <= {after})), '', 1
       union all
-      select coalesce(
-        (select json_array(queue, type, null) from <ready>
-         where queue = json_extract(pair, '$[0]') and type > json_extract(pair, '$[1]') order by type limit 1),
-        (select json_array(queue, type, null) from <ready>
-         where queue > json_extract(pair, '$[0]') order by queue, type limit 1))
-      from found where pair is not null
+      select
+        case when type is not null then queue else coalesce(
+          (select min(queue) from <ready> as ready
+           where queue > found.queue and queue <= case when found.queue > {after} then x'' else {after} end),
+          (select min(queue) from <ready> where queue <= {after} and found.queue > {after})) end,
+        case when type is null then ''
+             else (select min(type) from <ready> as ready where queue = found.queue and type > found.type) end,
+        number + (type is null)
+      from found where queue is not null and number <= {most}
     )
-    select (select json_group_array(json(pair)) from found where pair is not null), 0.0, <now>,
+    select (select json_group_array(json_array(queue, type, null)) from found where type <> '')"""
+find_queues = _FOUND.format(after="$1", most="$2")
+find_work = f"""
+    {_FOUND.format(after="$3", most="$4")}, 0.0, <now>,
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       {_NEXT_EXPIRY},
       exists (select 1 from <worker> where name = $2),
       {_WAKE},
       (select json_group_array(json_array(kind, name)) from <pause>),
       exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
-      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>), exists (select 1 from <job_tag>)"""
 find_work_and_lock = find_work
 peek = f"""
     select <now>, exists (select 1 from <ready>),
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       {_NEXT_EXPIRY}, {_WAKE}, 0"""
 
-# queue, type, rank, the first and the last turn, and the ids, or null for a run of ids that are their own turns
+# queue, type, rank, the first and the last turn and id, and all ids, or null for a run of ids that are their own turns
 _ROWS = """
-    from <ready> where queue = $2 and type = $3 and rank = $4 and turn between $5 and $6
-      and case when $7 is null then id between $5 and $6 else id in (select value from json_each($7)) end"""
-# then: holder, worker, whether they start now, the lease of a claim by hand
+    from <ready> where queue = ${} and type = ${} and rank = ${}
+      and (turn, id) >= (${}, ${}) and (turn, id) <= (${}, ${})
+      and case when ${} is null then id between ${} and ${} else id in (select value from json_each(${})) end"""
+# then: holder, worker, whether they start now, the lease of a claim by hand, the lease that the jobs will have
 claim_rows = f"""
     insert or ignore into <claim> (job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms,
                                    lease_until)
-    select id, lease + 1, $8, $9, attempt + 1, <now>, case when $10 then <now> end, $11, <now> + $11 {_ROWS}"""
-delete_ready = """
-    delete from <ready> where queue = $1 and type = $2 and rank = $3 and turn between $4 and $5
-      and case when $6 is null then id between $4 and $5 else id in (select value from json_each($6)) end"""
+    select id, lease + 1, $10, $11, attempt + 1, <now>, case when $12 then <now> end, $13, <now> + $13
+    {_ROWS.format(2, 3, 4, 5, 6, 7, 8, 9, 6, 8, 9)} and lease + 1 = $14"""
+delete_ready = f"delete {_ROWS.format(1, 2, 3, 4, 5, 6, 7, 8, 5, 7, 8)}"
 mark = f"""
     update <claim> set
       started_at = case when given.started_age_ms is null then started_at

@@ -7,24 +7,23 @@ commit. So a claim may be a read followed by a write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache, partial
 from operator import attrgetter
 from typing import cast
 
 import msgspec
 
-from rowcall.domain.fingerprint import key_of
 from rowcall.domain.job import Job
-from rowcall.store.catalogue import Catalogue, as_json
+from rowcall.store.catalogue import load_catalogue
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
-from rowcall.store.new_job import NOTHING_DERIVED, Derived, Inserted, NewJob, fields_of
+from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.queries import claims as claim_queries
 from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
-from rowcall.store.queries.ends import Owner, Success, ids_of
+from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, key_of
+from rowcall.store.queries.ends import Owner, Success, ids_of, runs_of
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
-from rowcall.store.queries.jobs import inserted_from_row
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.sqlite import (
@@ -44,18 +43,30 @@ from rowcall.store.sqlite import (
 from rowcall.store.sqlite.pages import SqlitePages
 from rowcall.store.sqlite.schema import MIGRATIONS, NEWEST_VERSION
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Change, Parameter, Plan, Row, Statement, plain
+from rowcall.store.statement import (
+    Catalogue,
+    Change,
+    Parameter,
+    Plan,
+    ReadTime,
+    Row,
+    Statement,
+    as_is,
+    as_json,
+    database_time,
+    plain,
+)
 
 MOST_TYPES_MERGED = 256  # SQLite merges 500 at most
 LEAST_BULK = 16
 
 _ready = msgspec.json.Decoder(list[Ready])
-_KIND = attrgetter("queue", "type", "unfit", "priority")
+_KIND = attrgetter("queue", "type", "unfit", "priority", "lease")
 
 
 @cache
 def catalogue(prefix: str) -> Catalogue:
-    return Catalogue(
+    return load_catalogue(
         "sqlite",
         (claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
@@ -65,21 +76,35 @@ def catalogue(prefix: str) -> Catalogue:
 
 class SqliteDialect:
     one_writer = True
+    most_locks = 2000
+    ids_follow_commits = True
 
-    def __init__(self, prefix: str, *, for_caller: bool = False) -> None:
+    def __init__(self, prefix: str, now_ms: ReadTime = database_time, *, for_caller: bool = False) -> None:
         self._prefix = prefix
         self._for_caller = for_caller
-        self._catalogue = catalogue(prefix)
-        self.ask = self._catalogue.ask
+        self._use(catalogue(prefix).timed(now_ms))
         self._pages = SqlitePages(prefix)
         self._ready_jobs: dict[int, str] = {}
 
+    def at(self, now_ms: int) -> Dialect:
+        pinned = copy(self)
+        pinned._use(self._catalogue.timed(lambda: now_ms))
+        return pinned
+
+    def _use(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self.ask = catalogue.ask
+
     def change(self, query: Change, *values: object) -> Plan[int]:
         yield self._catalogue.statement(query, *values)
-        return (yield from self.ask(end_queries.CHANGES))[0]
+        return (yield from self._changed())
+
+    def _changed(self) -> Plan[int]:
+        ((changed,),) = yield self._catalogue.statement(end_queries.CHANGES)
+        return cast("int", changed)
 
     def holds_together(self) -> Plan[bool]:
-        yield from self.ask(BEGIN_WRITING)  # with which sqlite3 begins a transaction, if it does so by itself
+        yield from self.ask(BEGIN_WRITING)  # with which sqlite3 begins a transaction, if it does so on its own
         # the only setting that SQLite resets at each commit
         (was_on,) = yield from self.ask(DEFERRING)
         yield from self.ask(DEFER)
@@ -103,18 +128,18 @@ class SqliteDialect:
         version = Version.from_row(row, NEWEST_VERSION)
         return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
 
-    def migrate(self, now_ms: int | None) -> Plan[tuple[int, int]]:
+    def migrate(self) -> Plan[tuple[int, int]]:
         yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
-        found = version.found
+        old_version = version.found
         for migration in MIGRATIONS:
-            if migration.version > found:
+            if migration.version > old_version:
                 for statement in migration.statements:
                     yield self._statement(statement)
                 recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
-                yield self._statement(RECORD_MIGRATION, now_ms, *recorded)
-        return found, max(found, NEWEST_VERSION)
+                yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
+        return old_version, max(old_version, NEWEST_VERSION)
 
     def _statement(self, template: str, *parameters: Parameter) -> Statement[Row]:
         return plain(render(template, self._prefix), *parameters)
@@ -122,29 +147,22 @@ class SqliteDialect:
     # enqueue
 
     def insert(
-        self, job: NewJob, payload: str, now_ms: int | None, derived: Derived = NOTHING_DERIVED
-    ) -> Plan[Inserted]:
-        if now_ms is None and job.is_plain:
-            found = yield self._catalogue.statement(
-                queries.INSERT_PLAIN, job.type, job.queue, payload, job.priority, job.max_attempts
-            )
-            job_id, created_at_ms = found[0]
-            return Inserted(job_id, "pending", created_at_ms, created_at_ms, None)  # type: ignore[arg-type]
-        found = yield self._catalogue.statement(queries.INSERT, now_ms, *fields_of(job, payload), *derived)
-        return inserted_from_row(found[0])
-
-    def insert_many(
-        self, job: NewJob, payloads: Sequence[str], now_ms: int | None, derived: Sequence[Derived] | None = None
+        self, job: NewJob, payloads: Sequence[str], derived: Sequence[Derived] | None = None
     ) -> Plan[list[Inserted]]:
-        given = payloads if derived is None else [(one, *row) for one, row in zip(payloads, derived, strict=True)]
-        values = (now_ms, *fields_of(job, as_json(given)), int(derived is not None))
-        if self._for_caller:  # several threads may use it, or each statement may be committed by itself
-            made = yield from self.ask(queries.INSERT_MANY_RETURNING, *values)
-            return sorted(made, key=attrgetter("id"))
-        is_bulk = len(payloads) >= LEAST_BULK and (derived is None or derived[0].fair is None)
+        if len(payloads) == 1 and job.is_plain and self._catalogue.now_ms() is None:
+            fields = job.type, job.queue, payloads[0], job.priority, job.max_attempts
+            rows = yield self._catalogue.statement(queries.INSERT_PLAIN, *fields)
+            ((job_id, created_at_ms),) = cast("list[tuple[int, int]]", rows)
+            return [Inserted(job_id, "pending", created_at_ms, created_at_ms, None)]
+        texts = payloads if derived is None else [(text, *row) for text, row in zip(payloads, derived, strict=True)]
+        values = (*fields_of(job, as_json(texts)), int(derived is not None))
+        if self._for_caller or len(payloads) < LEAST_BULK:  # several threads may use a caller's connection
+            inserted = yield from self.ask(queries.INSERT_RETURNING, *values)
+            return sorted(inserted, key=attrgetter("id"))
+        is_bulk = derived is None or derived[0].fair is None
         if is_bulk:
             yield from self.ask(queries.BEGIN_BULK)
-        yield from self.ask(queries.INSERT_MANY, *values)
+        yield from self.ask(queries.INSERT, *values)
         (last,) = yield from self.ask(queries.LAST_INSERTED)
         # AUTOINCREMENT under the write lock: the ids of one INSERT are consecutive
         ids = range(last.id - len(payloads) + 1, last.id + 1)
@@ -156,59 +174,52 @@ class SqliteDialect:
     # claim
 
     def ready_jobs(
-        self,
-        queue: str,
-        types: Sequence[str],
-        limit: int,
-        now_ms: int | None,
-        places: Places = NOTHING_KNOWN,
+        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
-            found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit, now_ms)
-            found += yield from self.ready_jobs(queue, types[MOST_TYPES_MERGED:], limit, now_ms)
+            found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit)
+            found += yield from self.ready_jobs(queue, types[MOST_TYPES_MERGED:], limit)
             return sorted(found, key=Ready.order)[:limit]
         # one text per power of two keeps the statement cache small; a type that is given twice would be claimed twice
         arms = 1 << (len(types) - 1).bit_length()
         if arms not in self._ready_jobs:
             self._ready_jobs[arms] = render(claims.ready_jobs(arms), self._prefix)
         padding: list[Parameter] = [None] * (arms - len(types))
-        rows = yield plain(self._ready_jobs[arms], now_ms, queue, limit, *types, *padding)
+        values = (self._catalogue.now_ms(), queue, limit, *types, *padding)
+        rows = yield Statement(self._ready_jobs[arms], values, as_is)
         return _ready.decode(cast("str", rows[0][0]))
 
-    def ready_ahead(self, queue: str, types: Sequence[str], limit: int, now_ms: int | None) -> Plan[list[Ready]]:
-        return self.ready_jobs(queue, types, limit, now_ms)
+    def ready_ahead(self, queue: str, types: Sequence[str], limit: int) -> Plan[list[Ready]]:
+        return self.ready_jobs(queue, types, limit)
 
     def claim(
-        self,
-        started: Sequence[Ready],
-        buffered: Sequence[Ready],
-        owner: Owner,
-        lease_ms: int | None,
-        now_ms: int | None,
+        self, started: Sequence[Ready], buffered: Sequence[Ready], owner: Owner, lease_ms: int | None
     ) -> Plan[set[int] | None]:
         claimed = 0
-        for jobs_alike, are_started in ((started, 1), (buffered, 0)):
-            for (queue, task, unfit, priority), of_kind in _by_kind(jobs_alike).items():
+        for group, are_started in ((started, 1), (buffered, 0)):
+            for (queue, task, unfit, priority, lease), of_kind in _by_kind(group).items():
                 ids = [job.id for job in of_kind]
                 turns = [job.id if job.turn is None else job.turn for job in of_kind]
-                first, last = min(turns), max(turns)
-                is_run = turns == ids and last - first == len(ids) - 1
-                rows = queue, key_of(task, unfit), ~priority, first, last, None if is_run else ids
-                how = owner.holder, owner.worker, are_started, lease_ms
-                claimed += yield from self.change(claim_queries.CLAIM_ROWS, now_ms, *rows, *how)
+                first, last = min(zip(turns, ids, strict=True)), max(zip(turns, ids, strict=True))
+                is_run = turns == ids and last[0] - first[0] == len(ids) - 1
+                rows = queue, key_of(task, unfit), ~priority, *first, *last, None if is_run else ids
+                how = owner.holder, owner.worker, are_started, lease_ms, lease
+                claimed += yield from self.change(claim_queries.CLAIM_ROWS, *rows, *how)
                 yield from self.ask(claim_queries.DELETE_READY, *rows)
         ids = [job.id for job in (*started, *buffered)]
-        return None if claimed == len(ids) else set((yield from self.ask(claim_queries.HELD_BY, ids, owner.holder)))
+        if claimed == len(ids):
+            return None
+        return set((yield from self.ask(claim_queries.CLAIMED_BY, ids, owner.holder)))
 
     # limits
 
     def free_slots(self, attempts: Sequence[tuple[int, int | None]]) -> Plan[list[str]]:
         # not as_json of a dict: one job may come with two leases
         leases = ",".join([f'"{job_id}":{lease}' for job_id, lease in set(attempts)]).replace("None", "null")
-        given = "{" + leases + "}"
-        (keys,) = yield from self.ask(SLOTS_OF, given)
+        leases_json = "{" + leases + "}"
+        (keys,) = yield from self.ask(SLOTS_OF, leases_json)
         if keys:  # a second statement: RETURNING takes SQLite twice as long
-            yield from self.ask(DELETE_SLOTS, given)
+            yield from self.ask(DELETE_SLOTS, leases_json)
         return keys
 
     def unhold(self, counts: Mapping[str, int]) -> Plan[int]:
@@ -222,26 +233,30 @@ class SqliteDialect:
 
     # settle
 
-    def settle_successes(self, rows: Sequence[Success], owner: Owner, now_ms: int | None) -> Plan[set[int]]:
-        # nearly always all claims are there, as the number of deleted rows shows; if not, ask which
-        ids = ids_of(rows)
+    def settle_successes(self, rows: Sequence[Success], owner: Owner) -> Plan[tuple[set[int], bool]]:
+        # nearly always all claims are there, and no job was changed, as the numbers of rows show; if not, ask which
+        ids, runs = ids_of(rows), runs_of(rows)
         yield from self.ask(end_queries.SAVEPOINT)
-        yield from self.ask(end_queries.TAKE_RUNS, rows, owner.holder)
-        if (yield from self.ask(end_queries.CHANGES))[0] < len(ids):
-            yield from self.ask(end_queries.BACK_TO_SAVEPOINT)
-            held = set((yield from self.ask(end_queries.STILL_HELD, rows, owner.holder)))
-            yield from self.ask(end_queries.TAKE_RUNS, rows, owner.holder)
-            rows = [row.of(job_id) for row in rows for job_id in row.ids if job_id in held]
-            ids = ids_of(rows)
-        if rows:
-            yield from self.ask(end_queries.SETTLE_SUCCESSES, now_ms, rows, owner.worker)
-        return set(ids)
+        yield from self.ask(end_queries.TAKE_RUNS, runs, owner.holder)
+        if (yield from self._changed()) == len(ids):
+            yield from self.ask(end_queries.SETTLE_SUCCESSES, rows, owner.worker)
+            if (yield from self._changed()) == len(ids):
+                return set(ids), False
+        yield from self.ask(end_queries.BACK_TO_SAVEPOINT)
+        held = set((yield from self.ask(end_queries.STILL_HELD, runs, owner.holder)))
+        yield from self.ask(end_queries.TAKE_RUNS, runs, owner.holder)
+        ours = [row.of(job_id) for row in rows for job_id in row.ids if job_id in held]
+        live = set((yield from self.ask(end_queries.LIVE, [(row.id, row.lease) for row in ours])))
+        settled = [row for row in ours if row.id in live]
+        yield from self.ask(end_queries.SETTLE_SUCCESSES, settled, owner.worker)
+        yield from self.ask(claim_queries.MAKE_READY, sorted(held - live))
+        return live, False
 
     # callers' connections
 
     def for_caller(self) -> Plan[Dialect]:
         yield from ()
-        return SqliteDialect(self._prefix, for_caller=True)
+        return SqliteDialect(self._prefix, self._catalogue.now_ms, for_caller=True)
 
     def identity(self) -> None:
         return None
@@ -261,12 +276,12 @@ class SqliteDialect:
         return False
 
 
-def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, str | None, int], Sequence[Ready]]:
-    """Return the jobs by queue, type, refusals and priority."""
+def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, str | None, int, int], Sequence[Ready]]:
+    """Return the jobs by queue, type, refusals, priority and lease."""
     kinds = set(map(_KIND, jobs))
     if len(kinds) == 1:
         return {kinds.pop(): jobs}
-    by_kind: dict[tuple[str, str, str | None, int], list[Ready]] = {kind: [] for kind in kinds}
+    by_kind: dict[tuple[str, str, str | None, int, int], list[Ready]] = {kind: [] for kind in kinds}
     for job in jobs:
         by_kind[_KIND(job)].append(job)
     return {**by_kind}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from rowcall.domain.blobs import BLOB_KEY
+from rowcall.domain.payload import RAW_KEY
 from rowcall.store.queries.claims import Fence
 from rowcall.store.queries.ends import Settlement, Success, also_unfit, of_claim
+from rowcall.store.schema import NEXT_COLUMNS
 from rowcall.store.sqlite.words import LARGEST, given
 
 FENCES = f"""{given(Fence._fields, "$1")} cross join <claim> as claim
@@ -18,7 +21,7 @@ take = f"""
       case when claim.cancel = 1 then 1 else 0 end))
     from {FENCES}"""
 drop_claims = f"delete from <claim> where job_id in (select claim.job_id from {FENCES})"
-_RUNS = f"""{given(Success, "$1")} cross join <claim> as claim
+_RUNS = f"""{given(("id", "lease", "count"), "$1")} cross join <claim> as claim
     on claim.job_id between given.id and given.id + given.count - 1 and claim.lease = given.lease
       and claim.holder = $2"""
 take_runs = f"delete from <claim> where job_id in (select claim.job_id from {_RUNS})"
@@ -42,7 +45,8 @@ settle_successes = f"""
       finished_at = max({_BEGAN}, <now> - given.finished_age_ms), {_KEPT}, result = given.result,
       error_code = null, error_detail = null, traceback = null
     from {given(Success, "$2")}
-    where <job>.id between given.id and given.id + given.count - 1"""
+    where <job>.id between given.id and given.id + given.count - 1 and <job>.lease = given.lease - 1
+      and +<job>.status not in <finished>"""
 
 _CLAIMED_AT = "max(coalesce(given.claimed_at_ms, {0}created_at), {0}created_at)"
 _STARTED_AT = f"max({_CLAIMED_AT}, coalesce(<now> - given.started_age_ms, given.started_at_ms))"
@@ -84,19 +88,21 @@ complete = f"""
       started_at = max(claim.claimed_at, created_at, coalesce(<now> - $6, claim.started_at, 0)),
       finished_at = max(claim.claimed_at, created_at, <now>), result = $5, error_code = null, error_detail = null,
       traceback = null,
-      progress = case when claim.progress is not null or <job>.progress is not null and {_HAS_STEPS} then 1.0 end,
-      progress_message = case when claim.progress is not null then claim.progress_message
+      progress = case when $7 or claim.progress is not null or <job>.progress is not null and {_HAS_STEPS}
+                      then 1.0 end,
+      progress_message = case when $7 then $8
+                              when claim.progress is not null then claim.progress_message
                               when <job>.progress_message is not null and {_HAS_STEPS}
                               then <job>.progress_message end
     from <claim> as claim
     where <job>.id = $2 and claim.job_id = $2 and claim.lease = $3 and claim.holder = $4
-      and <job>.lease = claim.lease - 1
-    returning <job>.id"""
+      and <job>.lease = claim.lease - 1 and +<job>.status not in <finished>
+    returning <job>.on_end is not null"""
 # it returns rows, as a statement on a caller's connection has to
 drop_claim = "delete from <claim> where job_id = $1 and lease = $2 and holder = $3 returning job_id"
 in_use = """
     select exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'),
-      exists (select 1 from <slot>), exists (select 1 from <waiter>)"""
+      exists (select 1 from <slot>), exists (select 1 from <waiter>), exists (select 1 from <job_tag>)"""
 
 find_expired_ready = """
     select job.id, 'not started by ' || <shown:job.expires_at>
@@ -115,4 +121,31 @@ end_waiting = f"""
       error_detail = json_extract($6, '$."' || id || '"'),
       traceback = case when $3 = <succeeded> then null else traceback end, on_end = coalesce(on_end, $8)
     where id <in_ids:2> and +status not in <finished> and ($4 is null or +status = $4)
-    returning id, queue, type, attempt"""
+    returning id, queue, type, attempt, on_end is not null"""
+
+any_followed = """
+    select exists (
+      select 1 from <job> indexed by <prefix>job_followed where on_end is not null and id between $1 and $2)"""
+# CASE, because only that skips what it does not need
+_OUTCOME = f"""json_object('job', json_object(
+      'id', id, 'type', type, 'queue', queue, 'event', status, 'attempt', attempt, 'max_attempts', max_attempts,
+      'error_code', cast(error_code as text), 'error_detail', cast(error_detail as text),
+      'result', case when typeof(result) = 'text' then case when json_valid(result) then json(result) end end,
+      'arguments', case case when json_valid(payload) then json_type(payload) end
+        when 'object' then json(payload) else json_object('{RAW_KEY}', payload) end))"""
+_AT = "case when typeof(finished_at) = 'integer' then finished_at else <now> end"
+follow_up = f"""
+    insert or ignore into <job> {NEXT_COLUMNS}
+    select json_extract(next, '$.type'), json_extract(next, '$.queue'), json_extract(next, '$.priority'),
+           json_extract(next, '$.max_attempts'), <to:enqueue>, {_AT}, {_AT}, trace_context, tags, {_OUTCOME}
+    from (select *, case when json_valid(on_end) then json_extract(on_end, '$.' || status) end as next
+          from <job> where id <in_ids:2> and on_end is not null and +status in <finished> order by id)
+    where json_valid(next)
+    returning id"""
+_BLOB = f"'$.job.' || part || '.{BLOB_KEY}'"
+keep_blobs = f"""
+    insert or ignore into <blob_ref> (job_id, digest)
+    select id, substr(json_extract(payload, {_BLOB}), 8)
+    from <job> cross join (select 'arguments' as part union all select 'result')
+    where id <in_ids:1> and json_type(payload, {_BLOB}) = 'text'
+    returning job_id"""

@@ -5,20 +5,11 @@ from __future__ import annotations
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 from rowcall.store.sqlite.schema import BULK_AFTER
 
-insert = """
-    insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
-                       timeout, retry, tags, expires_at, trace_context, on_end, target, limits, fair, weight, ordered,
-                       order_blocks)
-    values ($2, $3, $4, case when coalesce($7, <now> + $8) > <now> then <to:postpone> else <to:enqueue> end, $5, $6,
-            coalesce($7, <now> + $8), <now>, $9, $10, $11, coalesce($12, <now> + $13), $14, $15, $16, $17, $18, $19,
-            $20, $21)
-    returning id, status, run_at, created_at, expires_at"""
-# what most jobs are: due at once, with nothing special
 insert_plain = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at)
     values ($1, $2, $3, <to:enqueue>, $4, $5, <clock>, <clock>)
     returning id, created_at"""
-insert_many = """
+insert = """
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at,
                        timeout, retry, tags, expires_at, trace_context, on_end, target, limits, fair, weight, ordered,
                        order_blocks)
@@ -41,7 +32,7 @@ make_bulk_ready = f"""
     where id > (select cast(value as integer) from <setting> where name = '{BULK_AFTER}')
       and status = <pending> and held is null"""
 end_bulk = f"delete from <setting> where name = '{BULK_AFTER}'"
-insert_many_returning = f"{insert_many} returning id, status, run_at, created_at, expires_at"
+insert_returning = f"{insert} returning id, status, run_at, created_at, expires_at"
 last_inserted = "select id, status, run_at, created_at, expires_at from <job> where id = last_insert_rowid()"
 
 any_tag = "select exists (select 1 from <job_tag>)"

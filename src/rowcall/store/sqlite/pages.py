@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from rowcall.domain.job import Job
-from rowcall.store.catalogue import as_json
 from rowcall.store.columns import job_from_row
 from rowcall.store.dialect import Filter, Order, Place, Span
 from rowcall.store.jobs.pages import HOPPED, Group, Source, conditions_of, fits, sources_of
 from rowcall.store.schema import READY_TYPE
 from rowcall.store.sqlite.words import render
-from rowcall.store.statement import Plan, Statement, fetch, plain
+from rowcall.store.statement import Plan, Statement, as_json, fetch, plain
 
 MOST_GROUPS_MERGED = 100
 _MATCHING = """
@@ -34,14 +33,14 @@ class SqlitePages:
         self._prefix = prefix
         self.groups = {source: render(groups_of(source), prefix) for source in HOPPED}
 
-    def places(self, wanted: Filter, order: Order, span: Span, limit: int) -> Plan[list[Place]]:
-        sources = sources_of(wanted, order)
+    def places(self, job_filter: Filter, order: Order, span: Span, limit: int) -> Plan[list[Place]]:
+        sources = sources_of(job_filter, order)
         groups: dict[Source, list[Group]] = {}
         for source, group in sources.known:
             groups.setdefault(source, []).append(group)
         for source in sources.hopped:
             found = cast("list[Group]", (yield from fetch(plain(self.groups[source]))))
-            groups[source] = [group for group in found if fits(source, group, wanted)]
+            groups[source] = [group for group in found if fits(source, group, job_filter)]
         places: list[Place] = []
         for source, of_source in groups.items():
             for first in range(0, len(of_source), MOST_GROUPS_MERGED):
@@ -53,8 +52,8 @@ class SqlitePages:
             places += cast("list[Place]", (yield from fetch(plain(self.running(order), limit, *span.low, *span.high))))
         return sorted(places, reverse=order.newest_first)[:limit]
 
-    def matching(self, wanted: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
-        condition, values = conditions_of(wanted)
+    def matching(self, job_filter: Filter, ids: Sequence[int]) -> Plan[list[Job]]:
+        condition, values = conditions_of(job_filter)
         return fetch(Statement(render(_MATCHING + condition, self._prefix), (as_json(ids), *values), job_from_row))
 
     def running(self, order: Order) -> str:

@@ -20,18 +20,18 @@ from rowcall.store.statement import Plan
 Answer = StepWritten | LeaseLost
 
 
-def read(dialect: Dialect, job_id: int, now_ms: int | None) -> Plan[list[StepRow]]:
-    return (yield from dialect.ask(queries.STEPS, now_ms, job_id))
+def read(dialect: Dialect, job_id: int) -> Plan[list[StepRow]]:
+    return (yield from dialect.ask(queries.STEPS, job_id))
 
 
-def show(dialect: Dialect, job_id: int, limit: int, now_ms: int | None) -> Plan[list[RecordedStep]]:
+def show(dialect: Dialect, job_id: int, limit: int) -> Plan[list[RecordedStep]]:
     """Return the last steps, in their order."""
     job = yield from get(dialect, job_id)
-    found = (yield from dialect.ask(queries.SHOW_STEPS, now_ms, job_id, limit))[::-1]
+    found = (yield from dialect.ask(queries.SHOW_STEPS, job_id, limit))[::-1]
     return [msgspec.structs.replace(step, type=job.type) for step in found]
 
 
-def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) -> Plan[list[Answer]]:
+def record(dialect: Dialect, writes: Sequence[StepWrite]) -> Plan[list[Answer]]:
     """Write steps of running attempts. A wait receives the first signal of its name that no other has received.
 
     Return for each how it was written, or `LeaseLost` if its attempt is not current: then nothing is written about it.
@@ -41,7 +41,7 @@ def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) ->
     ours = [one for one in writes if (one.job_id, one.lease, one.holder) in live]
     if not ours:
         return [LeaseLost(one.job_id) for one in writes]
-    (at_ms,) = yield from dialect.ask(NOW, now_ms)
+    (at_ms,) = yield from dialect.ask(NOW)
     signals = yield from _receive(dialect, [one for one in ours if one.kind is StepKind.WAIT])
     written = {id(one): _written(one, signals, at_ms) for one in ours}
     yield from dialect.ask(queries.WRITE_STEPS, [_row(one, written[id(one)], at_ms) for one in ours])
@@ -49,9 +49,9 @@ def record(dialect: Dialect, writes: Sequence[StepWrite], now_ms: int | None) ->
     return [written.get(id(one)) or LeaseLost(one.job_id) for one in writes]
 
 
-def record_one(dialect: Dialect, write: StepWrite, now_ms: int | None) -> Plan[StepWritten]:
+def record_one(dialect: Dialect, write: StepWrite) -> Plan[StepWritten]:
     """`record`, for one step; raise `LeaseLost`."""
-    (answer,) = yield from record(dialect, [write], now_ms)
+    (answer,) = yield from record(dialect, [write])
     if isinstance(answer, LeaseLost):
         raise answer
     return answer
@@ -61,39 +61,39 @@ def _receive(dialect: Dialect, waits: Sequence[StepWrite]) -> Plan[dict[tuple[in
     """Return the values of signals by the job and the position of the wait that receives them; delete these signals."""
     if not waits:
         return {}
-    signals = yield from dialect.ask(queries.SIGNALS, sorted({one.job_id for one in waits}))
+    signals = yield from dialect.ask(queries.SIGNALS, sorted({wait.job_id for wait in waits}))
     received: dict[tuple[int, int], str | None] = {}
     used: set[int] = set()
-    for one in sorted(waits, key=lambda one: one.position):
+    for wait in sorted(waits, key=lambda wait: wait.position):
         for signal in signals:
-            if signal.id not in used and (signal.job_id, signal.name) == (one.job_id, one.name):
+            if signal.id not in used and (signal.job_id, signal.name) == (wait.job_id, wait.name):
                 used.add(signal.id)
-                received[one.job_id, one.position] = signal.value
+                received[wait.job_id, wait.position] = signal.value
                 break
     if used:
         yield from dialect.ask(queries.DELETE_SIGNALS, sorted(used))
     return received
 
 
-def _written(one: StepWrite, signals: dict[tuple[int, int], str | None], at_ms: int) -> StepWritten:
-    due_at_ms = one.due_at_ms if one.delay_ms is None else at_ms + one.delay_ms
-    if one.finished:
+def _written(step: StepWrite, signals: dict[tuple[int, int], str | None], at_ms: int) -> StepWritten:
+    due_at_ms = step.due_at_ms if step.delay_ms is None else at_ms + step.delay_ms
+    if step.finished:
         return StepWritten(StepStatus.FINISHED)
-    if (place := (one.job_id, one.position)) in signals:
+    if (place := (step.job_id, step.position)) in signals:
         return StepWritten(StepStatus.FINISHED, due_at_ms, signals[place])
     is_over = due_at_ms is not None and due_at_ms <= at_ms
-    if is_over and one.kind is not StepKind.STEP:
-        over = StepStatus.TIMED_OUT if one.kind is StepKind.WAIT else StepStatus.FINISHED
+    if is_over and step.kind is not StepKind.STEP:
+        over = StepStatus.TIMED_OUT if step.kind is StepKind.WAIT else StepStatus.FINISHED
         return StepWritten(over, due_at_ms)
     return StepWritten(StepStatus.WAITING, due_at_ms)
 
 
-def _row(one: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...]:
+def _row(step: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...]:
     ended_ms = at_ms if written.status is not StepStatus.WAITING else None
-    result = written.result if one.kind is StepKind.WAIT else one.result
+    result = written.result if step.kind is StepKind.WAIT else step.result
     return (
-        *(one.job_id, one.position, one.attempt, one.failures, at_ms - one.ran_ms, written.due_at_ms, ended_ms),
-        *(one.kind, one.name, written.status, one.error_code, one.error_detail, result),
+        *(step.job_id, step.position, step.attempt, step.failures, at_ms - step.ran_ms, written.due_at_ms, ended_ms),
+        *(step.kind, step.name, written.status, step.error_code, step.error_detail, result),
     )
 
 
@@ -104,20 +104,18 @@ def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
         yield from dialect.ask(queries.DELETE_SIGNALS_OF, job_ids)
 
 
-def wake(dialect: Dialect, job_ids: Sequence[int], now_ms: int | None) -> Plan[None]:
+def wake(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
     """Let jobs run at once that wait for a signal which is there. Their rows are locked."""
     if job_ids:
-        yield from dialect.ask(queries.WAKE, now_ms, job_ids)
+        yield from dialect.ask(queries.WAKE, job_ids)
 
 
-def signal(
-    dialect: Dialect, job_id: int, name: str, value: str | None, actor: str | None, now_ms: int | None
-) -> Plan[None]:
+def signal(dialect: Dialect, job_id: int, name: str, value: str | None, actor: str | None) -> Plan[None]:
     """Keep a signal until the job's handler waits for it; let the job run now if it waits already."""
     job = yield from lock(dialect, job_id)
     if job.status in FINISHED:
         raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
     yield from dialect.ask(queries.SEND_SIGNAL, job_id, name, value)
     yield from refer_to(dialect, [value], [job_id])
-    yield from dialect.ask(RECORD_EVENTS, now_ms, [job_id], "SIGNALLED", actor, name)
-    yield from wake(dialect, [job_id], now_ms)
+    yield from dialect.ask(RECORD_EVENTS, [job_id], "SIGNALLED", actor, name)
+    yield from wake(dialect, [job_id])

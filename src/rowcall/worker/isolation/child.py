@@ -32,13 +32,13 @@ from rowcall.declare.option_table import Options
 from rowcall.domain.errors import Control, InvalidArguments, StepError, Suspend
 from rowcall.domain.job import StackFrame
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
-from rowcall.observe.exceptions import is_of_caller
 from rowcall.observe.frames import awaiting, executing, frame_values
+from rowcall.observe.shown_exceptions import is_of_caller
 from rowcall.task import BaseTask
 from rowcall.worker.isolation import import_guard
 from rowcall.worker.isolation.child_attempt import ChildAttempt
+from rowcall.worker.isolation.child_exceptions import described
 from rowcall.worker.isolation.child_lifespan import ChildLifespan, Run, entered
-from rowcall.worker.isolation.exceptions import described
 from rowcall.worker.isolation.messages import (
     Answered,
     AttemptMessage,
@@ -266,10 +266,10 @@ def _function_at(home: Home) -> object:
 
 def _imported(home: Home) -> ModuleType:
     with import_guard.importing():
-        found = importlib.import_module(home.module) if home.path is None else _script(home.path)
-    if isinstance(found, BaseException):
-        raise found
-    return found
+        module = importlib.import_module(home.module) if home.path is None else _script(home.path)
+    if isinstance(module, BaseException):
+        raise module
+    return module
 
 
 @functools.cache

@@ -22,9 +22,9 @@ from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark
 from rowcall.worker.completion import Completion
+from rowcall.worker.isolation.child_exceptions import rebuilt
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
-from rowcall.worker.isolation.exceptions import rebuilt
 from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, NotCompleted, Progressed, RunAttempt
 from rowcall.worker.steps import facts_of
 
@@ -85,20 +85,20 @@ class ChildAttempt:
             self._send(Progressed(self._reported.progress or 0.0, self._reported.message, replays=False))
 
     def complete(self, result: object, connection: object) -> None:
-        completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
+        completion, checked = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             completion.queue.run(
                 completion.complete(
-                    *(self.ready, given, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
+                    *(self.ready, checked, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
                 )
             )
 
     async def acomplete(self, result: object, connection: object) -> None:
-        completion, given = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
+        completion, checked = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
         with self._completing() as done:
             await completion.queue.arun(
                 completion.complete(
-                    *(self.ready, given, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
+                    *(self.ready, checked, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
                 )
             )
 

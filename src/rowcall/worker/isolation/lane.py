@@ -25,12 +25,12 @@ from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Raised, Released, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
 from rowcall.domain.step import StepWrite
-from rowcall.observe.exceptions import Shown
+from rowcall.observe.shown_exceptions import Shown
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
 from rowcall.worker.attempt import Attempt, Finished
+from rowcall.worker.isolation.child_exceptions import described, rebuilt
 from rowcall.worker.isolation.child_process import DIED_CODE, ChildProcess
-from rowcall.worker.isolation.exceptions import described, rebuilt
 from rowcall.worker.isolation.messages import (
     AboutAttempt,
     Answered,
@@ -398,8 +398,8 @@ def _call_of(attempt: Attempt) -> RunAttempt:
         task=task.name,
         home=home_of(task.function),
         ready=attempt.ready,
-        worker=attempt.claim.identity.name,
-        claimed_at_ms=attempt.claim.claimed_at_ms,
+        worker=attempt.common.identity.name,
+        claimed_at_ms=attempt.common.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),
         has_middleware=task.has_middleware,

@@ -63,4 +63,4 @@ class Abandoned:
     def _fences(self, calls: Iterable[Call]) -> list[tuple[int, int]]:
         """Leave out what was claimed under a former name: other jobs may have its ids."""
         attempts = (attempt for call in calls for attempt in call.attempts)
-        return [attempt.fence for attempt in attempts if attempt.claim.identity is self.identity]
+        return [attempt.fence for attempt in attempts if attempt.common.identity is self.identity]

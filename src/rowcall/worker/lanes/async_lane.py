@@ -72,15 +72,15 @@ class AsyncLane:
             context = contextvars.copy_context()
             timer: asyncio.TimerHandle | None = None
             try:
-                given = call.start()
+                arguments = call.start()
                 if call.timeout_seconds is not None:
                     timer = loop.call_later(call.timeout_seconds, self._time_out, call, 0.0)
-                if given is None:
+                if arguments is None:
                     await loop.run_in_executor(None, call.fetch)
-                    given = call.arguments()
+                    arguments = call.arguments()
                 if call.stopped_because is not None:
                     raise asyncio.CancelledError
-                args, kwargs = given
+                args, kwargs = arguments
                 call.succeed(await call.task.call(*args, **kwargs))  # type: ignore[misc]
                 if call.large_result is not None:
                     call.end(await loop.run_in_executor(None, call.put_large_result))

@@ -41,7 +41,7 @@ class Batch:
         self.large_result: str | None = None
         self.async_task: AsyncTask[None] | None = None
         self.trace: Processing | None = None
-        self._completion = first.claim.completion
+        self._completion = first.common.completion
         self._context: Context | None = None
         self._called: list[Attempt] = []
         first.batch = self
@@ -139,14 +139,14 @@ class Batch:
 
     def _results(self, result: object) -> Sequence[object]:
         """Return one result for each item."""
-        wanted = len(self._called)
+        count = len(self._called)
         if result is None:
-            return [None] * wanted
-        if isinstance(result, list | tuple) and len(result) == wanted:
+            return [None] * count
+        if isinstance(result, list | tuple) and len(result) == count:
             return result
         given = f"{len(result)} results" if isinstance(result, list | tuple) else f"a {type(result).__name__}"
-        detail = f"the handler of a batch of {wanted} returned {given}; it must return None, or a list of {wanted}"
-        return [Unfit(LENGTH_CODE, detail)] * wanted
+        detail = f"the handler of a batch of {count} returned {given}; it must return None, or a list of {count}"
+        return [Unfit(LENGTH_CODE, detail)] * count
 
     def fail(self, error: BaseException | Raised | Reported | Unfit) -> None:
         if self.settled:

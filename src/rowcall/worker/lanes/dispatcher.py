@@ -50,6 +50,8 @@ class Dispatcher:
         self._accepted: deque[Call] = deque()
         self._charged: list[Attempt] = []
         self._portion = 0
+        self.stopping = False
+        """Whether nothing more may start: what has not started is released."""
         self._running: set[Call] = set()
         self._ended: list[Attempt] = []
         self._in_queue: Counter[str] | None = Counter() if limited_queues else None
@@ -206,7 +208,7 @@ class Dispatcher:
         """Start what has a slot. From now on, that many of the buffer may start. Called in the loop's thread."""
         with self._lock:
             self._portion = portion
-        while self._accepted:
+        while self._accepted and not self.stopping:
             self._start(self._accepted.popleft())
         self._fill_slots()
 
@@ -233,7 +235,7 @@ class Dispatcher:
             self._start(attempt)
 
     def _pop_buffered(self) -> Attempt | None:
-        if not self._buffer or self._portion <= 0:
+        if not self._buffer or self._portion <= 0 or self.stopping:
             return None
         self._portion -= 1
         attempt = self._buffer.popleft()
@@ -329,7 +331,7 @@ class Dispatcher:
 
     def give_up_overdue(self) -> None:
         """Also start the batches that have waited for long enough."""
-        if self._gathering:
+        if self._gathering and not self.stopping:
             self._start_due_batches()
         while (call := self._deadlines.pop_overdue(self._clock.timer())) is not None:
             if call.settled or call.timeout_seconds is None:

@@ -7,8 +7,8 @@ from itertools import dropwhile
 from types import FrameType
 
 from rowcall.domain.job import StackFrame
-from rowcall.observe.exceptions import is_of_caller
 from rowcall.observe.frames import awaiting_task, executing, frame_values
+from rowcall.observe.shown_exceptions import is_of_caller
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import thread_lane
 from rowcall.worker.lanes.async_lane import AsyncLane

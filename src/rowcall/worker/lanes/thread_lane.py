@@ -44,13 +44,13 @@ class ThreadLane:
 def _call(call: Call) -> None:
     running.set(call)
     try:
-        given = call.start()
-        if given is None:
+        arguments = call.start()
+        if arguments is None:
             call.fetch()
-            given = call.arguments()
+            arguments = call.arguments()
         if call.stopped_because is not None:
             raise CancelledError
-        args, kwargs = given
+        args, kwargs = arguments
         result = call.task.call(*args, **kwargs)
         call.succeed(result)
         if call.large_result is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rowcall.base.clock import Clock
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
-from rowcall.store.claims.round import Claim, Demand, claim_first
+from rowcall.store.claims.demand import Demand, RoundResult
+from rowcall.store.claims.round import claim_first
 from rowcall.store.queries.claims import NOTHING_KNOWN, Places
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_LAST_AHEAD
 from rowcall.worker.pacing.postgres_waiter import postgres_waiter
@@ -18,7 +19,7 @@ from rowcall.worker.registrar import Registrar
 LEAST_CLAIMED = 100
 """A round that claimed as many has deleted as many: the next search would go through them."""
 SLOW_SECONDS, LONGEST_SECONDS = 0.05, 5.0
-"""A search that took so long is resumed, and for at most so long: jobs of a higher priority wait meanwhile."""
+"""A search that took so long is resumed, and for at most so long: jobs of a higher priority wait until then."""
 SHARE_OF_TIME = 0.05
 """Searches from the beginning take at most this share of the time."""
 
@@ -38,7 +39,7 @@ class PostgresPacing:
         self.settle_thread = SettleThread(queue)
         self.services = (self._vacuum.thread,)
 
-    def starts_beside(self, *, is_group: bool) -> bool:
+    def starts_in_round(self, *, is_group: bool) -> bool:
         return False  # waiting for a server, the loop's thread does not need the interpreter
 
     def start_accepted(self) -> None:
@@ -53,13 +54,13 @@ class PostgresPacing:
     def resume(self) -> Places:
         return self._resuming.places()
 
-    def claim_first(self, demand: Demand) -> Claim | None:
-        plan = claim_first(self._queue.dialect, demand, self._queue.now_ms())
+    def claim_first(self, demand: Demand) -> RoundResult | None:
+        plan = claim_first(self._queue.dialect, demand)
         return self._connection.write(plan, one_statement=True)
 
-    def note_round(self, demand: Demand, claim: Claim) -> None:
-        self._resuming.note(demand, claim)
-        self._vacuum.note_claimed(claim.taken + len(claim.joining))
+    def note_round(self, demand: Demand, result: RoundResult) -> None:
+        self._resuming.note(demand, result)
+        self._vacuum.note_claimed(result.taken + len(result.joining))
 
 
 class Resuming:
@@ -78,15 +79,16 @@ class Resuming:
     def places(self) -> Places:
         return self._places if self._timer() < self._until else NOTHING_KNOWN
 
-    def note(self, demand: Demand, claim: Claim) -> None:
+    def note(self, demand: Demand, result: RoundResult) -> None:
         """A round has ended."""
         if demand.room == 0:
             return
-        claimed, seconds = claim.taken, claim.work.seconds
-        worthwhile = claimed >= LEAST_CLAIMED or demand.resume or seconds >= SLOW_SECONDS
-        if claimed < demand.room or not worthwhile or claim.joining or claim.left:
+        claimed, seconds = result.taken, result.work.seconds
+        # of many queues, the next round searches others
+        worthwhile = (claimed >= LEAST_CLAIMED and result.knows_all) or demand.resume or seconds >= SLOW_SECONDS
+        if claimed < demand.room or not worthwhile or result.joining or result.left:
             self._places = NOTHING_KNOWN
             return
-        self._places = claim.places
+        self._places = result.places(demand.resume)
         if not demand.resume:
             self._until = self._timer() + min(LONGEST_SECONDS, seconds / SHARE_OF_TIME)

@@ -16,9 +16,8 @@ from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.queue import Queue
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.workers import MARK_LISTENING, OPEN_WRITERS
-from rowcall.wake.postgres_listener import Listener
-from rowcall.wake.waiter import Wakeup
-from rowcall.wake.waker import Waker
+from rowcall.wake.postgres_listener import Listener, ListenerWaiter
+from rowcall.wake.waiter import Waker, Wakeup
 from rowcall.worker.registrar import Registrar
 
 BUSY_SECONDS = 0.05
@@ -26,7 +25,7 @@ BUSY_SECONDS = 0.05
 FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
 """How often to look at transactions that may not notify: most end in milliseconds, a few stay open."""
 NOISY_WAKEUPS, NOISE_PAUSE_SECONDS = 20, 0.018
-"""After so many notifications about jobs of other workers, treat several as one."""
+"""After this many notifications about jobs of other workers, treat several as one."""
 FIRST_POLL_SECONDS, LAST_POLL_SECONDS, POLL_GROWTH = 1.0, 5.0, 3
 """How often to check for work even without a notification, as a hint may get lost."""
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
@@ -56,6 +55,7 @@ class PostgresWaiter:
         self._connection = connection
         self._listener = listener
         self._waker = waker
+        self._waiter = ListenerWaiter(listener, waker)
         self._worker = worker
         self._announced = ""
         self._busy_since: float | None = None
@@ -113,14 +113,10 @@ class PostgresWaiter:
         self._waker.wait(seconds)
 
     def wait(self, seconds: float) -> Wakeup:
-        if self._listener.pop_notified():
-            return Wakeup.NOTIFIED
         poll = self._next_poll_seconds()
-        woken = self._waker.wait(min([seconds, poll, *([self._doubt_seconds] if self._in_doubt else [])]))
-        if self._listener.pop_notified():
-            return Wakeup.NOTIFIED
-        if woken:
-            return Wakeup.WOKEN
+        wakeup = self._waiter.wait(min([seconds, poll, *([self._doubt_seconds] if self._in_doubt else [])]))
+        if wakeup is not Wakeup.TIMEOUT:
+            return wakeup
         if self._in_doubt and self._doubt_seconds <= min(seconds, poll):
             return self._check_doubt()
         if poll < seconds:
@@ -129,8 +125,7 @@ class PostgresWaiter:
         return Wakeup.TIMEOUT
 
     def close(self) -> None:
-        self._listener.stop()
-        self._listener.wait()
+        self._waiter.close()
 
     def _check_doubt(self) -> Wakeup:
         """Check whether one of the transactions in doubt has ended."""

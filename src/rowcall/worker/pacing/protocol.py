@@ -8,10 +8,9 @@ from typing import Protocol
 from rowcall.drivers.database import Connection
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
-from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import Places
-from rowcall.wake.waiter import Waiter
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import Waker, WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pacing.settle_thread import SettleThread
 from rowcall.worker.pacing.sqlite import SqlitePacing
@@ -23,7 +22,7 @@ class Pacing(Protocol):
     """Used by the loop's thread alone."""
 
     @property
-    def waiter(self) -> Waiter: ...
+    def waiter(self) -> WorkerWaiter: ...
 
     @property
     def services(self) -> Sequence[Service]:
@@ -31,13 +30,13 @@ class Pacing(Protocol):
 
     @property
     def settle_thread(self) -> SettleThread | None:
-        """Settles large groups beside the loop."""
+        """Settles large groups in a thread of the worker."""
 
     @property
     def most_last_ahead(self) -> int | None:
         """How many last attempts may wait in the buffer; None for any number."""
 
-    def starts_beside(self, *, is_group: bool) -> bool:
+    def starts_in_round(self, *, is_group: bool) -> bool:
         """Return whether the lanes can wait for the next round, which starts handlers while it settles the last ones.
 
         `is_group`: whether there is a group to settle.
@@ -55,10 +54,10 @@ class Pacing(Protocol):
     def resume(self) -> Places:
         """Return where the search of the next round starts."""
 
-    def claim_first(self, demand: Demand) -> Claim | None:
+    def claim_first(self, demand: Demand) -> RoundResult | None:
         """After a notification: claim with the fewest statements. Return None if a round is needed."""
 
-    def note_round(self, demand: Demand, claim: Claim) -> None: ...
+    def note_round(self, demand: Demand, result: RoundResult) -> None: ...
 
 
 def pacing_for(

@@ -14,7 +14,7 @@ from rowcall.worker.service import Background
 
 class SettleThread:
     """A server works on several statements at once: so it settles one group while the loop claims another, and the
-    interpreter works meanwhile. The thread and its connection begin with the first group.
+    interpreter works at the same time. The thread and its connection begin with the first group.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -22,24 +22,24 @@ class SettleThread:
         self._given = threading.Event()
         self._service = Background("settle", self._run, queue.clock, wake=self._given)
         self._plan: Plan[Written] | None = None
-        self._outcome: Future[Written] = Future()
+        self._written: Future[Written] = Future()
         self.attempts: list[Attempt] = []
         """The group that is being settled."""
 
     def start(self, attempts: list[Attempt], plan: Plan[Written]) -> None:
         """Settle a group. The one before it must have been taken."""
-        self._outcome, self._plan, self.attempts = Future(), plan, attempts
+        self._written, self._plan, self.attempts = Future(), plan, attempts
         self._service.start()
         self._given.set()
 
     @property
     def is_done(self) -> bool:
-        return self._outcome.done()
+        return self._written.done()
 
     def take(self) -> tuple[list[Attempt], Future[Written]]:
-        """Return the group and its outcome, whose `result` waits and raises."""
+        """Return the group and the future of what was written; its `result` waits, and raises."""
         attempts, self.attempts = self.attempts, []
-        return attempts, self._outcome
+        return attempts, self._written
 
     def close(self) -> None:
         self._service.stop()
@@ -52,11 +52,11 @@ class SettleThread:
                 self._given.clear()  # first: it is set again by a stop that comes after the check
                 if background.stopping():
                     return
-                outcome, plan = self._outcome, self._plan
+                written, plan = self._written, self._plan
                 assert plan is not None
                 try:
-                    outcome.set_result(connection.write(plan))
+                    written.set_result(connection.write(plan))
                 except BaseException as error:  # raised again in the loop
-                    outcome.set_exception(error)
+                    written.set_exception(error)
         finally:
             connection.close()

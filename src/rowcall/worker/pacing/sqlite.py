@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
-from rowcall.store.claims.round import Claim, Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import NOTHING_KNOWN, Places
-from rowcall.wake.sqlite_waiter import SqliteWaiter
-from rowcall.wake.waker import Waker
+from rowcall.wake.waiter import SqliteWaiter, Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_BUFFERED
 
@@ -31,7 +30,7 @@ class SqlitePacing:
         self._is_instant = False
         self.waiter = SqliteWaiter(connection, queue.database.path, waker, queue.clock)
 
-    def starts_beside(self, *, is_group: bool) -> bool:
+    def starts_in_round(self, *, is_group: bool) -> bool:
         return self._is_instant and is_group and self._dispatcher.waits_to_start
 
     def start_accepted(self) -> None:
@@ -47,8 +46,8 @@ class SqlitePacing:
     def resume(self) -> Places:
         return NOTHING_KNOWN
 
-    def claim_first(self, demand: Demand) -> Claim | None:
+    def claim_first(self, demand: Demand) -> RoundResult | None:
         return None  # no round trips to save
 
-    def note_round(self, demand: Demand, claim: Claim) -> None:
+    def note_round(self, demand: Demand, result: RoundResult) -> None:
         pass

@@ -27,7 +27,7 @@ from rowcall.worker.pace import (
     MOST_DOUBLINGS,
     SUPERVISOR_WAIT_SECONDS,
 )
-from rowcall.worker.process.signals import Signals
+from rowcall.worker.process.os_signals import Signals
 from rowcall.worker.worker import Worker
 
 LEASH_OPTION = "--leash"

@@ -53,15 +53,15 @@ class CancelRequests:
         if not attempts:
             return
         fences = [attempt.ready.fence for attempt in attempts.values()]
-        for one in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, fences))):
-            if one.stack_request is not None:
-                self._stack_requests.answer(one.stack_request, attempts)
+        for interrupted in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, fences))):
+            if interrupted.stack_request is not None:
+                self._stack_requests.answer(interrupted.stack_request, attempts)
                 continue
-            attempt = attempts[one.id, one.lease]
+            attempt = attempts[interrupted.id, interrupted.lease]
             if attempt.settled:
                 continue  # it has ended since
-            if one.is_current:
-                self._dispatcher.cancel(attempt, CancelRequested(one.reason))
+            if interrupted.is_current:
+                self._dispatcher.cancel(attempt, CancelRequested(interrupted.reason))
             elif not attempt.completed and not isinstance(attempt.stopped_because, Lost):
                 log_ended_outside(attempt)
                 self._dispatcher.cancel(attempt, Lost())

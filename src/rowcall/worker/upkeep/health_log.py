@@ -26,7 +26,7 @@ class HealthLog:
         """Check once, log new problems, and return all that were found."""
         queue = self._queue
         asked_at = queue.clock.wall()
-        (at_ms,) = connection.read(queue.dialect.ask(NOW, queue.now_ms()))
+        (at_ms,) = connection.read(queue.dialect.ask(NOW))
         ahead = at_ms / 1000 - (asked_at + queue.clock.wall()) / 2
         workers = connection.read(queue.dialect.ask(WORKERS))
         paused = {(one.kind, one.name) for one in connection.read(queue.dialect.ask(PAUSED))}
@@ -49,7 +49,7 @@ class HealthLog:
         """Log it, unless another worker has done so within the last hour."""
         where = f" on {host_name()}" if complaint.here else ""
         queue = self._queue
-        said = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), f"complaint: {complaint.kind}{where}", HEALTH_SILENCE_MS)
+        said = queue.dialect.ask(ONCE_EVERY, f"complaint: {complaint.kind}{where}", HEALTH_SILENCE_MS)
         if connection.write(said, one_statement=True):
             logger.warning("%s. %s", complaint.what, complaint.advice)
 

@@ -35,9 +35,7 @@ class Heartbeat:
     def _send(self, connection: Connection) -> None:
         worker, monotonic = self._registrar.name, self._queue.clock.monotonic
         sent_at = monotonic()
-        registered = connection.write(
-            self._queue.dialect.ask(HEARTBEAT_OF_WORKER, self._queue.now_ms(), worker), one_statement=True
-        )
+        registered = connection.write(self._queue.dialect.ask(HEARTBEAT_OF_WORKER, worker), one_statement=True)
         self._confirmed_at = monotonic()
         if worker != self._registrar.name:
             return

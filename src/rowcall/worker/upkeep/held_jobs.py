@@ -39,12 +39,12 @@ class HeldJobs:
 
     def _free_some(self) -> int:
         queue = self._queue
-        found = queue.run(Read(find_room(queue.dialect, queue.declared.limits.declared, self._after, queue.now_ms())))
-        self._again = {held: count for held, count in self._again.items() if found.after or held in found.counts}
-        self._after = found.after or ""
-        if not found.counts:
+        room = queue.run(Read(find_room(queue.dialect, queue.declared.limits.declared, self._after)))
+        self._again = {held: count for held, count in self._again.items() if room.after or held in room.counts}
+        self._after = room.after or ""
+        if not room.counts:
             return 0
-        counts = {held: self._more_each_time(held, count) for held, count in found.counts.items()}
+        counts = {held: self._more_each_time(held, count) for held, count in room.counts.items()}
         freed = queue.run(Write(make_ready, queue.dialect, counts))
         if freed:
             logger.debug("freed %s: held, although no limit holds them", counted(freed, "job"))

@@ -53,7 +53,7 @@ class PruningDuties:
     def round(self, stopping: Stopping = never) -> None:
         """Make one cheap read; open a connection only if there is something to do."""
         queue = self._queue
-        (state,) = queue.run(Read(queue.dialect.ask(UPKEEP_STATE, queue.now_ms())))
+        (state,) = queue.run(Read(queue.dialect.ask(UPKEEP_STATE)))
         publish_rules(queue, state.settings)
         for request in stale_requests(state.settings, state.at_ms):
             queue.run(Write(queue.dialect.ask, DROP_SETTING, request))
@@ -90,7 +90,7 @@ class PruningDuties:
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
         """Return whether no other process has done it since it fell due."""
         queue = self._queue
-        ask = queue.dialect.ask(ONCE_EVERY, queue.now_ms(), duty.setting, duty.every_ms)
+        ask = queue.dialect.ask(ONCE_EVERY, duty.setting, duty.every_ms)
         return bool(connection.write(ask, one_statement=True))
 
 

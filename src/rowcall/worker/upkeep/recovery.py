@@ -87,7 +87,7 @@ class Recovery:
         if self._heartbeat is not None and now - self._surveyed_at > 2 * usual_seconds:
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
-        (survey,) = queue.run(Read(queue.dialect.ask(SURVEY, queue.now_ms())))
+        (survey,) = queue.run(Read(queue.dialect.ask(SURVEY)))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
         # a dead worker's file that no row names is another queue's, or its worker was never registered
@@ -96,9 +96,9 @@ class Recovery:
         names, on_end = {peer.name for peer in peers}, queue.declared.follow_ups.on_end_of
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
-            recovered += self._counted(queue.run(Write(recover_expired, queue.dialect, queue.now_ms(), on_end)))
+            recovered += self._counted(queue.run(Write(recover_expired, queue.dialect, on_end)))
         if survey.any_orphan:
-            recovered += self._counted(queue.run(Write(recover_orphans, queue.dialect, queue.now_ms(), on_end)))
+            recovered += self._counted(queue.run(Write(recover_orphans, queue.dialect, on_end)))
         if survey.any_held:
             self.held_jobs.check()
         if self._unknown is not None:
@@ -144,7 +144,6 @@ class Recovery:
                     queue.dialect,
                     peer.name,
                     ages_ms,
-                    queue.now_ms(),
                     heartbeats=heartbeat,
                     on_end=queue.declared.follow_ups.on_end_of,
                 )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from rowcall.base.text import duration
 from rowcall.context import logger
 from rowcall.declare.declaration import fingerprints
-from rowcall.domain.fingerprint import parts_of, takes, task_of
 from rowcall.domain.job import is_paused
 from rowcall.operations.effects import Read, Write
 from rowcall.overview.formats import counted
 from rowcall.queue import Queue
 from rowcall.store.ends.waiting import FAILED_AT_ONCE, fail_unknown, known_keys
-from rowcall.store.queries.claims import FIND_WORK, Work
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, Work, parts_of, takes, task_of
 from rowcall.worker.pace import LONGEST_GAP_SECONDS, UNKNOWN_PAGES_AT_ONCE, UNKNOWN_PAUSE_SECONDS
 from rowcall.worker.service import Stopping, never
 from rowcall.worker.settings import Settings
@@ -34,9 +33,10 @@ class UnknownTasks:
         self._checked_at = -LONGEST_GAP_SECONDS
 
     def note(self, work: Work) -> None:
-        """Called by the loop with what it has read."""
-        self._seen = self._unknown_in(work)
-        for name, key in self._seen:
+        """Called by the loop with what it has read, mostly of a few queues."""
+        unknown = self._unknown_in(work)
+        self._seen = self._seen | unknown  # not in place: a check may read it now
+        for name, key in unknown:
             task, unfit = parts_of(key)
             if task not in self._warned and not unfit:  # of a job that was refused, the log says so already
                 self._warned.add(task)
@@ -66,14 +66,14 @@ class UnknownTasks:
         if not self._seen or now - self._checked_at < UNKNOWN_PAUSE_SECONDS:
             return
         self._checked_at = now
+        (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, "", *EVERY_QUEUE)))
+        self._seen = self._unknown_in(work)
         known = queue.run(Read(known_keys(queue.dialect, self._seen)))
         self._since = {pair: self._since.get(pair, now) for pair in self._seen - known}
         grace_seconds = queue.config.unknown_task_seconds
-        if any(now - since >= grace_seconds for since in self._since.values()):
-            (work,) = queue.run(Read(queue.dialect.ask(FIND_WORK, queue.now_ms(), "")))
-            for pair in self._unknown_in(work):
-                if now - self._since.get(pair, now) >= grace_seconds:
-                    self._fail(*pair, grace_seconds, stopping)
+        for pair, since in self._since.items():
+            if now - since >= grace_seconds:
+                self._fail(*pair, grace_seconds, stopping)
 
     def _fail(self, name: str, key: str, seconds: float, stopping: Stopping) -> None:
         """Fail a few batches: the thread of this check has lost workers to find, too."""
@@ -88,9 +88,9 @@ class UnknownTasks:
         for _ in range(UNKNOWN_PAGES_AT_ONCE):
             if stopping():
                 break
-            due_ms, now_ms = round(seconds * 1000), queue.now_ms()
+            due_ms = round(seconds * 1000)
             on_end = queue.declared.follow_ups.on_end_of(task, name)
-            failed = queue.run(Write(fail_unknown, queue.dialect, name, key, due_ms, detail, now_ms, on_end))
+            failed = queue.run(Write(fail_unknown, queue.dialect, name, key, due_ms, detail, on_end))
             total += failed
             if failed < FAILED_AT_ONCE:
                 break

@@ -89,7 +89,7 @@ class Kind(NamedTuple):
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run what never waits, without an event loop: some frameworks refuse to work beside one."""
+    """Run what never waits, without an event loop: some frameworks refuse to work next to one."""
     try:
         coroutine.send(None)
     except StopIteration as stop:

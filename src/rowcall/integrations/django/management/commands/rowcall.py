@@ -31,22 +31,22 @@ class Command(BaseCommand):
 
 
 def _run(words: Sequence[str]) -> None:
-    given = _own(words)
-    if given[:1] == ["work"]:
+    arguments = _own(words)
+    if arguments[:1] == ["work"]:
         _lead_children_here()
-        given = with_reload(given)
-    main(given)
+        arguments = with_reload(arguments)
+    main(arguments)
 
 
 def with_reload(words: list[str]) -> list[str]:
     """Return the words with `--reload` while `DEBUG` is on, as with `runserver`; `--noreload` turns that off."""
-    rest = [word for word in words if word != "--noreload"]
-    if len(rest) < len(words) or not settings.DEBUG or "--reload" in rest or "--help" in rest:
-        return rest
+    kept = [word for word in words if word != "--noreload"]
+    if len(kept) < len(words) or not settings.DEBUG or "--reload" in kept or "--help" in kept:
+        return kept
     if importlib.util.find_spec("watchfiles") is None:
         sys.stderr.write("no restart after changes: pip install 'rowcall[reload]', or pass --noreload\n")
-        return rest
-    return [*rest, "--reload"]
+        return kept
+    return [*kept, "--reload"]
 
 
 def _own(words: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.drivers.plan_runner import run
+from rowcall.base.effects import drive
 from rowcall.store.statement import Plan, Row, Statement, as_is, execute, fetch, first
 
 ASK = Statement("select 1", (), as_is)
@@ -20,7 +20,7 @@ def test_a_plan_receives_rows_and_returns_a_result() -> None:
         yield from execute(ASK)
         return both, one, none
 
-    assert run(plan(), rows_of) == ([1, 2], (1,), None)
+    assert drive(plan(), rows_of) == ([1, 2], (1,), None)
 
 
 def test_a_plan_without_statements_is_fine() -> None:
@@ -29,7 +29,7 @@ def test_a_plan_without_statements_is_fine() -> None:
             yield ASK
         return "done"
 
-    assert run(plan(), rows_of) == "done"
+    assert drive(plan(), rows_of) == "done"
 
 
 def test_an_error_of_the_database_goes_to_the_caller_and_never_into_the_plan() -> None:
@@ -47,7 +47,7 @@ def test_an_error_of_the_database_goes_to_the_caller_and_never_into_the_plan() -
         raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError, match="gone"):
-        run(plan(), fail)
+        drive(plan(), fail)
     assert seen == ["closed"]
 
 
@@ -57,7 +57,7 @@ def test_an_error_of_the_plan_goes_to_the_caller() -> None:
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):
-        run(plan(), rows_of)
+        drive(plan(), rows_of)
 
 
 def test_a_statement_shows_itself_on_one_line() -> None:

@@ -5,7 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rowcall.base.histogram import LONGEST_MS, Histogram, bounds_of, bucket_of, from_json, merge, percentile_ms
+from rowcall.store.counts.tallies import bounds_of, bucket_of, merge_histogram, percentile_ms
+from rowcall.store.queries.counts import LAST_BUCKET, LONGEST_MS, Histogram, histogram_from_json
 
 DURATIONS = st.integers(0, LONGEST_MS - 1)
 
@@ -13,7 +14,7 @@ DURATIONS = st.integers(0, LONGEST_MS - 1)
 def counted(durations: list[int]) -> Histogram:
     histogram: Histogram = {}
     for duration in durations:
-        merge(histogram, {bucket_of(duration): 1})
+        merge_histogram(histogram, {bucket_of(duration): 1})
     return histogram
 
 
@@ -32,7 +33,8 @@ def test_buckets_follow_on_each_other_without_a_gap() -> None:
 
 def test_impossible_durations_count_as_the_nearest_possible() -> None:
     assert bucket_of(-5) == bucket_of(0) == 0
-    first, after = bounds_of(bucket_of(LONGEST_MS))
+    assert bucket_of(LONGEST_MS) == bucket_of(2 * LONGEST_MS) == LAST_BUCKET
+    first, after = bounds_of(LAST_BUCKET)
     assert first == LONGEST_MS < after
 
 
@@ -52,10 +54,10 @@ def test_an_empty_histogram_has_no_percentile() -> None:
 @given(st.lists(DURATIONS), st.lists(DURATIONS))
 def test_merged_is_as_if_counted_together(some: list[int], more: list[int]) -> None:
     together = counted(some)
-    merge(together, counted(more))
+    merge_histogram(together, counted(more))
     assert together == counted([*some, *more])
 
 
 def test_read_back_from_json() -> None:
-    assert from_json('{"0":2,"63":1}') == {0: 2, 63: 1}
-    assert from_json(None) == from_json("") == from_json("{}") == {}
+    assert histogram_from_json('{"0":2,"63":1}') == {0: 2, 63: 1}
+    assert histogram_from_json(None) == histogram_from_json("") == histogram_from_json("{}") == {}

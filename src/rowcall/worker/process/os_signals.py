@@ -47,8 +47,8 @@ def work(worker: Worker, *, replace: Callable[[], None] | None = None, ready: Ca
 
 def _stop(worker: Worker, count: int) -> None:
     if count == 1:
-        logger.info("stopping: no new jobs, running ones may finish; a second signal stops at once")
         worker.ask_to_stop()
+        logger.info("stopping: no new jobs, running ones may finish; a second signal stops at once")
         return
     logger.warning("stopping at once: running jobs are released")
     worker.stop_at_once()

@@ -13,7 +13,7 @@ from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE
 from rowcall.domain.error_codes import retried
 from rowcall.domain.errors import Cancel, Control, Fail, Retry, Snooze
-from rowcall.observe.exceptions import drop_callers, frames_of
+from rowcall.observe.shown_exceptions import drop_callers, frames_of
 from rowcall.worker.isolation.messages import Failed, RaisedControl
 
 

@@ -34,38 +34,34 @@ from rowcall.store.steps.recorded import start_over
 # again
 
 
-def retry(
-    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, now_ms: int | None
-) -> Plan[Job]:
+def retry(dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None) -> Plan[Job]:
     job = yield from _allowed(dialect, job_id, RETRY)
     for obstacle in (yield from obstacles_of(dialect, [job])).values():
         raise obstacle
-    yield from rerun(dialect, [job], [Rerun(job.id, attempts_of(job.type))], actor, now_ms)
+    yield from rerun(dialect, [job], [Rerun(job.id, attempts_of(job.type))], actor)
     return (yield from get(dialect, job_id))
 
 
-def rerun(
-    dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor: str | None, now_ms: int | None
-) -> Plan[None]:
+def rerun(dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor: str | None) -> Plan[None]:
     """Let locked jobs that have finished run again, and the steps of their chains that fell with them."""
     fallen = yield from _fallen_with(dialect, jobs)
     revivals = [*jobs, *fallen]
-    yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)], now_ms)
+    yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)])
     yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
-    yield from dialect.ask(TALLY, now_ms, [revived(job) for job in revivals])
-    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
+    yield from dialect.ask(TALLY, [revived(job) for job in revivals])
+    yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
     # a job that has run had all its blockers, and a job that was completed from outside needs none
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
-        yield from block_again(dialect, waiting, now_ms)
+        yield from block_again(dialect, waiting)
 
 
-def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun], now_ms: int | None) -> Plan[None]:
+def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun]) -> Plan[None]:
     ids = [job.id for job in reruns]
     yield from dialect.ask(queries.RECORD_LAST_ATTEMPTS, ids)
     yield from dialect.ask(queries.RECORD_ENDS, ids)
     given = {str(job.id): [job.more_attempts, job.run_at_ms] for job in reruns}
-    yield from dialect.ask(queries.RERUN, now_ms, given)
+    yield from dialect.ask(queries.RERUN, given)
     yield from retag(dialect, ids)
 
 
@@ -113,26 +109,24 @@ def _keys_of(jobs: Iterable[Job]) -> dict[str, set[str]]:
 # cancelled
 
 
-def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None, now_ms: int | None) -> Plan[Job]:
+def cancel(dialect: Dialect, job_id: int, reason: str | None, actor: str | None) -> Plan[Job]:
     """Cancel a waiting job, or request the cancellation of a running one."""
     job = yield from _allowed(dialect, job_id, CANCEL)
-    yield from cancel_locked(dialect, [job], reason, actor, now_ms)
+    yield from cancel_locked(dialect, [job], reason, actor)
     return (yield from get(dialect, job_id))
 
 
-def cancel_locked(
-    dialect: Dialect, jobs: Sequence[Job], reason: str | None, actor: str | None, now_ms: int | None
-) -> Plan[int]:
+def cancel_locked(dialect: Dialect, jobs: Sequence[Job], reason: str | None, actor: str | None) -> Plan[int]:
     """Cancel locked jobs that have not finished, and return how many changed."""
     waiting = [job for job in jobs if job.status in WAITING]
     running = [job.id for job in jobs if job.status is Status.RUNNING]
     if waiting:
         ids = [job.id for job in waiting]
-        yield from dialect.ask(queries.RECORD_EVENTS, now_ms, ids, "CANCELLED", actor, reason)
-        yield from cancel_waiting(dialect, waiting, reason, now_ms)
+        yield from dialect.ask(queries.RECORD_EVENTS, ids, "CANCELLED", actor, reason)
+        yield from cancel_waiting(dialect, waiting, reason)
     requested = (yield from dialect.ask(queries.REQUEST_CANCEL, running)) if running else []
     if requested:
-        yield from dialect.ask(queries.RECORD_EVENTS, now_ms, sorted(requested), "CANCEL_REQUESTED", actor, reason)
+        yield from dialect.ask(queries.RECORD_EVENTS, sorted(requested), "CANCEL_REQUESTED", actor, reason)
     return len(waiting) + len(requested)
 
 
@@ -140,13 +134,7 @@ def cancel_locked(
 
 
 def complete(
-    dialect: Dialect,
-    job_id: int,
-    result: str | None,
-    actor: str,
-    then: Then | None,
-    now_ms: int | None,
-    check: Callable[[str], object],
+    dialect: Dialect, job_id: int, result: str | None, actor: str, then: Then | None, check: Callable[[str], object]
 ) -> Plan[None]:
     """Complete a waiting job, which is not run any more, and write the next step of its chain if one is given.
 
@@ -157,53 +145,45 @@ def complete(
     if then is not None:
         then = then.after(job.id, job.chain_id, job.chain_index)
         yield from refuse_taken(dialect, [then])
-    yield from complete_locked(dialect, job, result, actor, None, now_ms, then)
+    yield from complete_locked(dialect, job, result, actor, None, then)
 
 
 def complete_locked(
-    dialect: Dialect,
-    job: Job,
-    result: str | None,
-    actor: str,
-    detail: str | None,
-    now_ms: int | None,
-    then: Then | None = None,
+    dialect: Dialect, job: Job, result: str | None, actor: str, detail: str | None, then: Then | None = None
 ) -> Plan[None]:
     """Complete a locked job that has not finished."""
-    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job.id], "COMPLETED", actor, detail)
+    yield from dialect.ask(queries.RECORD_EVENTS, [job.id], "COMPLETED", actor, detail)
     if then is not None:
-        yield from write_next_steps(dialect, {job.id: then}, now_ms)
-    yield from complete_by_hand(dialect, job, result, now_ms)
+        yield from write_next_steps(dialect, {job.id: then})
+    yield from complete_by_hand(dialect, job, result)
 
 
 # reschedule and reprioritize
 
 
-def reschedule(
-    dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
-) -> Plan[Job]:
+def reschedule(dialect: Dialect, job_id: int, run_at_ms: int | None, delay_ms: int, actor: str | None) -> Plan[Job]:
     before = yield from _allowed(dialect, job_id, RESCHEDULE)
-    yield from reschedule_locked(dialect, [before], run_at_ms, delay_ms, actor, now_ms)
+    yield from reschedule_locked(dialect, [before], run_at_ms, delay_ms, actor)
     return (yield from get(dialect, job_id))
 
 
 def reschedule_locked(
-    dialect: Dialect, jobs: Sequence[Job], run_at_ms: int | None, delay_ms: int, actor: str | None, now_ms: int | None
+    dialect: Dialect, jobs: Sequence[Job], run_at_ms: int | None, delay_ms: int, actor: str | None
 ) -> Plan[None]:
     """Change the time of locked jobs that wait."""
     before = {job.id: job for job in jobs}
-    moved = yield from _reschedule(dialect, list(before), run_at_ms, delay_ms, now_ms)
+    moved = yield from _reschedule(dialect, list(before), run_at_ms, delay_ms)
     yield from retag(dialect, list(before))
     details = [
         (job_id, f"from {_written(before[job_id].run_at)} to {_written(time_of(at_ms))}") for job_id, at_ms in moved
     ]
-    yield from dialect.ask(queries.RECORD_DETAILS, now_ms, details, "RESCHEDULED", actor)
+    yield from dialect.ask(queries.RECORD_DETAILS, details, "RESCHEDULED", actor)
 
 
 def _reschedule(
-    dialect: Dialect, job_ids: list[int], run_at_ms: int | None, delay_ms: int, now_ms: int | None
+    dialect: Dialect, job_ids: list[int], run_at_ms: int | None, delay_ms: int
 ) -> Plan[list[queries.Moved]]:
-    moved = yield from dialect.ask(queries.RESCHEDULE, now_ms, job_ids, run_at_ms, delay_ms)
+    moved = yield from dialect.ask(queries.RESCHEDULE, job_ids, run_at_ms, delay_ms)
     yield from dialect.ask(END_SLEEPS, job_ids)
     return moved
 
@@ -228,7 +208,7 @@ class Edited(msgspec.Struct, frozen=True, kw_only=True):
     delay_ms: int | None = None
 
 
-def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int | None) -> Plan[Job]:
+def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str) -> Plan[Job]:
     """Change a waiting job. What holds it is checked again when it is claimed."""
     before = yield from _allowed(dialect, job_id, EDIT)
     if edited.max_attempts is not None and edited.max_attempts <= before.attempt:
@@ -239,7 +219,6 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
     tags = msgspec.json.encode(edited.tags).decode() if edited.tags else None
     yield from dialect.ask(
         queries.EDIT,
-        now_ms,
         job_id,
         edited.payload,
         limits,
@@ -259,13 +238,13 @@ def edit(dialect: Dialect, job_id: int, edited: Edited, actor: str, now_ms: int 
         yield from ready_heads(dialect, orders)
     yield from refer_to(dialect, [edited.payload], [job_id])
     if edited.run_at_ms is not None or edited.delay_ms is not None:
-        yield from _reschedule(dialect, [job_id], edited.run_at_ms, edited.delay_ms or 0, now_ms)
+        yield from _reschedule(dialect, [job_id], edited.run_at_ms, edited.delay_ms or 0)
     if edited.tags is not None:
         yield from dialect.ask(queries.DROP_TAGS, job_id)
         yield from dialect.ask(queries.ADD_TAGS, job_id, edited.tags)
     else:
         yield from retag(dialect, [job_id])
-    yield from dialect.ask(queries.RECORD_EVENTS, now_ms, [job_id], "EDITED", actor, ", ".join(edited.names))
+    yield from dialect.ask(queries.RECORD_EVENTS, [job_id], "EDITED", actor, ", ".join(edited.names))
     return (yield from get(dialect, job_id))
 
 
@@ -279,19 +258,17 @@ def _limit_names(limits: str) -> list[str]:
     return [entry.name for entry in job_limits_from_text(limits) or ()]
 
 
-def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None, now_ms: int | None) -> Plan[Job]:
+def set_priority(dialect: Dialect, job_id: int, priority: int, actor: str | None) -> Plan[Job]:
     before = yield from _allowed(dialect, job_id, SET_PRIORITY)
-    yield from prioritize_locked(dialect, [before], priority, actor, now_ms)
+    yield from prioritize_locked(dialect, [before], priority, actor)
     return (yield from get(dialect, job_id))
 
 
-def prioritize_locked(
-    dialect: Dialect, jobs: Sequence[Job], priority: int, actor: str | None, now_ms: int | None
-) -> Plan[None]:
+def prioritize_locked(dialect: Dialect, jobs: Sequence[Job], priority: int, actor: str | None) -> Plan[None]:
     """Change the priority of locked jobs that have not finished."""
     yield from dialect.ask(queries.SET_PRIORITY, [job.id for job in jobs], priority)
     details = [(job.id, f"from {job.priority} to {priority}") for job in jobs]
-    yield from dialect.ask(queries.RECORD_DETAILS, now_ms, details, "PRIORITY_CHANGED", actor)
+    yield from dialect.ask(queries.RECORD_DETAILS, details, "PRIORITY_CHANGED", actor)
 
 
 def delete(dialect: Dialect, job_id: int) -> Plan[None]:

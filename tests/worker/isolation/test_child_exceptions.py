@@ -6,7 +6,7 @@ import pytest
 
 from rowcall import Cancel, Fail, Retry, Snooze
 from rowcall.declare.failures import Failures
-from rowcall.worker.isolation.exceptions import described, rebuilt
+from rowcall.worker.isolation.child_exceptions import described, rebuilt
 from rowcall.worker.isolation.messages import Failed, line_of, to_worker
 
 

@@ -10,9 +10,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Stats
-from rowcall.http.counts import SharedCounts
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import ACCESS
+from rowcall.http.shared_counts import SharedCounts
 from rowcall.observe.metrics import exposition
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
@@ -41,9 +41,9 @@ def metrics(queue: Queue, counts: SharedCounts) -> Callable[[Request], Awaitable
     """Return the state of the queues for Prometheus. What workers have done is in the metrics of each worker."""
 
     async def answer(request: Request) -> Response:
-        found: Stats | None = None
+        stats: Stats | None = None
         with contextlib.suppress(RowcallError, TimeoutError):
-            found = await Call(queue, request.scope[ACCESS], counts).stats(WINDOW_SECONDS)
-        return Response(exposition(found), media_type=TEXT_FORMAT)
+            stats = await Call(queue, request.scope[ACCESS], counts).stats(WINDOW_SECONDS)
+        return Response(exposition(stats), media_type=TEXT_FORMAT)
 
     return answer

@@ -122,7 +122,7 @@ class Refused(Value, frozen=True, kw_only=True):
     error: str
 
 
-class Changed(Value, frozen=True, kw_only=True):
+class ChangedJobs(Value, frozen=True, kw_only=True):
     """How many jobs were changed; with `dry_run`, how many match now. If `exact` is false, there may be more.
 
     `counted_at` is when they were counted, if that was not now.
@@ -167,63 +167,63 @@ class BulkPriority(Bulk, frozen=True, kw_only=True):
     priority: int
 
 
-async def retry_jobs(call: Call, body: BulkRetry) -> Changed:
+async def retry_jobs(call: Call, body: BulkRetry) -> ChangedJobs:
     """Run all jobs again that match; failed ones, unless the filter names states."""
     return await _bulk(call, body, RETRY, job_actions.retry)
 
 
-async def cancel_jobs(call: Call, body: BulkCancel) -> Changed:
+async def cancel_jobs(call: Call, body: BulkCancel) -> ChangedJobs:
     """Cancel all waiting jobs that match, and ask the running ones to end."""
     return await _bulk(call, body, CANCEL, job_actions.cancel)
 
 
-async def delete_jobs(call: Call, body: Bulk) -> Changed:
+async def delete_jobs(call: Call, body: Bulk) -> ChangedJobs:
     """Delete all jobs that match, are not running, and that no other job waits for."""
     return await _bulk(call, body, DELETE, job_actions.delete)
 
 
-async def reschedule_jobs(call: Call, body: BulkReschedule) -> Changed:
+async def reschedule_jobs(call: Call, body: BulkReschedule) -> ChangedJobs:
     """Change when all waiting jobs run that match."""
     return await _bulk(call, body, RESCHEDULE, job_actions.reschedule)
 
 
-async def set_jobs_priority(call: Call, body: BulkPriority) -> Changed:
+async def set_jobs_priority(call: Call, body: BulkPriority) -> ChangedJobs:
     """Change the priority of all jobs that match and have not finished."""
     return await _bulk(call, body, SET_PRIORITY, job_actions.set_priority)
 
 
-async def _bulk(call: Call, body: Bulk, action: Action, act: Act) -> Changed:
+async def _bulk(call: Call, body: Bulk, action: Action, act: Act) -> ChangedJobs:
     """Act on each of the ids, or on all that match."""
     if body.ids is not None and len(body.ids) > MOST_IDS:
         raise Problem(422, "Invalid value", f"ids must have at most {MOST_IDS:,} entries, got {len(body.ids):,}")
     if body.dry_run:
         return await count(call, body, action)
-    given = _options(call, body)
-    options = {name: given[name] for name in action.parameters if name in given}
+    all_options = _options(call, body)
+    options = {name: all_options[name] for name in action.parameters if name in all_options}
     if body.ids is not None:
         return await _each(call, body.ids, act, options)
-    options |= {name: given[name] for name in ("limit", "all", "rate") if name in given}
-    return Changed(count=await call.change(act(call.queue, None, {**body.filter.given(), **options})))
+    options |= {name: all_options[name] for name in ("limit", "all", "rate") if name in all_options}
+    return ChangedJobs(count=await call.change(act(call.queue, None, {**body.filter.given(), **options})))
 
 
-async def count(call: Call, body: Bulk, action: Action) -> Changed:
+async def count(call: Call, body: Bulk, action: Action) -> ChangedJobs:
     """Count the jobs that an action would change."""
     if body.ids is not None:
-        return Changed(count=len(set(body.ids)), dry_run=True)
+        return ChangedJobs(count=len(set(body.ids)), dry_run=True)
     selection = Selection({**body.filter.given(), "limit": body.limit}, action.meant or action.statuses)
     counts = await call.counts.jobs.read(call.patience_seconds) if selection.needs_counts else None
     matching = await call.read(selection.count(call.queue, counts, SEARCH_SECONDS))
     counted_at = None if counts is None else time_of(counts.at_ms)
-    return Changed(count=matching.jobs, exact=matching.exact, dry_run=True, counted_at=counted_at)
+    return ChangedJobs(count=matching.jobs, exact=matching.exact, dry_run=True, counted_at=counted_at)
 
 
-async def _each(call: Call, ids: Sequence[int], act: Act, options: Mapping[str, object]) -> Changed:
-    found, refused = list(dict.fromkeys(ids)), []
-    for job_id in found:
+async def _each(call: Call, ids: Sequence[int], act: Act, options: Mapping[str, object]) -> ChangedJobs:
+    job_ids, refused = list(dict.fromkeys(ids)), []
+    for job_id in job_ids:
         try:
             await call.change(act(call.queue, job_id, options))
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail in the same way
         except RowcallError as error:
             refused.append(Refused(id=job_id, error=str(error)))
-    return Changed(count=len(found) - len(refused), refused=refused)
+    return ChangedJobs(count=len(job_ids) - len(refused), refused=refused)

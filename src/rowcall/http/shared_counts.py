@@ -58,11 +58,11 @@ class SharedAnswer(Generic[T]):
             return self._answer
         asking = self.ask()
         if self._answer is None or now - self._asked_at >= OLDEST_SECONDS + OLDEST_FOR * self._took:
-            if (found := await self._wait(asking, max(seconds, QUICK_SECONDS))) is not None:
-                return found
+            if (answer := await self._wait(asking, max(seconds, QUICK_SECONDS))) is not None:
+                return answer
             raise StillCounting
-        if self._took < QUICK_SECONDS and (found := await self._wait(asking, QUICK_SECONDS)) is not None:
-            return found
+        if self._took < QUICK_SECONDS and (answer := await self._wait(asking, QUICK_SECONDS)) is not None:
+            return answer
         return self._answer
 
     def forget(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from litestar import Request, Response
 
 from rowcall.domain.errors import RowcallError
+from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.integrations.asgi.problems import MEDIA_TYPE, answer_for
-from rowcall.integrations.asgi.tasks import Tasks
 
 
 async def rowcall_tasks() -> AsyncIterator[Tasks]:
@@ -20,8 +20,8 @@ async def rowcall_tasks() -> AsyncIterator[Tasks]:
 
 def problem_details(request: Request[Any, Any, Any], error: RowcallError) -> Response[bytes]:
     """Answer Rowcall's errors with problem details: `exception_handlers={RowcallError: problem_details}`."""
-    found = answer_for(error)
-    if found is None:
+    answer = answer_for(error)
+    if answer is None:
         raise error
-    status, body, headers = found
+    status, body, headers = answer
     return Response(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)

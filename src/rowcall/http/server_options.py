@@ -95,26 +95,26 @@ def settings(**options: Unpack[HttpOptions]) -> HttpSettings:
     )
 
 
-def _tokens(option: str, given: object, role: Literal["read", "operate"]) -> dict[str, Access]:
-    if given is None:
+def _tokens(option: str, value: object, role: Literal["read", "operate"]) -> dict[str, Access]:
+    if value is None:
         return {}
-    named = given if isinstance(given, Mapping) else {f"{role} token": given}
-    found = {}
+    named = value if isinstance(value, Mapping) else {f"{role} token": value}
+    tokens = {}
     for name, secret in named.items():
         if not isinstance(secret, str) or len(secret) < SHORTEST_TOKEN or not secret.isascii():
             raise InvalidOption(option, f"must be a secret of {SHORTEST_TOKEN} or more ASCII characters")
-        found[secret] = Access(str(name), role)
-    return found
+        tokens[secret] = Access(str(name), role)
+    return tokens
 
 
-def _login(given: object, authorize: object) -> str | None:
-    if given is None:
+def _login(url: object, authorize: object) -> str | None:
+    if url is None:
         return None
-    if not isinstance(given, str) or not given.startswith(("/", "http://", "https://")) or given.startswith("//"):
-        raise InvalidOption("login_url", f"must be a path or a web address, got {given!r}")
+    if not isinstance(url, str) or not url.startswith(("/", "http://", "https://")) or url.startswith("//"):
+        raise InvalidOption("login_url", f"must be a path or a web address, got {url!r}")
     if authorize is None:
         raise InvalidOption("login_url", "needs authorize=…, which knows who has signed in there")
-    return given
+    return url
 
 
 def _template(url: object) -> str | None:
@@ -132,11 +132,11 @@ def _template(url: object) -> str | None:
     return url
 
 
-def _texts(option: str, given: Iterable[str]) -> list[str]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidOption(option, f"must be a list of texts, got {given!r}")
-    found = list(given)
-    for one in found:
+def _texts(option: str, value: Iterable[str]) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption(option, f"must be a list of texts, got {value!r}")
+    texts = list(value)
+    for one in texts:
         if not isinstance(one, str) or not one:
             raise InvalidOption(option, f"must be a list of texts, got {one!r} in it")
-    return found
+    return texts

@@ -95,13 +95,13 @@ def settings_in(obj: object, namespace: str | None = None) -> dict[str, object]:
         module, _, attribute = obj.partition(":")
         obj = importlib.import_module(module)
         obj = getattr(obj, attribute) if attribute else obj
-    given = obj if isinstance(obj, Mapping) else {name: getattr(obj, name) for name in dir(obj)}
+    values = obj if isinstance(obj, Mapping) else {name: getattr(obj, name) for name in dir(obj)}
     if namespace:
         prefix = f"{namespace}_"
-        return {name[len(prefix) :].lower(): value for name, value in given.items() if name.startswith(prefix)}
+        return {name[len(prefix) :].lower(): value for name, value in values.items() if name.startswith(prefix)}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in values.items()
         if not name.startswith("_") and not isinstance(value, ModuleType) and not callable(value)
     }
 
@@ -118,18 +118,18 @@ class Route(NamedTuple):
         return self.pattern.match(task) is not None
 
 
-def routes_of(given: object) -> list[Route]:
+def routes_of(routes: object) -> list[Route]:
     """Return `task_routes`: `{"mail.*": {"queue": "mail"}, "feed.update": "feeds"}`, or a list of such."""
-    match given:
+    match routes:
         case None:
             return []
         case Mapping():
-            return [_route(pattern, options) for pattern, options in given.items()]
+            return [_route(pattern, options) for pattern, options in routes.items()]
         case (str() | re.Pattern() as pattern, str() | Mapping() as options):
             return [_route(pattern, options)]
         case list() | tuple():
-            return [route for one in given for route in routes_of(one)]
-    raise InvalidOption("task_routes", f"must be names of tasks with their queues or options, got {given!r}")
+            return [route for one in routes for route in routes_of(one)]
+    raise InvalidOption("task_routes", f"must be names of tasks with their queues or options, got {routes!r}")
 
 
 def _route(pattern: object, options: object) -> Route:

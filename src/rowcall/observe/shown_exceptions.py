@@ -75,10 +75,10 @@ def _with_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error, its causes and, of a group, its members. Each comes once."""
     left, seen = [error], {id(error)}
     while left:
-        one = left.pop()
-        yield one
-        members = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-        for other in (one.__cause__, one.__context__, *members):
+        current = left.pop()
+        yield current
+        members = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        for other in (current.__cause__, current.__context__, *members):
             if other is not None and id(other) not in seen:
                 seen.add(id(other))
                 left.append(other)
@@ -152,10 +152,10 @@ def _subclass(base: type[BaseException], kind: type[BaseException]) -> type[Base
 def _traceback(frames: list[StackFrame]) -> TracebackType | None:
     trace: TracebackType | None = None
     try:
-        for one in reversed(frames):
-            names = {"__name__": one.module, "__file__": one.file, "here": sys._getframe}
-            frame = eval(_code(one), names)
-            trace = TracebackType(trace, frame, frame.f_lasti, one.line)
+        for shown in reversed(frames):
+            names = {"__name__": shown.module, "__file__": shown.file, "here": sys._getframe}
+            frame = eval(_code(shown), names)
+            trace = TracebackType(trace, frame, frame.f_lasti, shown.line)
         return trace
     finally:
         del trace  # the frames refer to this call: break the cycle

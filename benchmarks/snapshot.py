@@ -1,0 +1,95 @@
+"""Hold an old snapshot while a PostgreSQL worker drains, and print how long rounds and `stats` take over time.
+
+python -m benchmarks.snapshot --minutes 10
+
+The worker has a backlog all the time and runs jobs of 5 ms in 20 slots, so about 4,000 a second: the machine is not
+busy, and a slower search shows. The first part runs without the snapshot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from benchmarks.app import open_app
+from benchmarks.bench import Bench, opened
+from benchmarks.fill import filling, make_queue
+from benchmarks.patches import ROUNDS, read_rounds
+from benchmarks.statistics import percentile
+from benchmarks.workers import environment, worker_processes
+from rowcall import Rowcall
+
+SLOTS, HANDLER_SECONDS = 20, 0.005
+PARTS = 10
+STATS_EVERY_SECONDS = 2.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.snapshot", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long the snapshot is held (10)")
+    with opened() as bench:
+        measure(bench.on("postgres"), parser.parse_args().minutes * 60)
+
+
+def measure(bench: Bench, seconds: float) -> None:
+    part_seconds = seconds / PARTS
+    with bench.fresh_site() as site, ExitStack() as stack:
+        make_queue(site.url)
+        with filling(site.url) as fill:
+            fill.waiting(round(SLOTS / HANDLER_SECONDS * (seconds + 2 * part_seconds)), "slow_async")
+        rounds = site.folder / "rounds"
+        jobs = stack.enter_context(open_app(site.url).jobs)
+        with environment(**{ROUNDS: str(rounds)}):
+            (worker,) = stack.enter_context(worker_processes(site, options=[f"--concurrency={SLOTS}"]))
+        time.sleep(part_seconds / 2)  # the worker starts, and learns how fast its handlers are
+        print(f"{'':<22}{'rounds/s':>10}{'p50 ms':>10}{'p95 ms':>10}{'of first':>10}{'jobs/s':>10}{'stats ms':>10}")
+        first_ms = show("before the snapshot", watch(jobs, rounds, part_seconds))
+        reader = stack.enter_context(psycopg.connect(site.url))
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.execute("select 1 from rowcall_ready limit 1")
+        for number in range(PARTS):
+            show(f"next to it, {number + 1} of {PARTS}", watch(jobs, rounds, part_seconds), first_ms)
+            worker.check()
+
+
+class Part(NamedTuple):
+    seconds: float
+    rounds_ms: list[float]
+    jobs: int
+    slowest_stats_ms: float
+
+
+def watch(jobs: Rowcall, rounds: Path, seconds: float) -> Part:
+    """Ask for `stats` every now and then. Return what happened in between."""
+    began = time.time()
+    stats_ms: list[float] = []
+    done: list[int] = []
+    while (left := began + seconds - time.time()) > 0 or not done:
+        asked = time.perf_counter()
+        done.append(jobs.stats().by_status["succeeded"])
+        stats_ms.append((time.perf_counter() - asked) * 1000)
+        time.sleep(max(0.0, min(STATS_EVERY_SECONDS, left)))
+    done.append(jobs.stats().by_status["succeeded"])
+    ended = time.time()
+    millis = [one.seconds * 1000 for one in read_rounds(rounds) if began <= one.ended < ended]
+    return Part(ended - began, millis, done[-1] - done[0], max(stats_ms))
+
+
+def show(name: str, part: Part, first_ms: float | None = None) -> float:
+    """Print a line. Return the median of the rounds."""
+    p50, p95 = percentile(part.rounds_ms, 50), percentile(part.rounds_ms, 95)
+    print(
+        f"{name:<22}{len(part.rounds_ms) / part.seconds:>10.0f}{p50:>10.2f}{p95:>10.2f}{p50 / (first_ms or p50):>10.2f}"
+        f"{part.jobs / part.seconds:>10,.0f}{part.slowest_stats_ms:>10.0f}",
+        flush=True,
+    )
+    return p50
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""A case: one call, whose n-th statement fails in one way. Then a healthy worker finishes, and all is checked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from rowcall.domain.errors import RowcallError
+from rowcall.drivers.group_commit import NothingWritten
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.notes import Notes
+from tests.faults.calls import Call, calls, enqueued_by
+from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
+from tests.faults.world import App, Template, app_at, copied, finish, plain_database, snapshot
+
+LONGEST_SECONDS = 30.0
+
+
+class Healthy(NamedTuple):
+    """A call without a fault: the statements that it sends, and what it changes."""
+
+    sent: list[str]
+    before: Counter[object]
+    after: Counter[object]
+    is_atomic: bool
+    """Whether it is one transaction: then a fault leaves all of it, or nothing."""
+
+
+class Case(NamedTuple):
+    call: Call
+    number: int
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.call.name}, statement {self.number}, {self.fault}"
+
+
+class Cases:
+    """All cases of one database."""
+
+    def __init__(self, template: Template, folder: Path) -> None:
+        self._template = template
+        self._folder = folder
+        self._injector = Injector()
+        self._healthy: dict[str, Healthy] = {}
+        self.calls = calls(template.scene)
+
+    def of(self, call: Call) -> Iterator[Case]:
+        """Yield each statement with each fault. A fault that changes what is sent does not change their number."""
+        for number in range(1, len(self.healthy(call).sent) + 1):
+            for fault in faults_of(self._template.kind):
+                yield Case(call, number, fault)
+
+    def healthy(self, call: Call) -> Healthy:
+        if call.name not in self._healthy:
+            with copied(self._template) as url, closing(plain_database(url)) as database:
+                before = snapshot(database)
+                self._run(url, Case(call, 0, Fault.REFUSED), self._new_notes())
+                writes, sent = self._injector.writes, self._injector.sent
+                self._healthy[call.name] = Healthy(sent, before, snapshot(database), writes <= 1)
+        return self._healthy[call.name]
+
+    def problems(self, case: Case) -> list[str]:
+        """Run a case, and return what is wrong after it."""
+        healthy, notes = self.healthy(case.call), self._new_notes()
+        with copied(self._template) as url:
+            outcome = self._fork(url, case, notes) if case.fault in DEADLY else self._run(url, case, notes)
+            problems = list(outcome.problems)
+            if healthy.is_atomic:
+                with closing(plain_database(url)) as database:
+                    problems += _partly_done(healthy, snapshot(database), outcome)
+            problems += finish(url, notes, FakeClock())
+        return [f"{case}: {problem}" for problem in problems]
+
+    def _new_notes(self) -> Notes:
+        path = self._folder / "notes-of-case"
+        shutil.copyfile(self._folder / "notes", path)
+        return Notes(path)
+
+    def _run(self, url: str, case: Case, notes: Notes) -> Outcome:
+        with injected(self._injector):
+            app = app_at(url, notes)
+            app.jobs.stats()  # connects
+            try:
+                return self._call(app, case, notes)
+            finally:
+                self._injector.disarm()
+                app.jobs.close()
+
+    def _call(self, app: App, case: Case, notes: Notes) -> Outcome:
+        in_loop = case.fault is Fault.CANCELLED
+        thread = threading.get_ident() if case.call.name == "drain" else None
+        if case.call.name.startswith(("clear", "delete")):
+            for job in app.jobs.list(limit=100).jobs:
+                notes.write("deleting", job.id)
+        self._injector.arm(case.number, case.fault, thread=None if in_loop else thread)
+        try:
+            result = asyncio.run(self._cancelled(app, case)) if in_loop else case.call.make(app)
+        except (RowcallError, TimeoutError, asyncio.CancelledError) as error:
+            return Outcome(error)
+        finally:
+            self._injector.disarm()
+        for job in enqueued_by(result):
+            notes.write("enqueued", job.id)
+        return Outcome(None)
+
+    async def _cancelled(self, app: App, case: Case) -> object:
+        """Cancel the call while its statement runs: the statement ends after the cancellation was delivered."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(case.call.amake(app))
+        loop_thread = threading.get_ident()
+
+        def cancel() -> None:
+            if threading.get_ident() == loop_thread:
+                task.cancel()
+                return
+            delivered = threading.Event()
+
+            def deliver() -> None:
+                task.cancel()
+                loop.call_soon(delivered.set)
+
+            loop.call_soon_threadsafe(deliver)
+            delivered.wait(LONGEST_SECONDS)
+
+        self._injector.cancel = cancel
+        return await task
+
+    def _fork(self, url: str, case: Case, notes: Notes) -> Outcome:
+        """Run it in a process that dies."""
+        child = os.fork()
+        if not child:
+            logging.disable()
+            try:
+                self._run(url, case, notes)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            return Outcome(None, is_known=False)
+        return Outcome(None, is_known=False, problems=("the process did not reach the statement",))
+
+
+class Outcome(NamedTuple):
+    """How a call ended, as far as its caller knows."""
+
+    error: BaseException | None
+    is_known: bool = True
+    problems: tuple[str, ...] = ()
+
+
+def _partly_done(healthy: Healthy, found: Counter[object], outcome: Outcome) -> Iterator[str]:
+    if found not in (healthy.before, healthy.after):
+        yield f"neither done nor undone: {_difference(healthy.before, found)}"
+    elif outcome.is_known and outcome.error is None and found != healthy.after:
+        yield f"it returned, and is not done: {_difference(healthy.after, found)}"
+    elif isinstance(outcome.error, NothingWritten) and found != healthy.before:
+        yield f"{outcome.error!r}, but it is done: {_difference(healthy.before, found)}"
+
+
+def _difference(expected: Counter[object], found: Counter[object]) -> str:
+    changed = {key: (expected[key], found[key]) for key in expected | found if expected[key] != found[key]}
+    return ", ".join(f"{key}: {before} → {after}" for key, (before, after) in changed.items())

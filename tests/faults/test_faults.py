@@ -1,0 +1,53 @@
+"""A share of the cases on each database. `make faults` runs all of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+
+import pytest
+
+from rowcall import Rowcall
+from tests.faults.__main__ import DATABASES, all_cases
+from tests.faults.calls import LEFT_OUT, methods
+from tests.faults.cases import Case, Cases
+
+SHARE = {"sqlite": 80, "postgres": 320}
+"""One case of this many, unless the environment says otherwise: a copy of a database on a server takes long."""
+PARTS = 4
+"""The share runs in this many tests, on several cores."""
+
+
+@pytest.fixture
+def no_log() -> Iterator[None]:
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def is_chosen(case: Case, database: str, part: int) -> bool:
+    share = int(os.environ.get("ROWCALL_TEST_FAULT_SHARE", SHARE[database]))
+    return zlib.crc32(str(case).encode()) % (share * PARTS) == part
+
+
+@pytest.mark.usefixtures("no_log")
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_fault_leaves_all_or_nothing(database: str, part: int, request: pytest.FixtureRequest) -> None:
+    server_url = request.getfixturevalue("postgres_server_url") if database == "postgres" else None
+    with all_cases(database, server_url) as cases:
+        assert _problems(cases, database, part) == []
+
+
+def _problems(cases: Cases, database: str, part: int) -> list[str]:
+    chosen = [case for call in cases.calls for case in cases.of(call) if is_chosen(case, database, part)]
+    assert chosen
+    return [problem for case in chosen for problem in cases.problems(case)]
+
+
+def test_every_public_method_with_a_twin_is_called() -> None:
+    twins = {name[1:] for name in dir(Rowcall) if name.startswith("a") and hasattr(Rowcall, name[1:])}
+    public = {name for name in twins if name and not name.startswith("_")}
+    assert public == methods().keys() | LEFT_OUT.keys() & public
