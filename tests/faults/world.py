@@ -253,15 +253,26 @@ class PostgresTemplate:
 
 UNCOUNTED = frozenset({"attempt", "history", "tally", "total"})
 """Counts may be folded at any time. A claim whose caller was cancelled is released, and recorded as an attempt."""
+COUNTED = "rows of "
 COLUMNS = "type, queue, status, priority, attempt, key, held, error_code"
 
 
 def snapshot(database: PlainDatabase) -> Counter[object]:
-    """Return what is in the database, without ids, times and random numbers: two of them can be compared."""
-    rows: Counter[object] = Counter(database.ask(f"select {COLUMNS} from rowcall_jobs"))
-    for table in TABLES.keys() - UNCOUNTED:
-        ((number,),) = database.ask(f"select count(*) from rowcall_{table}")
-        rows[table] = int(number)
+    """Return what is in the database, without ids, times and random numbers: two of them can be compared.
+
+    One statement reads all of it: a call that was cancelled may commit while this reads.
+    """
+    jobs = f"select {COLUMNS} from rowcall_jobs"
+    counts = (
+        f"select '{COUNTED}{table}', null, null, (select count(*) from rowcall_{table}), null, null, null, null"
+        for table in TABLES.keys() - UNCOUNTED
+    )
+    rows: Counter[object] = Counter()
+    for name, *values in database.ask(" union all ".join((jobs, *counts))):
+        if name.startswith(COUNTED):
+            rows[name.removeprefix(COUNTED)] = values[2]
+        else:
+            rows[(name, *values)] += 1
     return rows
 
 

@@ -133,3 +133,15 @@ def test_a_process_that_exits_frees_the_slots_of_handlers_that_it_abandoned(tmp_
         assert jobs.workers() == []
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
         assert connection.execute("select * from rowcall_slot").fetchall() == []
+
+
+def test_others_see_at_once_that_a_worker_is_gone_whose_registration_could_not_be_removed(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with Rowcall(f"sqlite:///{path}") as jobs, closing(sqlite3.connect(path, isolation_level=None)) as plain:
+        jobs.migrate()
+        plain.execute("create trigger kept before delete on rowcall_worker begin select raise(abort, 'kept'); end")
+        jobs.drain()
+        assert len(jobs.workers()) == 1
+        plain.execute("drop trigger kept")
+        jobs.drain()
+        assert jobs.workers() == []

@@ -101,9 +101,13 @@ class LivenessFile:
         self._free.extend([slot for slot in slots if slot != NO_SLOT])
 
     def close(self) -> None:
-        self._closed = True
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
+        self.release()
+
+    def release(self) -> None:
+        """Free the lock and leave the file: it shows other workers at once that this one is gone."""
+        self._closed = True
         with forking.lock:
             _open_files.discard(self)
             self._let_go()

@@ -125,7 +125,12 @@ class Registrar:
             retired = queue.run(Write(retire, queue.dialect, self.name, running))
         except RowcallError as error:
             logger.warning("could not remove the registration of worker %s, other workers will: %s", self.name, error)
-            return not running
+            if running:
+                return False
+            if self.current.liveness_file is not None:
+                self.current.liveness_file.release()
+                self.current = self.current._replace(liveness_file=None)
+            return True
         if not retired:
             logger.warning(
                 "worker %s has stopped, and handlers that it abandoned still run: they keep their slots under limits"
