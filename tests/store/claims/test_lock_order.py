@@ -30,7 +30,7 @@ from rowcall.store.recovery.recover import recover_worker
 from rowcall.store.statement import Plan, plain
 from tests.conformance.store import Row, check_ready
 from tests.conformance.worker_parts import StoreWorker
-from tests.store.postgres.stepping import InThread, Stepper
+from tests.store.postgres.stepping import InThread, StepConnection, Stepper, stepping_connection
 
 FOLLOWED = '{"failed":{"type":"note","queue":"notes"}}'
 """A follow-up that the rows of the jobs do not have, as they were written without the declaration of their task."""
@@ -145,55 +145,69 @@ class Rows:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.connection = psycopg.connect(url, autocommit=True)
 
     def execute(self, sql: str) -> list[Row]:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            return connection.execute(sql.encode()).fetchall()
+        cursor = self.connection.execute(sql.encode())
+        return cursor.fetchall() if cursor.description is not None else []
+
+
+class Meeting(NamedTuple):
+    """A queue, a connection for each of the two that meet, and one to check with. A new one costs more than a case."""
+
+    jobs: Rowcall
+    one: StepConnection
+    other: StepConnection
+    rows: Rows
 
 
 @pytest.fixture
-def jobs(postgres_url: str) -> Iterator[Rowcall]:
-    with Rowcall(postgres_url) as jobs:
-        yield jobs
+def meeting(postgres_url: str) -> Iterator[Meeting]:
+    rows = Rows(postgres_url)
+    with (
+        Rowcall(postgres_url) as jobs,
+        stepping_connection(postgres_url) as one,
+        stepping_connection(postgres_url) as other,
+        rows.connection,
+    ):
+        yield Meeting(jobs, one, other, rows)
 
 
-def new_scene(jobs: Rowcall, *, claimed: bool) -> Scene:
-    with psycopg.connect(queue_of(jobs).config.server.url, autocommit=True) as connection:  # type: ignore[union-attr]
-        connection.execute("delete from rowcall_job")
-        connection.execute("delete from rowcall_worker")
-    worker = StoreWorker(jobs, "web-1")
-    made = [jobs.enqueue("send").id for _ in range(2)]
+def new_scene(meeting: Meeting, *, claimed: bool) -> Scene:
+    meeting.rows.execute("delete from rowcall_job")
+    meeting.rows.execute("delete from rowcall_worker")
+    worker = StoreWorker(meeting.jobs, "web-1")
+    made = [meeting.jobs.enqueue("send").id for _ in range(2)]
     if claimed:
-        return Scene(jobs, worker, worker.claim(slots=2).started)
-    return Scene(
-        jobs, worker, [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made]
-    )
+        return Scene(meeting.jobs, worker, worker.claim(slots=2).started)
+    ready = [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made]
+    return Scene(meeting.jobs, worker, ready)
 
 
 def pairs(found: list[Action]) -> list[Any]:
     return [pytest.param(one, other, id=f"{one.__name__}-{other.__name__}") for one in found for other in found]
 
 
-def meet(jobs: Rowcall, url: str, first: Action, second: Action, *, claimed: bool) -> None:
+def meet(meeting: Meeting, first: Action, second: Action, *, claimed: bool) -> None:
     """Let the second come after each statement of the first, and check what is left."""
     before, steps = 0, 1
     while before <= steps:
-        scene = new_scene(jobs, claimed=claimed)
+        scene = new_scene(meeting, claimed=claimed)
         one, other = tolerant(first(scene)), tolerant(second(scene))
-        with Stepper(url, one) as begun, Stepper(url, other) as coming:
+        with Stepper(meeting.one, one) as begun, Stepper(meeting.other, other) as coming:
             begun.step(before)
             later = InThread(coming.finish)
             begun.finish()
             later.join()
             steps = begun.steps
-        check(scene, url, f"{second.__name__} after {before} statements of {first.__name__}")
+        check(scene, meeting.rows, f"{second.__name__} after {before} statements of {first.__name__}")
         before += 1
 
 
-def check(scene: Scene, url: str, when: str) -> None:
-    check_ready(Rows(url))
-    claims = {row[0]: row[1] for row in Rows(url).execute("select job_id, lease from rowcall_claim")}
-    rows = Rows(url).execute("select id, status, lease, attempt from rowcall_job")
+def check(scene: Scene, tables: Rows, when: str) -> None:
+    check_ready(tables)
+    claims = {row[0]: row[1] for row in tables.execute("select job_id, lease from rowcall_claim")}
+    rows = tables.execute("select id, status, lease, attempt from rowcall_job")
     assert claims.keys() <= {row[0] for row in rows}, f"a claim without a job: {when}"
     for job_id, status, lease, attempt in rows:
         if job_id in claims:
@@ -211,11 +225,11 @@ OUTCOME = Reported("NO:GOOD", "bad")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), pairs(ON_CLAIMED))
-def test_on_claimed_jobs(jobs: Rowcall, postgres_url: str, first: Action, second: Action) -> None:
-    meet(jobs, postgres_url, first, second, claimed=True)
+def test_on_claimed_jobs(meeting: Meeting, first: Action, second: Action) -> None:
+    meet(meeting, first, second, claimed=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), pairs(ON_READY))
-def test_on_ready_jobs(jobs: Rowcall, postgres_url: str, first: Action, second: Action) -> None:
-    meet(jobs, postgres_url, first, second, claimed=False)
+def test_on_ready_jobs(meeting: Meeting, first: Action, second: Action) -> None:
+    meet(meeting, first, second, claimed=False)

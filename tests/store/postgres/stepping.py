@@ -12,13 +12,29 @@ import psycopg
 from rowcall.store.statement import Plan
 
 PLENTY = 1000
+StepConnection = psycopg.Connection[tuple[Any, ...]]
+
+
+def stepping_connection(url: str) -> StepConnection:
+    return psycopg.connect(url, cursor_factory=psycopg.RawCursor)
 
 
 class Stepper:
-    """Begins with its first statement, and commits on request. A long wait for a lock raises an error."""
+    """Begins with its first statement, and commits on request. A long wait for a lock raises an error.
 
-    def __init__(self, url: str, plan: Plan[Any], *, patience: str = "5s", isolation: str = "read committed") -> None:
-        self._connection = psycopg.connect(url, cursor_factory=psycopg.RawCursor)
+    It opens and closes its own connection, unless it is given one by `stepping_connection`.
+    """
+
+    def __init__(
+        self,
+        database: str | StepConnection,
+        plan: Plan[Any],
+        *,
+        patience: str = "5s",
+        isolation: str = "read committed",
+    ) -> None:
+        self._closes = isinstance(database, str)
+        self._connection = stepping_connection(database) if isinstance(database, str) else database
         self._connection.execute(f"set lock_timeout = '{patience}'".encode())
         self._connection.commit()
         self._connection.execute(f"set transaction isolation level {isolation}".encode())
@@ -53,7 +69,10 @@ class Stepper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._plan.close()
-        self._connection.close()
+        if self._closes:
+            self._connection.close()
+        else:
+            self._connection.rollback()
 
 
 class InThread:
