@@ -9,7 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from rowcall import Flow, Job, Rowcall
+from rowcall.app import queue_of
 from rowcall.domain.push_signatures import callback_token
+from rowcall.drivers.uncancellable import finish_in_thread
+from rowcall.queue import Queue
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.settings import Settings
+from rowcall.worker.upkeep.pruning import PruningDuties
+from rowcall.worker.upkeep.recovery import Recovery
 from tests.faults.world import NAME, PUSH, App, Scene
 
 STATES = ("pending", "scheduled", "claimed", "succeeded", "failed", "keyed", "blocker", "blocked", "waiting")
@@ -52,7 +59,7 @@ def methods() -> dict[str, inspect.Signature]:
 
 def calls(scene: Scene) -> list[Call]:
     of_methods = (call for name, signature in methods().items() for call in _of_method(name, signature, scene))
-    return [*of_methods, *OF_TASKS]
+    return [*of_methods, *OF_TASKS, *OF_WORKERS]
 
 
 def _of_method(name: str, signature: inspect.Signature, scene: Scene) -> list[Call]:
@@ -126,6 +133,40 @@ OF_TASKS = (
     Call("flow.enqueue", lambda app: _flow(app).enqueue(), lambda app: _flow(app).aenqueue()),
     Call("transaction", _block, _ablock),
 )
+
+
+# what a worker does besides its rounds, which are in `drain`
+
+
+def _recover(queue: Queue) -> None:
+    Recovery(queue).check()
+
+
+def _free_held(queue: Queue) -> None:
+    Recovery(queue).held_jobs.check_all()
+
+
+def _come_and_go(queue: Queue) -> None:
+    registrar = Registrar(queue, Settings())
+    registrar.register()
+    registrar.retire(set)
+
+
+def _upkeep(queue: Queue) -> None:
+    PruningDuties(queue).round()
+
+
+def _of_worker(work: Callable[[Queue], None]) -> Call:
+    def make(app: App) -> None:
+        work(queue_of(app.jobs))
+
+    async def amake(app: App) -> None:
+        await finish_in_thread(lambda: make(app))
+
+    return Call(f"worker{work.__name__}", make, amake)
+
+
+OF_WORKERS = tuple(_of_worker(work) for work in (_recover, _free_held, _come_and_go, _upkeep))
 
 
 def enqueued_by(result: object) -> list[Job]:

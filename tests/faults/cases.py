@@ -107,6 +107,8 @@ class Cases:
             result = asyncio.run(self._cancelled(app, case)) if in_loop else case.call.make(app)
         except (RowcallError, TimeoutError, asyncio.CancelledError) as error:
             return Outcome(error)
+        except Exception as error:
+            return Outcome(error, problems=(f"it raised {error!r}",))
         finally:
             self._injector.disarm()
         for job in enqueued_by(result):

@@ -13,6 +13,7 @@ from rowcall import Rowcall
 from tests.faults.__main__ import DATABASES, all_cases
 from tests.faults.calls import LEFT_OUT, methods
 from tests.faults.cases import Case, Cases
+from tests.faults.injection import Fault
 
 SHARE = {"sqlite": 80, "postgres": 320}
 """One case of this many, unless the environment says otherwise: a copy of a database on a server takes long."""
@@ -45,6 +46,14 @@ def _problems(cases: Cases, database: str, part: int) -> list[str]:
     chosen = [case for call in cases.calls[part::PARTS] for case in cases.of(call) if is_chosen(case, database)]
     assert chosen
     return [problem for case in chosen for problem in cases.problems(case)]
+
+
+@pytest.mark.usefixtures("no_log")
+def test_vacuum_explains_the_error_of_each_statement() -> None:
+    with all_cases("sqlite") as cases:
+        (vacuum,) = (call for call in cases.calls if call.name == "vacuum")
+        refused = [case for case in cases.of(vacuum) if case.fault is Fault.REFUSED]
+        assert [problem for case in refused for problem in cases.problems(case)] == []
 
 
 def test_every_public_method_with_a_twin_is_called() -> None:

@@ -223,7 +223,8 @@ class SqliteConnection:
 
     @property
     def page_size(self) -> int:
-        return self._number("page_size")
+        with self._explaining:
+            return self._number("page_size")
 
     def shrink(self, pages: int) -> int:
         """Cut at most this many free pages off the end of the file, in a short transaction. Return how many it cut."""
