@@ -12,13 +12,15 @@ from rowcall import Job, Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Reported, Succeeded
 from rowcall.operations.effects import Write
-from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.claims.round import round_of_work
 from rowcall.store.control.single_actions import cancel
 from rowcall.store.queries.limits import HOLD
+from rowcall.store.recovery.recover import Recovered, recover_worker
+from rowcall.store.statement import Plan
 from rowcall.testing.deadline import eventually
 from tests.conformance.worker_parts import StoreWorker
-from tests.store.postgres.stepping import InThread, Stepper
+from tests.store.postgres.stepping import PLENTY, InThread, Stepper
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 UNREADABLE = f'[["k", "k", 1, null, null, {"[" * 50_000 + "]" * 50_000}]]'
@@ -209,3 +211,50 @@ def test_a_void_claim_that_someone_has_locked_is_left_for_a_later_round(
         assert ([one.id for one in result.started], result.void) == ([other.id], [fence])
     result = queue_of(jobs).run(Write(lambda: round_of_work(dialect, [], None, demand, void=result.void)))
     assert ([one.id for one in result.started], result.void) == ([void.id], [])
+
+
+def a_round(jobs: Rowcall, worker: StoreWorker) -> Plan[RoundResult]:
+    demand = Demand(worker=worker.name, holder=worker.holder, slots=2, buffer=2)
+    return round_of_work(queue_of(jobs).dialect, [], None, demand)
+
+
+def test_a_worker_whose_round_is_about_to_commit_is_not_recovered(jobs: Rowcall, postgres_url: str) -> None:
+    job, worker, queue = jobs.enqueue("send"), StoreWorker(jobs, "web-1"), queue_of(jobs)
+    with Stepper(postgres_url, a_round(jobs, worker)) as claiming:
+        claiming.step(PLENTY)
+        assert queue.run(Write(recover_worker, queue.dialect, worker.name, None)) == Recovered([], done=False)
+        assert [one.id for one in claiming.finish().started] == [job.id]
+    recovered = queue.run(Write(recover_worker, queue.dialect, worker.name, None))
+    assert ([one.job.id for one in recovered.attempts], recovered.done) == ([job.id], True)
+
+
+def test_a_round_waits_for_the_recovery_of_its_worker_and_claims_nothing(jobs: Rowcall, postgres_url: str) -> None:
+    """The statement that waits saw the worker before: the claim sees that it is gone."""
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "web-1")
+    plan = recover_worker(queue_of(jobs).dialect, worker.name, None)
+    with (
+        Stepper(postgres_url, plan) as recovering,
+        Stepper(postgres_url, a_round(jobs, worker)) as claiming,
+        psycopg.connect(postgres_url, autocommit=True) as watcher,
+    ):
+        recovering.step(PLENTY)
+        begun = InThread(claiming.finish)
+        eventually(lambda: watcher.execute(WAITING).fetchone() == (1,), message="the round waits")
+        assert recovering.finish() == Recovered([], done=True)
+        assert begun.join().jobs == []
+        assert watcher.execute("select * from rowcall_claim").fetchall() == []
+    assert [one.id for one in StoreWorker(jobs, "web-2").claim().started] == [job.id]
+
+
+def test_a_heartbeat_next_to_a_round_makes_no_multixact(jobs: Rowcall, postgres_url: str) -> None:
+    """It would, if the round had locked the row of the worker: then the new row names both of them."""
+    jobs.enqueue("send")
+    worker = StoreWorker(jobs, "web-1")
+    with (
+        Stepper(postgres_url, a_round(jobs, worker)) as claiming,
+        psycopg.connect(postgres_url, autocommit=True) as reader,
+    ):
+        claiming.step(PLENTY)
+        assert worker.heartbeat()
+        assert reader.execute("select xmax::text, heartbeats from rowcall_worker").fetchall() == [("0", 1)]
+        claiming.finish()

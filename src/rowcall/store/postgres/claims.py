@@ -6,6 +6,7 @@ A clock in a condition is in a subquery: bare, it would be read for each row, an
 from __future__ import annotations
 
 from rowcall.store.postgres.words import HIGHEST_ID, field_of, fields
+from rowcall.store.postgres.workers import WORKER_KEY
 from rowcall.store.queries.claims import OF_JOB, Mark
 from rowcall.store.schema import EXPIRES_OUTSIDE
 
@@ -72,8 +73,10 @@ find_queues = f"""
     {_AS_JSON}"""
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")
-# waits for a transaction that is about to declare this worker lost, and sees its outcome
-_HELD = ", held as (select 1 from <worker> where name = $2::text for key share)"
+# Waits for a transaction that is about to declare this worker lost; whether it did so is seen by `claim`. A lock on the
+# row would make a multixact with each heartbeat that comes meanwhile.
+_HELD = f""", held as materialized (
+            select pg_advisory_xact_lock_shared({WORKER_KEY}) from <worker> where name = $2::text)"""
 find_work_and_lock = _find_work("select from held", _HELD)
 find_other_work_and_lock = _find_work(
     "select from held",
@@ -121,9 +124,13 @@ ready_ahead = f"""
     select mine.* from {_ASKED} cross join lateral (
       {_ready(_REST_OF_TYPES, "offset 0")}) as mine"""
 _CLAIM_COLUMNS = "(job_id, lease, holder, worker, attempt, claimed_at, started_at, lease_ms, lease_until)"
-# a row that changed after the snapshot of the statement can be locked, but not deleted: such a job is not claimed
+# A row that changed after the snapshot of the statement can be locked, but not deleted: such a job is not claimed. A
+# worker that was declared lost before the round had its lock claims nothing: `find_work_and_lock` may not have seen it.
 claim = f"""
-    with taken as (delete from <ready> where ctid = any ($2::text::tid[]) returning id, lease, attempt
+    with taken as (
+      delete from <ready> where ctid = any ($2::text::tid[])
+        and ($6::bigint is not null or exists (select from <worker> where name = $4::text))
+      returning id, lease, attempt
     ), claimed as (
       insert into <claim> {_CLAIM_COLUMNS}
       select id, lease + 1, $3::bigint, $4::text, attempt + 1, moment.now,

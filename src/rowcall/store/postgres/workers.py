@@ -15,9 +15,17 @@ _LEASE_EXPIRED = "where lease_until is not null and lease_until <= (select <now>
 _OF_GONE = "where lease_until is null and not exists (select from <worker> where name = claim.worker)"
 _LOCKED = "for update skip locked"
 
+WORKER_KEY = "hashtextextended('<worker>' || name, 0)"
+"""The number of the advisory lock on a worker: rounds share it, and a recovery has it alone."""
+
 register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)
     select $2, $3, $4::int, $5, $6::int, $7, $8::bigint, $9, now, now from (select <now> as now) as moment"""
+# a heartbeat waits for the lock on the row, then finds it deleted
+lock_worker = f"""
+    select 1 from <worker> where name = $1::text and ($2::bigint is null or heartbeats = $2::bigint)
+      and pg_try_advisory_xact_lock({WORKER_KEY})
+    for update skip locked"""
 set_served = "update <worker> set served = $2::text::jsonb where name = $1::text"
 serve_nothing = """
     update <worker> set queues = '', concurrency = 0, listening = false, heartbeats = heartbeats + 1,

@@ -130,10 +130,7 @@ _HEARTBEAT_OF_WORKER = (
 HEARTBEAT_OF_WORKER = Query("heartbeat_of_worker", (Now, Text), text=_HEARTBEAT_OF_WORKER)
 # keeps a worker that seems lost from claiming until the transaction ends; no row while it is claiming, or if its
 # heartbeat has changed
-_LOCK_WORKER = """
-    select 1 from <worker> where name = <text:1> and (<bigint:2> is null or heartbeats = <bigint:2>)
-    <for_update> <skip_locked>"""
-LOCK_WORKER = Query("lock_worker", (Text, Int), text=_LOCK_WORKER)
+LOCK_WORKER = Query("lock_worker", (Text, Int))
 SURVEY = Query("survey", (Now,), survey_from_row)
 OWNED_BY = Packed("owned_by", (Text, Int), Owned)  # jobs that may be released or recovered now
 OWNED_BY_HOLDER = Packed("owned_by_holder", (Int,), Owned)  # as far as is committed, without a lock

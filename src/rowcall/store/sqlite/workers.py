@@ -17,6 +17,7 @@ _OF_GONE = "where lease_until is null and not exists (select 1 from <worker> whe
 register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)
     values ($2, $3, $4, $5, $6, $7, $8, $9, <now>, <now>)"""
+lock_worker = "select 1 from <worker> where name = $1 and ($2 is null or heartbeats = $2)"
 serve_nothing = """
     update <worker> set queues = '', concurrency = 0, heartbeats = heartbeats + 1, heartbeat_at = <now>
     where name = $2 and not exists (select 1 from <claim> where worker = $2 and lease_until is null)
