@@ -16,7 +16,6 @@ import psycopg
 from benchmarks.bench import Bench, Figures, opened
 from benchmarks.database import Kind
 from benchmarks.draining import drain_rate
-from benchmarks.experiments import pickup
 from benchmarks.fill import filling, make_queue
 from benchmarks.patches import WITHOUT
 from benchmarks.report.table import short, text_table
@@ -92,17 +91,11 @@ def _drained(bench: Bench, jobs: int, *, with_reader: bool) -> Figures:
         return {"jobs/s": drain_rate(site, ids, settled_down=False)}
 
 
-def _pick_up(bench: Bench, scale: float) -> Figures:
-    figures = pickup.measure(bench)
-    return {"p50 ms": figures["p50_ms"], "p99 ms": figures["p99_ms"]}
-
-
 MEASURES = (
     Measure("drain on SQLite", "sqlite", ("portions",), _drain),
     Measure("drain on PostgreSQL", "postgres", ("settle_thread",), _drain),
-    Measure("long drain on PostgreSQL", "postgres", ("resuming", "vacuum"), _long_drain),
-    Measure("the same next to an old snapshot", "postgres", ("resuming", "vacuum"), _long_drain_with_reader),
-    Measure("pick-up on PostgreSQL", "postgres", ("claim_first",), _pick_up),
+    Measure("long drain on PostgreSQL", "postgres", ("resuming",), _long_drain),
+    Measure("the same next to an old snapshot", "postgres", ("resuming",), _long_drain_with_reader),
 )
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from unittest.mock import patch
 from rowcall.worker.loop import Loop
 from rowcall.worker.pacing import postgres
 from rowcall.worker.pacing.sqlite import SqlitePacing
-from rowcall.worker.pacing.vacuum import Vacuum
 
 WITHOUT, ROUNDS = "ROWCALL_BENCH_WITHOUT", "ROWCALL_BENCH_ROUNDS"
 """Variables of the worker's process: the lane to switch off, and the file for the times of rounds."""
@@ -21,8 +20,6 @@ LANES = {
     "portions": patch.object(SqlitePacing, "note_finished"),  # then no handler is known to be instant
     "settle_thread": patch.object(postgres, "SettleThread", return_value=None),
     "resuming": patch.object(postgres.Resuming, "note"),
-    "vacuum": patch.object(Vacuum, "note_claimed"),
-    "claim_first": patch.object(postgres.PostgresPacing, "claim_first", return_value=None),
 }
 
 _ROUND = struct.Struct("dd")

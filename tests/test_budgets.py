@@ -161,7 +161,7 @@ def test_there_is_no_more_than_the_ceiling(name: str) -> None:
 def test_a_cycle_and_a_statement_are_found() -> None:
     assert _ends_a_job("update rowcall_job as job set status = 'failed', finished_at = now where id = $1")
     assert not _ends_a_job("update rowcall_job set status = 'pending', finished_at = null where id = $1")
-    assert _claims_a_job("claim_first", "delete from rowcall_ready where id = $1")
+    assert _claims_a_job("claim", "delete from rowcall_ready where id = $1")
     assert not _claims_a_job("find_work", "select * from rowcall_ready")
 
 

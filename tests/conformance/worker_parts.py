@@ -11,7 +11,7 @@ from rowcall.declare.retry_policy import policy_of
 from rowcall.domain.outcome import AttemptBudget, Outcome, decide
 from rowcall.operations.effects import Read, Write
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.claims.round import claim_first, round_of_work
+from rowcall.store.claims.round import round_of_work
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.ends.next_steps import Then
@@ -67,7 +67,7 @@ class StoreWorker:
     ) -> RoundResult:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `resume`: what stands before these places may be left out. Without a buffer, it claims as an idle worker does.
+        `resume`: what stands before these places may be left out.
         """
         queue = queue_of(self._jobs)
         demand = Demand(
@@ -81,8 +81,7 @@ class StoreWorker:
             limits=queue.declared.limits.declared,
             resume={} if queue.dialect.one_writer else resume,
         )
-        claim = None if buffer else queue.run(Write(lambda: claim_first(queue.dialect, demand)))
-        return self._round([], demand) if claim is None else claim
+        return self._round([], demand)
 
     def start_one(self) -> Ready:
         return self.claim().started[0]

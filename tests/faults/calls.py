@@ -135,7 +135,7 @@ OF_TASKS = (
 )
 
 
-# what a worker does besides its rounds, which are in `drain`
+# what a worker does next to its rounds, which are in `drain`
 
 
 def _recover(queue: Queue) -> None:

@@ -147,10 +147,6 @@ class Database(ABC):
         """Do what `vacuum` does until `stopped()` returns true, if the database does not do it automatically."""
         return 0
 
-    def vacuum_ready(self) -> bool:
-        """Remove the rows that claims have deleted, if they are many. Return False where this is of no use."""
-        return False
-
     def checkpoint(self) -> None:  # noqa: B027
         """Copy the WAL back into the file, if the database has one."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
 from rowcall.domain.outcome import Released
@@ -35,7 +35,6 @@ from rowcall.worker.pace import (
 from rowcall.worker.pacing.protocol import pacing_for
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
-from rowcall.worker.service import Service
 from rowcall.worker.settings import Settings
 from rowcall.worker.settling import Settler, settlements_of, tallies_of
 from rowcall.worker.slots import Slots
@@ -111,10 +110,6 @@ class Loop:
             self._settler.release(self._dispatcher.pop_buffered())
 
     # what the worker asks
-
-    @property
-    def services(self) -> Sequence[Service]:
-        return self._pacing.services
 
     @property
     def counts(self) -> Counter[str]:
@@ -320,21 +315,18 @@ class Loop:
         if self._settler.settle_in_thread(demand.owner):
             attempts = []
         void = self._settler.void
-        is_plain = self._known.is_notified and not (attempts or late or void)
-        result = self._pacing.claim_first(demand) if is_plain else None
-        if result is None:
-            ended, success_counts = settlements_of(attempts, now, demand.holder)
-            plan = round_of_work(
-                self._queue.dialect,
-                ended,
-                tallies_of(attempts, now, success_counts) if attempts else None,
-                demand,
-                late=late,
-                abandoned=self._dispatcher.abandoned,
-                void=void,
-                before_settle=self._pacing.start_accepted,
-            )
-            result = self._connection.write(plan)
+        ended, success_counts = settlements_of(attempts, now, demand.holder)
+        plan = round_of_work(
+            self._queue.dialect,
+            ended,
+            tallies_of(attempts, now, success_counts) if attempts else None,
+            demand,
+            late=late,
+            abandoned=self._dispatcher.abandoned,
+            void=void,
+            before_settle=self._pacing.start_accepted,
+        )
+        result = self._connection.write(plan)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, result.settled, result.cancelled, len(late))
         self._settler.void = result.void

@@ -237,7 +237,6 @@ class Worker:
             Background("pruning", PruningDuties(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
-            *loop.services,
         ]
         return loop
 

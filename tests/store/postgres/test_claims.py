@@ -12,7 +12,6 @@ import pytest
 from rowcall.store.jobs.marks import mark
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.claims import (
-    CLAIM_FIRST,
     DROP_STALE,
     FIND_OTHER_WORK_AND_LOCK,
     FIND_QUEUES,
@@ -25,7 +24,6 @@ from rowcall.store.queries.claims import (
     PEEK,
     RENEW,
     RUNNING_IDS,
-    START,
     Mark,
     Ready,
 )
@@ -86,10 +84,6 @@ CASES = {
         [READY_BY_PLACE, BY_ID],
     ),
     "claim": Case(claim, ["by row"]),
-    "claim first": Case(
-        lambda size: statements_of(DIALECT.ask(CLAIM_FIRST, "default", size, "type1", *START, *OWNER)),
-        [READY_BY_PLACE, BY_ID, "by row", BY_ID],
-    ),
     "find work": Case(
         lambda size: statements_of(DIALECT.ask(FIND_WORK, "worker1", "default", 20)),
         [*NEXT_QUEUES, *NEXT_TIMES],

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
@@ -51,17 +51,7 @@ SLICE_SECONDS = 0.5
 POOL_NAME = "rowcall"
 LONGEST_BLOCK_SILENCE_SECONDS = 60
 """After how long without a statement the server ends a `transaction()` block, with its locks."""
-CLAIM_TABLES = ("ready", "claim")
-VACUUMED_TABLES = (*CLAIM_TABLES, "job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
-# VACUUM reads the whole index, so it waits until the deleted rows are many, and a fifth of all
-LEAST_DELETED, LEAST_DELETED_SHARE = 5_000, 0.2
-# it does not lock claims out in order to shorten the table; as it locks others out who change the table, it is short
-VACUUM = "vacuum (skip_locked, truncate false) "
-LONGEST_VACUUM_SECONDS = 5
-DELETED_ROWS = """
-    select pg_has_role(relowner, 'usage'), pg_stat_get_vacuum_count(oid), pg_stat_get_dead_tuples(oid),
-           pg_stat_get_live_tuples(oid)
-    from pg_class where oid = to_regclass('{}ready')"""
+VACUUMED = ("ready", "claim", "job", "attempt", "event", "step", "signal", "job_tag", "tally", "total", "history")
 
 _open_databases: weakref.WeakSet[PostgresDatabase] = weakref.WeakSet()
 
@@ -166,7 +156,7 @@ class PostgresDatabase(Database):
         raw = connect(self._server.url, self._config)
         raw.reply_seconds = math.inf
         try:
-            for table in VACUUMED_TABLES:
+            for table in VACUUMED:
                 raw.execute(f"vacuum (analyze) {self._config.table_prefix}{table}", prepare=False)
         except psycopg.Error as error:
             raise of_any_driver(error, self.name) from error
@@ -174,22 +164,8 @@ class PostgresDatabase(Database):
             raw.close()
         return max(0, before - self._size_bytes())
 
-    def vacuum_ready(self) -> bool:
-        raw = self.connect_to_listen()  # not one of the pool, which handlers use; and with a setting for the session
-        if raw is None:
-            return False
-        raw.reply_seconds += LONGEST_VACUUM_SECONDS
-        try:
-            return _vacuum_ready(raw, self._config.table_prefix)
-        except psycopg.errors.QueryCanceled:
-            return False
-        except psycopg.Error as error:
-            raise of_any_driver(error, self.name) from error
-        finally:
-            raw.close()
-
     def _size_bytes(self) -> int:
-        names = [f"{self._config.table_prefix}{table}" for table in VACUUMED_TABLES]
+        names = [f"{self._config.table_prefix}{table}" for table in VACUUMED]
         sizes = " + ".join(f"coalesce(pg_total_relation_size(to_regclass('{name}')), 0)" for name in names)
         found: list[int] = self.read(fetch(Statement(f"select {sizes}", (), lambda row: int(str(row[0])))))
         return found[0]
@@ -298,34 +274,6 @@ class PostgresDatabase(Database):
                 pool._closed = True  # otherwise its end in the child would wait for threads that only the parent has
         _inherited.append((self._pool, self._transaction_pool, self._executors, self._writer, self._first))
         self._reset()
-
-
-def _vacuum_ready(raw: psycopg.Connection[Row], prefix: str) -> bool:
-    """Return False if another user owns the tables, or if an old snapshot keeps the rows."""
-    before = _deleted_rows(raw, prefix)
-    if before is None:
-        return False
-    if before.deleted < max(LEAST_DELETED, LEAST_DELETED_SHARE * before.live):
-        return True
-    raw.execute(f"set statement_timeout = '{LONGEST_VACUUM_SECONDS}s'", prepare=False)
-    raw.execute(VACUUM + ", ".join(f"{prefix}{table}" for table in CLAIM_TABLES), prepare=False)
-    after = _deleted_rows(raw, prefix)
-    # the same number of vacuums: it was skipped
-    return after is not None and (after.vacuums == before.vacuums or after.deleted < before.deleted / 2)
-
-
-class _DeletedRows(NamedTuple):
-    vacuums: int
-    deleted: int
-    live: int
-
-
-def _deleted_rows(raw: psycopg.Connection[Row], prefix: str) -> _DeletedRows | None:
-    """Return what the server has counted; None if this user may not vacuum the tables."""
-    row = raw.execute(DELETED_ROWS.format(prefix), prepare=False).fetchone()
-    if row is None or not row[0]:
-        return None
-    return _DeletedRows(*cast("tuple[int, int, int]", row[1:]))
 
 
 def _temporary_folder() -> str:

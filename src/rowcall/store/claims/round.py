@@ -91,35 +91,6 @@ def find_work(dialect: Dialect, demand: Demand, query: Query[Work] = queries.FIN
     return (yield from dialect.ask(query, demand.worker, demand.last_queue, demand.queues_at_once))[0]
 
 
-def claim_first(dialect: Dialect, demand: Demand) -> Plan[RoundResult | None]:
-    """Claim plain jobs for free slots with one read and one write. A round needs three more round trips to a server.
-
-    Return None where a round is needed.
-    """
-    if not demand.slots or demand.resume:
-        return None
-    work = yield from find_work(dialect, demand)
-    if work.edges_unsure or (work.next_at_ms is not None and work.next_at_ms <= work.now_ms):
-        return None
-    if len({queue for queue, _ in work.ready}) >= demand.queues_at_once:  # there may be others
-        return None
-    pairs = [(queue, key) for queue, keys in wanted_types(demand, work.ready, work.paused).items() for key in keys]
-    if not pairs:
-        return RoundResult(work)
-    queue, key = pairs[0]
-    limits = demand.limits
-    alone = {*demand.batches, *limits.of_task, *limits.of_queue, *limits.ordered}
-    if len(pairs) > 1 or queue in alone or task_of(key) in alone:
-        return None
-    slots = min(demand.slots, share_of(demand, queue, RoundResult(work), 1))
-    behind = work.ready[queue, key] or queries.START
-    parameters = (queue, slots, key, *behind, *demand.owner)
-    claimed = yield from dialect.at(work.now_ms).ask(queries.CLAIM_FIRST, *parameters)
-    for job in claimed:
-        job.holder = demand.holder
-    return RoundResult(work, started=claimed, last_queue=queue, more=len(claimed) == slots) if claimed else None
-
-
 def claim_by_hand(dialect: Dialect, demand: Demand) -> Plan[RoundResult]:
     """Claim without a worker process. Jobs whose lease has expired are recovered first: no worker may be running."""
     yield from recover_expired(dialect, demand.on_end)

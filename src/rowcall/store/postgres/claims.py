@@ -74,7 +74,7 @@ find_queues = f"""
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")
 # Waits for a transaction that is about to declare this worker lost; whether it did so is seen by `claim`. A lock on the
-# row would make a multixact with each heartbeat that comes meanwhile.
+# row would make a multixact with each heartbeat.
 _HELD = f""", held as materialized (
             select pg_advisory_xact_lock_shared({WORKER_KEY}) from <worker> where name = $2::text)"""
 find_work_and_lock = _find_work("select from held", _HELD)
@@ -139,30 +139,6 @@ claim = f"""
       from (select <now> as now) as moment, taken
       on conflict (job_id) do nothing returning job_id)
     select case when count(*) < $7::int then coalesce(array_agg(job_id), '{{}}') end from claimed"""
-# For an idle worker: the claim is one statement, and so one round trip. All of the first jobs are plain, or none is
-# claimed: those behind a job that is not plain must not start before it.
-claim_first = f"""
-    with held as (select 1 from <worker> where name = $8::text for key share
-    ), first as materialized (
-      {_OF_TYPE.format("$4::text", _BEHIND)} and exists (select from held)
-      {_IN_ORDER} limit $3::int for update skip locked
-    ), checked as materialized (
-      select ctid, id, is_plain from first left join lateral (
-        select true as is_plain from <job> as job where job.id = first.id and job.lease = first.lease
-          and {_IS_READY} and {_IS_PLAIN}
-          and job.fair is null and job.retry is null offset 0) as job on true
-    ), taken as materialized (
-      select ctid, id from checked where not exists (select from checked where is_plain is null)
-    ), removed as (
-      delete from <ready> where ctid = any (array(select ctid from taken)) returning id, lease, attempt
-    ), claimed as (
-      insert into <claim> {_CLAIM_COLUMNS}
-      select id, lease + 1, $9::bigint, $8::text, attempt + 1, moment.now, moment.now, null, null
-      from (select <now> as now) as moment, removed
-      on conflict (job_id) do nothing returning job_id)
-    select job.* from taken cross join lateral (
-      select {_READY_COLUMNS} from <job> as job where id = taken.id offset 0) as job
-    where taken.id = any (array(select job_id from claimed))"""
 # waits for a claim that has not been committed yet
 lock_ready_of = f"""
     select 1 from <job> as job cross join lateral (

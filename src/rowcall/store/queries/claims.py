@@ -326,8 +326,6 @@ DELETE_READY = Query("delete_ready", (Text, Text, *[Int] * 5, Ids), only=_FILE)
 # of some jobs, the ones that a holder has claimed now
 _CLAIMED_BY = "select job_id from <claim> where job_id <in_ids:2> and holder = <bigint:3> and claimed_at = <now>"
 CLAIMED_BY = Query("claimed_by", (Now, Ids, Int), number_from_row, text=_CLAIMED_BY, only=_FILE)
-# find and claim the first plain jobs of a queue and a type, behind a place: for an idle worker, one round trip
-CLAIM_FIRST = Packed("claim_first", (Now, Text, Int, Text, Int, Int, Int, Text, Int), Ready, only=_SERVER)
 # errors of earlier attempts, the last one of each job last
 _ERRORS_OF = """
     select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null

@@ -6,14 +6,12 @@ from rowcall.base.clock import Clock
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.claims.round import claim_first
 from rowcall.store.queries.claims import NOTHING_KNOWN, Places
 from rowcall.wake.waiter import Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_LAST_AHEAD
 from rowcall.worker.pacing.postgres_waiter import postgres_waiter
 from rowcall.worker.pacing.settle_thread import SettleThread
-from rowcall.worker.pacing.vacuum import Vacuum
 from rowcall.worker.registrar import Registrar
 
 LEAST_CLAIMED = 100
@@ -30,14 +28,10 @@ class PostgresPacing:
     def __init__(
         self, queue: Queue, dispatcher: Dispatcher, connection: Connection, waker: Waker, registrar: Registrar
     ) -> None:
-        self._queue = queue
         self._dispatcher = dispatcher
-        self._connection = connection
         self._resuming = Resuming(queue.clock)
-        self._vacuum = Vacuum(queue)
         self.waiter = postgres_waiter(queue, connection, waker, registrar)
         self.settle_thread = SettleThread(queue)
-        self.services = (self._vacuum.thread,)
 
     def starts_in_round(self, *, is_group: bool) -> bool:
         return False  # waiting for a server, the loop's thread does not need the interpreter
@@ -54,13 +48,8 @@ class PostgresPacing:
     def resume(self) -> Places:
         return self._resuming.places()
 
-    def claim_first(self, demand: Demand) -> RoundResult | None:
-        plan = claim_first(self._queue.dialect, demand)
-        return self._connection.write(plan, one_statement=True)
-
     def note_round(self, demand: Demand, result: RoundResult) -> None:
         self._resuming.note(demand, result)
-        self._vacuum.note_claimed(result.taken + len(result.joining))
 
 
 class Resuming:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from rowcall.drivers.database import Connection
@@ -15,7 +14,6 @@ from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pacing.settle_thread import SettleThread
 from rowcall.worker.pacing.sqlite import SqlitePacing
 from rowcall.worker.registrar import Registrar
-from rowcall.worker.service import Service
 
 
 class Pacing(Protocol):
@@ -23,10 +21,6 @@ class Pacing(Protocol):
 
     @property
     def waiter(self) -> WorkerWaiter: ...
-
-    @property
-    def services(self) -> Sequence[Service]:
-        """Threads that the worker starts and stops."""
 
     @property
     def settle_thread(self) -> SettleThread | None:
@@ -53,9 +47,6 @@ class Pacing(Protocol):
 
     def resume(self) -> Places:
         """Return where the search of the next round starts."""
-
-    def claim_first(self, demand: Demand) -> RoundResult | None:
-        """After a notification: claim with the fewest statements. Return None if a round is needed."""
 
     def note_round(self, demand: Demand, result: RoundResult) -> None: ...
 

@@ -21,7 +21,6 @@ INSTANT_SECONDS = 0.001
 
 
 class SqlitePacing:
-    services = ()
     settle_thread = None  # there is one writer at a time
     most_last_ahead = None  # the liveness file says what has begun: workers share the host
 
@@ -45,9 +44,6 @@ class SqlitePacing:
 
     def resume(self) -> Places:
         return NOTHING_KNOWN
-
-    def claim_first(self, demand: Demand) -> RoundResult | None:
-        return None  # no round trips to save
 
     def note_round(self, demand: Demand, result: RoundResult) -> None:
         pass
