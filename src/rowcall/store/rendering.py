@@ -6,6 +6,7 @@ come from the table in `rowcall.domain.lifecycle`.
 | word | meaning |
 | --- | --- |
 | `<job>`, `<edge>`, … | a table; `<prefix>` is what their names begin with |
+| `<named:job>` | the name of a table as a text, for functions that take one |
 | `<pending>`, `<running>`, … | one state |
 | `<lost>`, `<released>`, `<snoozed>` | how an attempt ended, where that is not a state of its job |
 | `<waiting>`, `<unfinished>`, `<finished>` | a list of states, for `in` |

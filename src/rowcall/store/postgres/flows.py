@@ -123,7 +123,7 @@ still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
 unblock = f"""
     update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
       run_at = greatest(job.run_at, moment.now), turn = case when job.fair is null
-        then (select nextval(pg_get_serial_sequence('<job>', 'id'))) end
+        then (select nextval(pg_get_serial_sequence(<named:job>, 'id'))) end
     from {_MOMENT}
     where job.id <in_ids:2> and job.{_BLOCKED}
       and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)

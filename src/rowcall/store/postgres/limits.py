@@ -19,10 +19,10 @@ def _given(*columns: str, parameter: int = 1) -> str:
     return f"(select {', '.join(named)} from jsonb_array_elements(${parameter}::text::jsonb)) as given"
 
 
-# never waits; what others have written under a key is seen by the statements after this one
+# never waits; the number of the table is the same on every connection, its name is not; what others have written under a key is seen by the statements after this one
 lock_limits = """
     with tried as materialized (
-      select key, pg_try_advisory_xact_lock(hashtextextended('<slot>' || key, 0)) as locked
+      select key, pg_try_advisory_xact_lock(hashtextextended(key, <named:slot>::regclass::oid::bigint)) as locked
       from jsonb_array_elements_text($1::text::jsonb) as given (key))
     select coalesce(jsonb_agg(key), '[]'::jsonb)::text from tried where locked"""
 key_states = f"""

@@ -35,6 +35,7 @@ def words(prefix: str, schema: str = "") -> Words:
         "clock": CLOCK,
         "now": f"coalesce({time_of('$1')}, {CLOCK})",
         "job_columns": job_columns(time=milliseconds_or_null, json="{}::text".format),
+        "named": lambda table: f"""'{prefix.replace("'", "''")}{table}'""",
         "for_update": "for update",
         "next": lambda column: f"least({column}, {MOST_LEASE - 1}) + 1",
         "text": lambda number: f"${number}::text",

@@ -15,8 +15,9 @@ _LEASE_EXPIRED = "where lease_until is not null and lease_until <= (select <now>
 _OF_GONE = "where lease_until is null and not exists (select from <worker> where name = claim.worker)"
 _LOCKED = "for update skip locked"
 
-WORKER_KEY = "hashtextextended('<worker>' || name, 0)"
-"""The number of the advisory lock on a worker: rounds share it, and a recovery has it alone."""
+WORKER_KEY = "hashtextextended(name, tableoid::bigint)"
+"""The number of the advisory lock on a worker: rounds share it, and a recovery has it alone. The number of the
+table is the same on every connection, its name is not: a caller's connection needs the schema, too."""
 
 register_worker = """
     insert into <worker> (name, host, pid, queues, concurrency, version, lease_ms, lock_path, started_at, heartbeat_at)
