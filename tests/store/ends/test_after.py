@@ -5,6 +5,7 @@ unblocked by others. A transaction that waits for another without need fails by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -16,6 +17,8 @@ from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import SUCCESS, Transition
 from rowcall.operations.effects import Write
 from rowcall.operations.enqueue import bind
+from rowcall.store.claims.demand import Demand
+from rowcall.store.claims.round import claim_by_hand
 from rowcall.store.control.single_actions import cancel, delete
 from rowcall.store.ends.after import Locked, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, settle
@@ -24,6 +27,7 @@ from rowcall.store.enqueue.related import write_related
 from rowcall.store.new_job import Awaited, NewJob, RelatedJob
 from rowcall.store.queries.flows import Blocker
 from rowcall.store.statement import Plan
+from tests.conformance.cases.plain_sql import UNREADABLE
 from tests.store.postgres.databases import fresh_database
 from tests.store.postgres.stepping import InThread, Stepper, statements_in
 
@@ -197,6 +201,69 @@ def test_a_blocker_ends_while_a_caller_has_cancelled_the_job(
     expected = Status.PENDING if end is SUCCESS else Status.FAILED
     assert jobs.get(job).status is (Status.CANCELLED if ends == "commit" else expected)
     assert [one.open for one in jobs.blockers(job)] == [False]
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A way to end a blocker in a transaction of a caller: how it is claimed before, and what ends it."""
+
+    claims: bool
+    end: Callable[[Rowcall, Job, object], object]
+    expected: Status
+
+
+def failing(jobs: Rowcall, job: Job, connection: object) -> None:
+    jobs.fail(job, "A:B", connection=connection)
+
+
+BY_HAND = {
+    "complete": ByHand(True, lambda jobs, job, mine: jobs.complete(job, connection=mine), Status.PENDING),
+    "fail": ByHand(True, failing, Status.FAILED),
+    "complete-unclaimed": ByHand(False, lambda jobs, job, mine: jobs.complete(job.id, connection=mine), Status.PENDING),
+    "cancel": ByHand(False, lambda jobs, job, mine: jobs.cancel(job, connection=mine), Status.CANCELLED),
+    "cancel-chain": ByHand(False, lambda jobs, job, mine: jobs.cancel_chain(job.id, connection=mine), Status.CANCELLED),
+    "complete-chain": ByHand(
+        False, lambda jobs, job, mine: jobs.complete_chain(job.id, None, actor="ann", connection=mine), Status.PENDING
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_a_caller_ends_a_blocker_whose_job_another_one_has_locked(jobs: Rowcall, url: str, name: str) -> None:
+    """It does not wait for the other one, which may wait for it in turn. A later check finds out."""
+    way = BY_HAND[name]
+    if way.claims:
+        blocker = running(jobs)
+    else:
+        chain = jobs.start_chain([bind(queue_of(jobs), "blocker", (), {})])
+        blocker = jobs.get(chain.id)
+    job = jobs.enqueue("waiting", queue="waiting", after=blocker)
+    check(jobs)
+    with psycopg.connect(url) as other, psycopg.connect(url) as mine:
+        other.execute("select from rowcall_job where id = %s for update", [job.id])
+        mine.execute(f"set lock_timeout = '{AT_ONCE}'".encode())
+        way.end(jobs, blocker, mine)
+        mine.commit()
+        check(jobs)
+        assert jobs.get(job).status is Status.BLOCKED
+    check(jobs)
+    assert jobs.get(job).status is way.expected
+
+
+def test_a_claim_fails_an_unreadable_blocker_whose_job_a_caller_has_locked(jobs: Rowcall, url: str) -> None:
+    blocker = jobs.enqueue("blocker", queue="unreadable")
+    job = jobs.enqueue("waiting", queue="waiting", after=blocker)
+    check(jobs)
+    with psycopg.connect(url) as other:
+        other.execute("update rowcall_job set limits = %s where id = %s", [UNREADABLE["limits"], blocker.id])
+        other.commit()
+        other.execute("select from rowcall_job where id = %s for update", [job.id])
+        demand = Demand(worker="hand", holder=1, slots=1, queues={"unreadable": None}, lease_ms=1000)
+        with Stepper(url, claim_by_hand(queue_of(jobs).dialect, demand), patience=AT_ONCE) as claimer:
+            assert [one.job.id for one in claimer.finish().unread] == [blocker.id]
+        assert jobs.get(blocker).status is Status.FAILED
+    check(jobs)
+    assert jobs.get(job).status is Status.FAILED
 
 
 def test_a_chain_that_continues_while_a_job_is_written_after_it(jobs: Rowcall, url: str) -> None:

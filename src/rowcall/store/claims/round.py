@@ -14,7 +14,7 @@ from rowcall.store.claims.demand import FEWEST_QUEUES, LEAST_SHARE, Demand, Roun
 from rowcall.store.columns import text
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.after import after_end, check_unsure_edges
+from rowcall.store.ends.after import Locked, after_end, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, drop_void, settle, write_ended
 from rowcall.store.ends.waiting import expire
 from rowcall.store.jobs.inspect import get_all
@@ -431,4 +431,4 @@ def _fail(dialect: Dialect, unread: list[Unreadable]) -> Plan[None]:
     for job, transition in unread:
         tallies.enter(job.queue, job.type, job.attempt, transition, None, None)
     ended = [Ended(*job.fence, transition) for job, transition in unread]
-    yield from settle(dialect, ended, lambda settled: tallies.rows())
+    yield from settle(dialect, ended, lambda settled: tallies.rows(), locked=Locked.SKIP)

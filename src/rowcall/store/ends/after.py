@@ -32,8 +32,10 @@ class Locked(Enum):
     """What to do about blocked jobs that another transaction has locked."""
 
     WAIT = "wait"
+    """Only a worker does: its connections wait for a moment, and then it settles with `SKIP`."""
     SKIP = "skip"
-    """Leave them for a later check. A transaction of a caller may lock them for long."""
+    """Leave them for a later check. A transaction of a caller may lock them for long, and this may be one: it must not
+    wait, perhaps without end or for one that waits for it, because of jobs that it does not name."""
     CALLER = "caller"
     """This is a caller's transaction, which may last long, next to other writers: lock no blocked job at all."""
 
@@ -106,10 +108,10 @@ def _resolve_ended(dialect: Dialect, changed: Changed, locked: Locked) -> Plan[b
     return (yield from _resolve(dialect, edges, changed, locked))
 
 
-def resolve(dialect: Dialect, edges: Sequence[EndedEdge], locked: Locked = Locked.WAIT) -> Plan[bool]:
+def resolve(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
     changed = Changed([], [])
-    any_ready = yield from _resolve(dialect, edges, changed, locked)
+    any_ready = yield from _resolve(dialect, edges, changed, Locked.SKIP)
     if any(changed):
         yield from notify_waiters(dialect, *changed)
     return any_ready
@@ -215,7 +217,7 @@ def check_unsure_edges(dialect: Dialect) -> Plan[bool]:
                 ended.append(found)
             else:
                 sure.append(edge)
-    any_ready = yield from resolve(dialect, ended, Locked.SKIP)
+    any_ready = yield from resolve(dialect, ended)
     if sure:  # after the waiting jobs were locked: edges come last
         yield from dialect.ask(queries.TRUST_EDGES, sure)
     return any_ready
@@ -228,5 +230,5 @@ def repair_edges(dialect: Dialect) -> Plan[int]:
     """
     (edges,) = yield from dialect.ask(queries.FORGOTTEN_EDGES, GONE_CODE, REPAIRED_AT_ONCE)
     if edges:
-        yield from resolve(dialect, edges, Locked.SKIP)
+        yield from resolve(dialect, edges)
     return len(edges)

@@ -314,7 +314,7 @@ def settle_one(
     tallies = Tallies()
     tallies.enter(job.queue, job.type, job.attempt, transition, *times_of(job, at_ms))
     ended = Ended(job.id, job.lease, job.holder, transition, then=then, progress=progress)
-    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows())).live:
+    if not (yield from settle(dialect, [ended], lambda settled: tallies.rows(), locked=Locked.SKIP)).live:
         raise LeaseLost(job.id)
 
 

@@ -42,7 +42,7 @@ def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None) ->
     ids = [job.id for job in jobs]
     followed = any_followed((yield from end_waiting(dialect, dict.fromkeys(ids, reason), end)))
     tallies = [cancelled_by_hand(job, CANCELLED_BY_HAND_CODE) for job in jobs]
-    yield from after_end(dialect, ids, tallies, (), claimed=False, followed=followed)
+    yield from after_end(dialect, ids, tallies, (), locked=Locked.SKIP, claimed=False, followed=followed)
 
 
 def complete_by_hand(dialect: Dialect, job: Job, result: str | None) -> Plan[None]:
@@ -50,7 +50,8 @@ def complete_by_hand(dialect: Dialect, job: Job, result: str | None) -> Plan[Non
     end = WaitingEnd(target(job.status, Move.COMPLETE), result=result, running=job.status is Status.RUNNING)
     followed = any_followed((yield from end_waiting(dialect, {job.id: None}, end)))
     yield from refer_to(dialect, [result], [job.id])
-    yield from after_end(dialect, [job.id], [completed_by_hand(job)], claimed=False, followed=followed)
+    tallies = [completed_by_hand(job)]
+    yield from after_end(dialect, [job.id], tallies, locked=Locked.SKIP, claimed=False, followed=followed)
 
 
 def skip_steps(dialect: Dialect, jobs: Sequence[Job]) -> Plan[None]:
@@ -59,7 +60,7 @@ def skip_steps(dialect: Dialect, jobs: Sequence[Job]) -> Plan[None]:
     details = dict.fromkeys((job.id for job in jobs), "its chain was completed")
     touched = yield from end_waiting(dialect, details, end)
     tallies, followed = broken(touched, end.status, end.error_code), any_followed(touched)
-    yield from after_end(dialect, list(details), tallies, claimed=False, followed=followed)
+    yield from after_end(dialect, list(details), tallies, locked=Locked.SKIP, claimed=False, followed=followed)
 
 
 def known_keys(dialect: Dialect, pairs: Iterable[tuple[str, str]]) -> Plan[set[tuple[str, str]]]:
@@ -89,5 +90,6 @@ def fail_unknown(
     end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
     failed = yield from end_waiting(dialect, details, end)
     ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
-    yield from after_end(dialect, ids, tallies, (), claimed=False, followed=any_followed(failed))
+    followed = any_followed(failed)
+    yield from after_end(dialect, ids, tallies, (), locked=Locked.SKIP, claimed=False, followed=followed)
     return len(failed)

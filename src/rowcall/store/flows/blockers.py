@@ -27,6 +27,8 @@ def lock_waiting(dialect: Dialect, edges: Sequence[EndedEdge], *, skip_locked: b
         yield from dialect.ask(queries.LOCK_BLOCKED, job_ids)
         return concerned
     locked = yield from dialect.ask(queries.LOCK_FREE_BLOCKED, job_ids)
+    if len(locked) == len(job_ids):
+        return concerned
     busy = {*(yield from dialect.ask(queries.STILL_BLOCKED, job_ids))}.difference(locked)
     if busy:
         yield from dialect.ask(queries.DOUBT_LOCKED, [edge for edge in concerned if edge.job_id in busy])

@@ -23,11 +23,11 @@ _STATEMENT_TIME = "date_trunc('milliseconds', statement_timestamp())"
 
 schema_of_tables = """
     select quote_ident(nspname) from pg_namespace
-    where oid = (select relnamespace from pg_class where oid = to_regclass('<job>'))"""
+    where oid = (select relnamespace from pg_class where oid = to_regclass(<named:job>))"""
 identity = """
     select (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint,
       (select oid::bigint from pg_database where datname = current_database()),
-      coalesce(to_regclass('<job>')::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
+      coalesce(to_regclass(<named:job>)::oid::bigint, 0), 'text'::text, 7::int4, 0.5::float8"""
 
 # enqueue
 insert_plain = f"""

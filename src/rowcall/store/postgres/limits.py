@@ -19,7 +19,8 @@ def _given(*columns: str, parameter: int = 1) -> str:
     return f"(select {', '.join(named)} from jsonb_array_elements(${parameter}::text::jsonb)) as given"
 
 
-# never waits; the number of the table is the same on every connection, its name is not; what others have written under a key is seen by the statements after this one
+# Never waits; what others have written under a key is seen by the statements after this one. The number of the table is
+# the same on every connection, its name is not.
 lock_limits = """
     with tried as materialized (
       select key, pg_try_advisory_xact_lock(hashtextextended(key, <named:slot>::regclass::oid::bigint)) as locked

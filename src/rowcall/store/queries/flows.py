@@ -38,6 +38,7 @@ from rowcall.store.statement import (
     Query,
     Row,
     Text,
+    always_notify,
     json_from_row,
     number_from_row,
     row_as,
@@ -295,7 +296,7 @@ DEPENDENTS = Query("dependents", (Int, Int, Int), lambda row: cast("tuple[int, i
 # unsure edges: edges of a job that ends on a caller's connection, or that were written next to a settle
 DOUBT_EDGES = Query("doubt_edges", (Int,), only=_SERVER)
 # edges of jobs that another transaction has locked, except edges that are locked themselves
-DOUBT_LOCKED = Query("doubt_locked", (Json,), only=_SERVER)
+DOUBT_LOCKED = Query("doubt_locked", (Json,), only=_SERVER, notifies=always_notify)
 UNSURE_EDGES = Query("unsure_edges", (Int,), row_as(UnsureEdge), only=_SERVER)
 LAST_STEPS = Query("last_steps", (Ids,), pair_from_row, only=_SERVER)
 # status and error code of blockers that no other transaction has locked, locked until this one ends
