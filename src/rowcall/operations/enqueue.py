@@ -40,9 +40,9 @@ from rowcall.operations.effects import (
     several_statements,
 )
 from rowcall.queue import Operation, Queue
+from rowcall.store.enqueue.keys import Committed, lock_keys, read_committed
 from rowcall.store.enqueue.once import Once, find_earlier, write_once
 from rowcall.store.enqueue.related import write_related
-from rowcall.store.flows.keys import Committed, lock_keys, read_committed
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Derived, Inserted, NewJob, RelatedJob

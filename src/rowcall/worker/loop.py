@@ -159,7 +159,7 @@ class Loop:
                 case Gather():
                     self._gather()
                     return
-                case Settle(in_thread=True):
+                case Settle(in_thread=True):  # what no round settles
                     self._note_settled(self._settler.take_settled())
                 case Settle():
                     self._note_settled(self._settler.completed.settle())

@@ -1,4 +1,4 @@
-"""Keeps the attempts that ended until they are settled: in groups by the rounds, or one by one if a group fails."""
+"""Keeps ended attempts until rounds settle them, in groups or one by one. The plan is in `store.ends.attempts`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support import PythonProcess
 def test_schedules_and_names(shop: Any) -> None:
     jobs: Rowcall = shop.app.jobs
     found = {schedule.name: schedule for schedule in jobs.schedules(unwritten=True)}
-    assert (found["nightly"].cron, found["pulse"].every) == ("0 3 * * *", timedelta(seconds=30))
+    assert (found["nightly"].cron, found["pulse"].every) == ("0 3 * * *", timedelta(days=30))
     sent = shop.app.send_task("shop.clean_up", args=[5])
     jobs.drain()
     assert sent.get(timeout=1) == 5

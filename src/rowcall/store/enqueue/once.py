@@ -10,8 +10,8 @@ import msgspec
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.store.dialect import Dialect
+from rowcall.store.enqueue.keys import Committed
 from rowcall.store.enqueue.related import write_related
-from rowcall.store.flows.keys import Committed
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.new_job import Inserted, RelatedJob
 from rowcall.store.queries.flows import BEGIN_WRITING

@@ -10,8 +10,8 @@ from rowcall.domain.job import FINISHED, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import resolve
+from rowcall.store.enqueue.keys import Committed, existing_jobs, reserve_keys
 from rowcall.store.flows.inserted import insert_each, link_traces, standing_of
-from rowcall.store.flows.keys import Committed, existing_jobs, reserve_keys
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.new_job import Inserted, NewJob, RelatedJob
 from rowcall.store.queries import flows as queries

@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.store.dialect import Dialect
-from rowcall.store.flows.keys import sees_all
 from rowcall.store.new_job import Awaited, Inserted, NewJob, RelatedJob
 from rowcall.store.queries import flows as queries
 from rowcall.store.queries.flows import Blocker, Standing, inserted_fields
@@ -55,3 +54,8 @@ def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]]) -> Plan[li
     """Insert jobs and their payloads; ids rise in the order given."""
     rows = yield from dialect.ask(queries.INSERT_EACH, [inserted_fields(job, payload) for job, payload in jobs])
     return sorted(rows, key=attrgetter("id"))
+
+
+def sees_all(dialect: Dialect) -> Plan[bool]:
+    """Return whether the next statement sees what other transactions have committed since this one began."""
+    return (yield from dialect.ask(queries.ISOLATION)) in ([], ["read committed"])  # not asked where each one does

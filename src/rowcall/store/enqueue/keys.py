@@ -11,6 +11,7 @@ from rowcall.domain.errors import Conflict, DuplicateJob, InvalidOption
 from rowcall.domain.job import WAITING, Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
+from rowcall.store.flows.inserted import sees_all
 from rowcall.store.jobs.inspect import get_all, lock_jobs
 from rowcall.store.jobs.marks import retag
 from rowcall.store.new_job import Inserted, RelatedJob
@@ -189,8 +190,3 @@ def existing_jobs(dialect: Dialect, taken: dict[int, Taken], inserted: dict[int,
         found = yield from get_all(dialect, sorted({job_id for job_id in ids.values() if job_id is not None}))
         jobs.update({position: found[job_id] for position, job_id in ids.items() if job_id in found})
     return {position: msgspec.structs.replace(job, duplicate=True) for position, job in jobs.items()}
-
-
-def sees_all(dialect: Dialect) -> Plan[bool]:
-    """Return whether the next statement sees what other transactions have committed since this one began."""
-    return (yield from dialect.ask(queries.ISOLATION)) in ([], ["read committed"])  # not asked where each one does

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rowcall.store.flows.keys import keyed
+from rowcall.store.enqueue.keys import keyed
 from rowcall.store.new_job import NewJob, RelatedJob, Unique
 
 FIRST, RAISING = Unique(), Unique(on_duplicate="raise")
