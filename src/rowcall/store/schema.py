@@ -457,8 +457,8 @@ READY_ROW = (
     " <greatest:{0}.run_at, {0}.created_at>, case when {0}.attempt = 0 then {0}.expires_at end, {0}.lease, {0}.attempt"
 )
 
-# The end of an attempt adds two to the lease, and writes the ready row by a separate statement: a trigger that fires
-# costs more than that. All other changes of a job, by plain SQL too, are left to triggers.
+# The end of an attempt, and on a server the end of a wait for others, adds two to the lease and writes the ready row: a
+# trigger that fires costs more. All other changes of a job, by plain SQL too, are left to triggers.
 IS_NO_END = "new.lease <> old.lease + 2"
 READY_CHANGES = (
     "id, status, held, unfit, queue, type, priority, turn, fair, run_at, created_at, expires_at, attempt, lease"

@@ -134,7 +134,7 @@ claim = f"""
     ), claimed as (
       insert into <claim> {_CLAIM_COLUMNS}
       select id, lease + 1, $3::bigint, $4::text, attempt + 1, moment.now,
-             case when id = any ($5::text::bigint[]) = ($8::int = 1) then moment.now end, $6::bigint,
+             case when id = any ((select $5::text::bigint[])::bigint[]) = ($8::int = 1) then moment.now end, $6::bigint,
              moment.now + $6::bigint * interval '1 millisecond'
       from (select <now> as now) as moment, taken
       on conflict (job_id) do nothing returning job_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.payload import RAW_KEY
-from rowcall.store.postgres.words import MOST_COUNT, MOST_LEASE, field_of, fields, time_of
+from rowcall.store.postgres.words import ENDED_LEASE, MOST_COUNT, field_of, fields, time_of
 from rowcall.store.queries.ends import Settlement, also_unfit, of_claim
 from rowcall.store.schema import NEXT_COLUMNS
 
@@ -58,7 +58,6 @@ live = """
 
 _ended = fields(Settlement)
 _HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"
-_ENDED_LEASE = f"least(job.lease, {MOST_LEASE - 2}) + 2"
 FOLLOWED = "job.on_end -> job.status::text is not null"
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 
@@ -72,7 +71,7 @@ _RESULT = "(select $7::text::jsonb) -> width_bucket(job.id, (select $2::text::bi
 # the ids only if some are missing: to read a row for each would take the client as long as all the rest
 settle_all = f"""
     with settled as (
-    update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
+    update <job> as job set status = <to:succeed>, lease = {ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
       worker = $8::text, claimed_at = {_CLAIMED_AT}, started_at = greatest({_CLAIMED_AT}, {_ago(_given("$5"))}),
       finished_at = greatest({_CLAIMED_AT}, {_ago(_given("$6"))}),
       progress = case when job.progress is not null and {_HAS_STEPS} then 1.0 end,
@@ -97,14 +96,14 @@ record_attempts = f"""
                            error_detail, traceback, next_run_at, lease)
     select job.id, {_NEXT_ATTEMPT}, {_ended.attempt_status}, {_BEGAN},
            case when {_ended.unfit} is null then {_STARTED_OR_NULL} end, {_FINISHED_AT}, {_ended.worker},
-           {_ended.error_code}, {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}, {_ENDED_LEASE}
+           {_ended.error_code}, {_ended.error_detail}, {_ended.traceback}, {_NEXT_RUN_AT}, {ENDED_LEASE}
     from (select <now> as now) as moment, <job> as job
     where job.id = any ($2::text::bigint[]) and {_ended.attempt_recorded} = 1"""
 _PROGRESS = f"({field_of('job.id', Settlement.__struct_fields__.index('progress'))})::float8"
 _REPORTED = f"{_PROGRESS} is not null and not ({_ended.replays} <> 0 and {_HAS_STEPS})"
 settle = f"""
     with given as materialized (select $3::text::jsonb as document)
-    update <job> as job set status = {_ended.status}, lease = {_ENDED_LEASE},
+    update <job> as job set status = {_ended.status}, lease = {ENDED_LEASE},
       attempt = greatest(0, {_NEXT_ATTEMPT} - {_ended.attempt_returned}),
       lost = least(job.lost + {_ended.lost}, {MOST_COUNT}), worker = {_ended.worker},
       claimed_at = case when {_ended.final} = 1 then {_BEGAN} end,
@@ -132,7 +131,7 @@ complete = f"""
     ), taken as (  -- also where the job is gone: the transaction that deleted it has skipped this claim
       delete from <claim> where job_id = (select job_id from mine) and coalesce((select is_live from seen), true)
       returning *)
-    update <job> as job set status = <to:succeed>, lease = {_ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
+    update <job> as job set status = <to:succeed>, lease = {ENDED_LEASE}, attempt = {_NEXT_ATTEMPT},
       worker = taken.worker, claimed_at = greatest(taken.claimed_at, job.created_at),
       started_at = greatest(taken.claimed_at, job.created_at,
                             coalesce(moment.now - $6::bigint * interval '1 millisecond', taken.started_at)),

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from rowcall.store.postgres.jobs import LISTENING
-from rowcall.store.postgres.words import fields, milliseconds_of, milliseconds_or_null, time_of
+from rowcall.store.postgres.words import ENDED_LEASE, fields, milliseconds_of, milliseconds_or_null, time_of
 from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, Edge, EndedEdge, Replacement, UnsureEdge
+from rowcall.store.schema import READY_COLUMNS, READY_ROW
 
 
 def _items(names: Sequence[str]) -> SimpleNamespace:
@@ -119,15 +120,23 @@ lock_blocked = f"""
       select id from <job> where id = given.id and {_BLOCKED} for update) as mine"""
 lock_free_blocked = lock_blocked.replace("for update", "for update skip locked")
 still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
-# a turn is a number between the ids of earlier and of later jobs
+# A turn is a number between the ids of earlier and of later jobs. The ready rows are written here, as by a settle: with
+# the trigger, chains took a fifth longer. It still gives fair jobs their turns.
 unblock = f"""
-    update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
-      run_at = greatest(job.run_at, moment.now), turn = case when job.fair is null
-        then (select nextval(pg_get_serial_sequence(<named:job>, 'id'))) end
-    from {_MOMENT}
-    where job.id <in_ids:2> and job.{_BLOCKED}
-      and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
-    returning job.id"""
+    with unblocked as (
+      update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
+        run_at = greatest(job.run_at, moment.now), turn = case when job.fair is null
+          then (select nextval(pg_get_serial_sequence(<named:job>, 'id'))) end,
+        lease = case when job.fair is null then {ENDED_LEASE} else job.lease end
+      from {_MOMENT}
+      where job.id <in_ids:2> and job.{_BLOCKED}
+        and not exists (select from <edge> as edge where edge.job_id = job.id and edge.state = 'open' offset 0)
+      returning job.id, status, held, fair, queue, type, unfit, priority, turn, run_at, job.created_at, attempt,
+        expires_at, lease
+    ), ready as (
+      insert into <ready> {READY_COLUMNS} select {READY_ROW.format("unblocked")} from unblocked
+      where status = <pending> and held is null and fair is null on conflict do nothing)
+    select id from unblocked"""
 ended_edges = _array_of(
     _EDGE_COLUMNS,
     f"""(
