@@ -24,7 +24,7 @@ from tests.store.postgres.databases import migrated as migrated_server
 SOURCES = (*HOPPED, BY_ID, BY_KEY, BY_TAG, BY_TAG_AND_STATUS, BY_CHAIN)
 PREFIXES = ("rowcall_", "q", "my_app_2_", "x" * 40)
 # PREPARE does not take them; tests of recounting and of actions run them
-NOT_PREPARED = {"lock_tallies", "lock_ready", "savepoint", "back_to_savepoint"}
+NOT_PREPARED = {"lock_tallies", "lock_ready", "lock_savepoint", "back_to_lock", "release_lock"}
 # what psycopg, asyncpg and any other driver can send without being taught
 PLAIN_TYPES = {"text", "integer", "bigint", "double precision"}
 

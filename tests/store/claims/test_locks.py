@@ -15,12 +15,13 @@ from rowcall.operations.effects import Write
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.claims.round import round_of_work
 from rowcall.store.control.single_actions import cancel
+from rowcall.store.jobs.inspect import lock
 from rowcall.store.queries.limits import HOLD
 from rowcall.store.recovery.recover import Recovered, recover_worker
 from rowcall.store.statement import Plan
 from rowcall.testing.deadline import eventually
 from tests.conformance.worker_parts import StoreWorker
-from tests.store.postgres.stepping import PLENTY, InThread, Stepper
+from tests.store.postgres.stepping import PLENTY, InThread, Stepper, stepping_connection
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 UNREADABLE = f'[["k", "k", 1, null, null, {"[" * 50_000 + "]" * 50_000}]]'
@@ -92,6 +93,25 @@ def test_a_settle_that_waits_for_the_job_is_let_through(jobs: Rowcall, postgres_
             canceller.finish()
         assert settled.join()
     assert jobs.get(job).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "after another claim"])
+def test_locking_a_job_leaves_no_savepoint(jobs: Rowcall, postgres_url: str, is_late: bool) -> None:
+    """A transaction of a caller may lock thousands of jobs, and its commit goes through all savepoints that are left."""
+    job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
+    with stepping_connection(postgres_url) as mine, Stepper(mine, lock(queue_of(jobs).dialect, job.id)) as locking:
+        locking.step(2)
+        if is_late:
+            ready = worker.start_one()
+            locking.step()  # the job is locked
+            settled = InThread(lambda: worker.settle(ready, Succeeded()))
+            with psycopg.connect(postgres_url, autocommit=True) as watcher:
+                eventually(lambda: watcher.execute(WAITING).fetchone() == (1,), message="the settle waits")
+        locking.step(PLENTY)
+        with pytest.raises(psycopg.errors.InvalidSavepointSpecification):
+            mine.execute("release rowcall_lock")
+        mine.rollback()
+        assert not is_late or settled.join()
 
 
 def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:

@@ -12,9 +12,16 @@ from rowcall.domain.errors import InvalidOption, JobNotFound
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Status
 from rowcall.store.dialect import HIGHEST, LOWEST, Dialect, Filter, Order, Place
 from rowcall.store.jobs.pages import find as find_page
-from rowcall.store.queries.claims import LOCK_CLAIMS, LOCK_READY_OF, RUNNING_IDS
+from rowcall.store.queries.claims import (
+    BACK_TO_SAVEPOINT,
+    LOCK_CLAIMS,
+    LOCK_READY_OF,
+    RELEASE_SAVEPOINT,
+    RUNNING_IDS,
+    SAVEPOINT,
+)
 from rowcall.store.queries.control import LOCK_JOBS
-from rowcall.store.queries.ends import BACK_TO_SAVEPOINT, DROP_LOCKED_CLAIMS, LOCK_FREE_CLAIMS, SAVEPOINT
+from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, LOCK_FREE_CLAIMS
 from rowcall.store.queries.flows import BLOCKER_RESULTS, DEPENDENTS
 from rowcall.store.queries.jobs import ATTEMPTS, GET, TIMELINE, TRACE_CONTEXT
 from rowcall.store.statement import Plan
@@ -65,13 +72,14 @@ def _lock(dialect: Dialect, job_ids: Sequence[int]) -> Plan[set[int]]:
     A job may be claimed after its claim was looked for, and that claim may be locked by a transaction that waits for
     the job: then this one releases its locks, and starts again.
     """
+    yield from dialect.ask(SAVEPOINT)
     while True:
-        yield from dialect.ask(SAVEPOINT)
         locked = set((yield from dialect.ask(LOCK_CLAIMS, job_ids)))
         yield from dialect.ask(LOCK_JOBS, job_ids)
         yield from dialect.ask(LOCK_READY_OF, job_ids)
         late = set((yield from dialect.ask(RUNNING_IDS, job_ids))) - locked
         if not late or late == set((yield from dialect.ask(LOCK_FREE_CLAIMS, sorted(late)))):
+            yield from dialect.ask(RELEASE_SAVEPOINT)
             return locked | late
         yield from dialect.ask(BACK_TO_SAVEPOINT)
 

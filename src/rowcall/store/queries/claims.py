@@ -352,6 +352,10 @@ LOCK_CLAIMS = Query("lock_claims", (Ids,), number_from_row, text=_LOCK_CLAIMS, o
 LOCK_READY_OF = Query("lock_ready_of", (Ids,), only=_SERVER)
 _RUNNING_IDS = "select job_id from <claim> where job_id <in_ids:1>"
 RUNNING_IDS = Query("running_ids", (Ids,), number_from_row, text=_RUNNING_IDS)
+# A savepoint that stays makes the commit of a caller's transaction slower with each job: by the square of their number.
+SAVEPOINT = Query("lock_savepoint", text="savepoint rowcall_lock", only=_SERVER)
+BACK_TO_SAVEPOINT = Query("back_to_lock", text="rollback to rowcall_lock", only=_SERVER)
+RELEASE_SAVEPOINT = Query("release_lock", text="release rowcall_lock", only=_SERVER)
 
 # Ready rows without a job that may be claimed, and such jobs without a row: only where plain SQL changed the tables
 # behind our back.

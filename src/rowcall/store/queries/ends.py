@@ -175,8 +175,8 @@ TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=_SERVER)
 TAKE_RUNS = Query("take_runs", (Json, Int), only=_FILE)
 # of the jobs of such runs, the ones that the holder has
 STILL_HELD = Packed("still_held", (Json, Int), int, only=_FILE)
-SAVEPOINT = Query("savepoint", text="savepoint rowcall_settle")
-BACK_TO_SAVEPOINT = Query("back_to_savepoint", text="rollback to rowcall_settle")
+SAVEPOINT = Query("settle_savepoint", text="savepoint rowcall_settle", only=_FILE)
+BACK_TO_SAVEPOINT = Query("back_to_settle", text="rollback to rowcall_settle", only=_FILE)
 CHANGES = Query("changes", (), number_from_row, only=_FILE)
 
 # Of attempts (ids and leases) whose claims were taken: the jobs that are still as the claims found them, locked.
