@@ -17,6 +17,8 @@ class Drain(NamedTuple):
     kind: str
     jobs: int
     processes: int = 1
+    queues: str = ""
+    """The queues of the worker; all, if there is none."""
 
 
 DRAINS = {
@@ -33,11 +35,12 @@ DRAINS = {
     "one_attempt": Drain("one_attempt", 30_000),
     "queues": Drain("queues", 30_000),
     "queues_interleaved": Drain("queues_interleaved", 30_000),
+    "queues_foreign": Drain("queues_foreign", 30_000, queues="default"),
 }
 """As many jobs as drain in about a second."""
 
 BASE = "plain_short"
-OF_BASE = ("one_attempt", "queues", "queues_interleaved")
+OF_BASE = ("one_attempt", "queues", "queues_interleaved", "queues_foreign")
 """Drains that are also shown as a ratio to a plain one of as many jobs, of the same tree and round."""
 
 
@@ -47,5 +50,6 @@ def rate(name: str, tree: Path, bench: Bench, scale: float) -> float:
     jobs = max(1, round(drain.jobs * scale / CHUNK)) * CHUNK
     with environment(PYTHONPATH=str(tree / "src")), bench.fresh_site() as site:
         ids = report_of("backlog", site.url, drain.kind, jobs)
-        processes = [f"--processes={drain.processes}"] if drain.processes > 1 else []
-        return drain_rate(site, range(int(ids["first"]), int(ids["last"]) + 1), options=processes, flows=True)
+        options = [f"--processes={drain.processes}"] if drain.processes > 1 else []
+        options += [f"--queues={drain.queues}"] if drain.queues else []
+        return drain_rate(site, range(int(ids["first"]), int(ids["last"]) + 1), options=options, flows=True)

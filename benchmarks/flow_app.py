@@ -166,6 +166,12 @@ def enqueue_to_queues(app: FlowApp, count: int, queues: int, *, interleaved: boo
     return range(written[0][0].id, written[-1][-1].id + 1)
 
 
+def enqueue_beside_queues(app: FlowApp, count: int, queues: int) -> range:
+    """Write plain jobs to one queue, and before them one job to each of many others. Return the ids of the first."""
+    enqueue_to_queues(app, queues, queues)
+    return enqueue_jobs(app.noop, count)
+
+
 def _numbered(numbers: Sequence[int], most: int) -> list[dict[str, object]]:
     return [{**ARGUMENTS, "n": number % most} for number in numbers]
 
@@ -193,5 +199,6 @@ BACKLOGS: Mapping[str, Callable[[FlowApp, int], range]] = {
     "one_attempt": lambda app, count: enqueue_jobs(app.noop.using(max_attempts=1), count),
     "queues": lambda app, count: enqueue_to_queues(app, count, count // QUEUE_JOBS),
     "queues_interleaved": lambda app, count: enqueue_to_queues(app, count, count // QUEUE_JOBS, interleaved=True),
+    "queues_foreign": lambda app, count: enqueue_beside_queues(app, count, count // QUEUE_JOBS),
 }
 """How many jobs of each kind are written, of which the ids are returned."""

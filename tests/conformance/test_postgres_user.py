@@ -107,7 +107,12 @@ new_store = new_migrated_store
 def test_every_statement_is_allowed(store: Store) -> None:
     with psycopg.connect(store.url) as connection:
         for name, text in catalogue("rowcall_").texts().items():
-            if name not in (*OF_THE_OWNER, "lock_savepoint", "back_to_lock", "release_lock"):  # no privilege is needed for these
+            if name not in (
+                *OF_THE_OWNER,
+                "lock_savepoint",
+                "back_to_lock",
+                "release_lock",
+            ):  # no privilege is needed for these
                 connection.execute(f"prepare one as {text}".encode())
                 [(count,)] = connection.execute(
                     "select cardinality(parameter_types) from pg_prepared_statements where name = 'one'"

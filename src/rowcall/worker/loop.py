@@ -259,7 +259,8 @@ class Loop:
                 self._check()
 
     def _check(self) -> None:
-        ask = self._queue.dialect.ask(FIND_WORK, self._registrar.name, *EVERY_QUEUE)
+        queues = self._intake.queues and [*self._intake.queues]
+        ask = self._queue.dialect.ask(FIND_WORK, self._registrar.name, *EVERY_QUEUE[:2], queues)
         (work,) = self._connection.read(ask)
         self._note_check(work)
 

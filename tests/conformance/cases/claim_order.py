@@ -16,9 +16,28 @@ from rowcall.store.claims.round import claim_by_hand
 from rowcall.testing.deadline import eventually
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
+from tests.conformance.worker_parts import StoreWorker
 
 
 class TestClaimOrder:
+    def test_a_worker_of_some_queues_searches_no_others(self, jobs: Rowcall) -> None:
+        """Twice as many of its queues at a time as before, until it has all that it has room for."""
+        own = [f"own-{number:02}" for number in range(50)]
+        for number in range(30):
+            jobs.enqueue("send", queue=f"foreign-{number}")
+            jobs.enqueue("send", queue=f"zoo-{number}")
+        made = [
+            jobs.enqueue(task, queue=own[at]).id for at, task in ((5, "send"), (20, "fly"), (20, "send"), (49, "fly"))
+        ]
+        worker = StoreWorker(jobs, "web-1")
+        result = worker.claim(slots=9, queues=own)
+        assert [job.id for job in result.started] == made
+        assert result.knows_all
+        assert list(result.work.ready) == [(own[5], "send"), (own[20], "fly"), (own[20], "send"), (own[49], "fly")]
+        assert worker.claim(slots=9, queues=own).jobs == []
+        assert worker.claim(slots=9, queues=[]).jobs == []
+        assert len(worker.claim(slots=99).started) == 60
+
     @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
     def test_urgent_jobs_with_one_attempt_run_first(self, open_queue: OpenQueue, is_async: bool) -> None:
         jobs, order = open_queue(), list[str]()

@@ -97,7 +97,7 @@ def test_a_settle_that_waits_for_the_job_is_let_through(jobs: Rowcall, postgres_
 
 @pytest.mark.parametrize("is_late", [False, True], ids=["at once", "after another claim"])
 def test_locking_a_job_leaves_no_savepoint(jobs: Rowcall, postgres_url: str, is_late: bool) -> None:
-    """A transaction of a caller may lock thousands of jobs, and its commit goes through all savepoints that are left."""
+    """A transaction of a caller may lock thousands of jobs. Its commit goes through all savepoints that are left."""
     job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
     with stepping_connection(postgres_url) as mine, Stepper(mine, lock(queue_of(jobs).dialect, job.id)) as locking:
         locking.step(2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.claims.round import in_turn, share_of, wanted_types
+from rowcall.store.claims.demand import Demand, RoundResult, in_turn
+from rowcall.store.claims.round import share_of, wanted_types
 from rowcall.store.queries.claims import Work
 
 READY = [("default", "a"), ("default", "b"), ("mail", "a"), ("media", "c")]

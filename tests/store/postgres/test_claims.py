@@ -63,7 +63,7 @@ from tests.store.postgres.explaining import (
 
 DIALECT = PostgresDialect(PREFIX)
 OWNER = Owner("worker1", 1)
-NEXT_QUEUES = [*["rowcall_ready_pkey(queue)"] * 3, *["rowcall_ready_pkey(queue, type)"] * 2]
+NEXT_QUEUES = [*["rowcall_ready_pkey(queue)"] * 4, *["rowcall_ready_pkey(queue, type)"] * 3]
 NEXT_TIMES = ["rowcall_ready_expiry()", "rowcall_job_due()", "rowcall_job_expiry()"]
 SURVEYED = {"rowcall_claim_leased(lease_until)", "rowcall_claim", BY_CLAIM, "rowcall_job_unclaimed()"}
 HELD = {"rowcall_job_held()", "rowcall_job_held_by()"}
@@ -85,13 +85,13 @@ CASES = {
     ),
     "claim": Case(claim, ["by row"]),
     "find work": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_WORK, "worker1", "default", 20)),
+        lambda size: statements_of(DIALECT.ask(FIND_WORK, "worker1", "default", 20, ["default"])),
         [*NEXT_QUEUES, *NEXT_TIMES],
         writes=False,
     ),
-    "find queues": Case(lambda size: statements_of(DIALECT.ask(FIND_QUEUES, "default", 20)), NEXT_QUEUES, writes=False),
+    "find queues": Case(lambda size: statements_of(DIALECT.ask(FIND_QUEUES, "", 20, None)), NEXT_QUEUES, writes=False),
     "find work, and lock the worker": Case(
-        lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, "worker1", "default", 20)),
+        lambda size: statements_of(DIALECT.ask(FIND_WORK_AND_LOCK, "worker1", "default", 20, None)),
         [*NEXT_QUEUES, *NEXT_TIMES],
     ),
     "find other work, where the ready jobs are known": Case(

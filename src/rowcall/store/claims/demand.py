@@ -58,8 +58,19 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
         return max(FEWEST_QUEUES, self.room // LEAST_SHARE)
 
     @property
+    def ring(self) -> list[str] | None:
+        """The queues that it serves, in turn; None if it serves all that there are."""
+        return None if self.queues is None else in_turn(sorted(self.queues), self.last_queue)
+
+    @property
     def wants_any(self) -> bool:
         return self.room > 0 or any(self.batch_room.values())
+
+
+def in_turn(queues: list[str], last_queue: str) -> list[str]:
+    """Return the queues, starting behind the given one, if it is among them."""
+    turn = queues.index(last_queue) + 1 if last_queue in queues else 0
+    return queues[turn:] + queues[:turn]
 
 
 class RoundResult(msgspec.Struct):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar, cast
 
 from rowcall.domain.job import Status, is_paused
-from rowcall.store.claims.demand import FEWEST_QUEUES, LEAST_SHARE, Demand, RoundResult
+from rowcall.store.claims.demand import FEWEST_QUEUES, LEAST_SHARE, Demand, RoundResult, in_turn
 from rowcall.store.columns import text
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
@@ -88,7 +88,8 @@ def round_of_work(
 
 def find_work(dialect: Dialect, demand: Demand, query: Query[Work] = queries.FIND_WORK) -> Plan[Work]:
     """Return what there is to do, with the few queues that come next."""
-    return (yield from dialect.ask(query, demand.worker, demand.last_queue, demand.queues_at_once))[0]
+    few, ring = demand.queues_at_once, demand.ring
+    return (yield from dialect.ask(query, demand.worker, demand.last_queue, few, ring and ring[:few]))[0]
 
 
 def claim_by_hand(dialect: Dialect, demand: Demand) -> Plan[RoundResult]:
@@ -113,6 +114,9 @@ class Round:
         self._plenty: list[str] = []
         self._visited: list[str] = []
         self._wanted: dict[str, list[str]] = {}
+        self._ring = demand.ring
+        self._searched = demand.queues_at_once
+        """How many queues were searched, of the ring or of all."""
         self._is_limited = False
         """Whether any job that was found may run under a limit."""
 
@@ -121,7 +125,7 @@ class Round:
         work, stuck = yield from self._stage(work)
         self._dialect = self._dialect.at(work.now_ms)  # the whole claim, and what is reported of it, has one time
         self._result = result = RoundResult(work, stuck=stuck, last_queue=self._demand.last_queue)
-        self._add(work.ready, self._demand.queues_at_once)
+        self._add(work.ready)
         while queues := (yield from self._next_queues()):
             yield from self._visit(queues)
             is_full = self._room <= 0 and not any(self._batch_room.values())
@@ -162,17 +166,22 @@ class Round:
         return queues
 
     def _find_queues(self) -> Plan[None]:
-        ready = self._result.work.ready
+        """Search twice as many queues as before."""
+        ready, ring, before = self._result.work.ready, self._ring, self._searched
+        self._searched *= 3
+        last_queue = "" if ring else [*ready][-1][0]
+        more = ring and ring[before : self._searched]
+        (found,) = yield from self._dialect.ask(queries.FIND_QUEUES, last_queue, 2 * before, more)
         known = {queue for queue, _ in ready}
-        (found,) = yield from self._dialect.ask(queries.FIND_QUEUES, [*ready][-1][0], 2 * len(known))
-        self._add({pair: place for pair, place in found.items() if pair[0] not in known}, 2 * len(known))
+        self._add({pair: place for pair, place in found.items() if pair[0] not in known})
 
-    def _add(self, ready: Places, most: int) -> None:
-        """Add the queues of these ready jobs. Fewer queues than were asked for are all that there are."""
+    def _add(self, ready: Places) -> None:
+        """Add the queues of these ready jobs. If all queues are served, fewer than were searched are all there are."""
         demand, result = self._demand, self._result
         keys_by_queue = wanted_types(demand, ready, result.work.paused)
         result.work.ready.update(ready)
-        result.knows_all = bool(demand.resume) or len({queue for queue, _ in ready}) < most
+        in_all = len(self._ring) if self._ring is not None else len({queue for queue, _ in result.work.ready}) + 1
+        result.knows_all = bool(demand.resume) or self._searched >= in_all
         self._wanted.update(keys_by_queue)
         self._queues += in_turn(list(keys_by_queue), demand.last_queue)
 
@@ -399,12 +408,6 @@ def wanted_types(demand: Demand, ready: Iterable[Pair], paused: Sequence[tuple[s
             if not (paused and any(is_paused(queue, name, paused) for name in (task, demand.aliases.get(task, task)))):
                 keys_by_queue.setdefault(queue, []).append(key)
     return keys_by_queue
-
-
-def in_turn(queues: list[str], last_queue: str) -> list[str]:
-    """Return the queues, starting behind the given one, if it is among them."""
-    turn = queues.index(last_queue) + 1 if last_queue in queues else 0
-    return queues[turn:] + queues[:turn]
 
 
 def share_of(demand: Demand, queue: str, result: RoundResult, queues_left: int) -> int:

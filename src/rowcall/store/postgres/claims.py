@@ -42,21 +42,31 @@ _BEFORE = f"jsonb_build_array(rank, turn, greatest(id, -{HIGHEST_ID}) - 1)"
 _PAIR = f"""(select queue, type, {_BEFORE} as place from <ready> as ready where {{}}
                order by queue, type, rank, turn, id limit 1)"""
 _BEHIND_FOUND = "(ready.queue, ready.type) > (found.queue, found.type)"
-# From each type of a queue to the next one, by the first row of each; behind the last queue comes the first.
+_ALL = "and (select {own}) is null"
+_BEFORE_AFTER = f"and found.queue <= {{after}} {_ALL}"
+# From each type of a queue to the next one, by the first row of each; behind the last queue comes the first. If the
+# worker has a list of queues, only these are searched. A bare parameter would be folded, and leave sorts of nothing.
 _FOUND = f"""
           (select pair.*, 1 from (
-            {_PAIR.format("queue > {after}")} union all {_PAIR.format("queue <= {after}")} limit 1) as pair)
+             {_PAIR.format("queue > {after}")} union all {_PAIR.format("queue <= {after}")} limit 1) as pair
+           where (select {{own}}) is null
+           union all select pair.*, 1 from jsonb_array_elements_text({{own}}::jsonb) as own (queue) cross join lateral (
+             {_PAIR.format("ready.queue = own.queue")}) as pair)
           union all
           select next.*, found.number + (next.queue <> found.queue)::int from found cross join lateral (
-            {_PAIR.format(f"{_BEHIND_FOUND} and found.queue > {{after}}")}
-            union all {_PAIR.format("ready.queue <= {after} and found.queue > {after}")}
-            union all {_PAIR.format(f"{_BEHIND_FOUND} and ready.queue <= {{after}} and found.queue <= {{after}}")}
+            {_PAIR.format(f"{_BEHIND_FOUND} and found.queue > {{after}} {_ALL}")}
+            union all {_PAIR.format(f"ready.queue <= {{after}} and found.queue > {{after}} {_ALL}")}
+            union all {_PAIR.format(f"{_BEHIND_FOUND} and ready.queue <= {{after}} {_BEFORE_AFTER}")}
+            union all {_PAIR.format("ready.queue = found.queue and ready.type > found.type and (select {own}) <> ''")}
             limit 1) as next
           where found.number + (next.queue <> found.queue)::int <= {{most}}"""
 _AS_JSON = "select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found"
 
 
-def _find_work(registered: str, more: str = "", found: str = _FOUND.format(after="$3::text", most="$4::int")) -> str:
+_NEXT_QUEUES = _FOUND.format(after="$3::text", most="$4::int", own="$5::text")
+
+
+def _find_work(registered: str, more: str = "", found: str = _NEXT_QUEUES) -> str:
     return f"""
         with recursive found (queue, type, place, number) as ({found}
         ){more}
@@ -69,7 +79,8 @@ def _find_work(registered: str, more: str = "", found: str = _FOUND.format(after
 
 
 find_queues = f"""
-    with recursive found (queue, type, place, number) as ({_FOUND.format(after="$1::text", most="$2::int")})
+    with recursive found (queue, type, place, number) as (
+      {_FOUND.format(after="$1::text", most="$2::int", own="$3::text")})
     {_AS_JSON}"""
 # claim
 find_work = _find_work("select from <worker> where name = $2::text")

@@ -297,16 +297,16 @@ def ids_or_none(row: Row) -> list[int] | None:
     return cast("list[int] | None", row[0])
 
 
-# What there is to do, with the next queues that have ready jobs: behind which queue, and how many at most. Behind the
-# last queue comes the first.
-FIND_WORK = Query("find_work", (Now, Text, Text, Int), work_from_row)
-EVERY_QUEUE = ("", 2**31 - 1)
+# What there is to do, with the next queues that have ready jobs: behind which queue, and how many at most; or which
+# queues, for a worker that serves only these. Behind the last queue comes the first.
+FIND_WORK = Query("find_work", (Now, Text, Text, Int, Json), work_from_row)
+EVERY_QUEUE = ("", 2**31 - 1, None)
 # the same, and the worker, if it is registered, stays so until the transaction ends
-FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text, Text, Int), work_from_row)
+FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text, Text, Int, Json), work_from_row)
 # the same, where the queues and types of ready jobs are known
 FIND_OTHER_WORK_AND_LOCK = Query("find_other_work_and_lock", (Now, Text, Json), work_from_row, only=_SERVER)
-# more queues with ready jobs, behind a given one
-FIND_QUEUES = Query("find_queues", (Text, Int), places_from_row)
+# more queues with ready jobs, behind a given one, or of a list
+FIND_QUEUES = Query("find_queues", (Text, Int, Json), places_from_row)
 PEEK = Query("peek", (Now,), peek_from_row)
 
 # the first ready jobs: of one type behind a place; of several, each behind its place

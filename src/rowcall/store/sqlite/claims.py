@@ -51,14 +51,15 @@ def ready_jobs(types: int) -> str:
 
 
 # A row for each type of a queue. It has an empty type where a queue begins, and none where it ends. Behind the last
-# queue comes the first; x'' is greater than any text.
+# queue comes the first; x'' is greater than any text. If the worker has a list of queues, only these are searched.
 _FOUND = """
     with recursive found (queue, type, number) as (
       select coalesce((select min(queue) from <ready> where queue > {after}),
-                      (select min(queue) from <ready> where queue <= {after})), '', 1
+                      (select min(queue) from <ready> where queue <= {after})), '', 1 where {own} is null
+      union all select value, '', 1 from json_each({own})
       union all
       select
-        case when type is not null then queue else coalesce(
+        case when type is not null then queue when {own} is null then coalesce(
           (select min(queue) from <ready> as ready
            where queue > found.queue and queue <= case when found.queue > {after} then x'' else {after} end),
           (select min(queue) from <ready> where queue <= {after} and found.queue > {after})) end,
@@ -68,9 +69,9 @@ _FOUND = """
       from found where queue is not null and number <= {most}
     )
     select (select json_group_array(json_array(queue, type, null)) from found where type <> '')"""
-find_queues = _FOUND.format(after="$1", most="$2")
+find_queues = _FOUND.format(after="$1", most="$2", own="$3")
 find_work = f"""
-    {_FOUND.format(after="$3", most="$4")}, 0.0, <now>,
+    {_FOUND.format(after="$3", most="$4", own="$5")}, 0.0, <now>,
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
       {_NEXT_EXPIRY},
       exists (select 1 from <worker> where name = $2),
