@@ -64,14 +64,7 @@ def after_end(
     `claimed`: whether all of them had a claim. The slot of a claim passes the order on. `followed`: whether a follow-up
     of any of them is declared.
     """
-    any_ready = False
-    if ended:
-        if tallies:
-            yield from dialect.ask(TALLY, tallies)
-        if followed:
-            any_ready = yield from _follow_up(dialect, ended)
-        if not claimed:
-            yield from pass_order(dialect, sorted(ended))
+    any_ready = bool(ended) and (yield from _write_end(dialect, ended, tallies, claimed=claimed, followed=followed))
     if not ended and not freed:
         return False
     if in_use is None:
@@ -90,11 +83,19 @@ def after_end(
     return any_ready
 
 
-def _follow_up(dialect: Dialect, ended: Collection[int]) -> Plan[bool]:
-    """Enqueue what follows the ends of these jobs. Return whether anything does."""
-    follow_ups = yield from dialect.ask(FOLLOW_UP, sorted(ended))
-    if follow_ups:
-        yield from dialect.ask(KEEP_BLOBS, follow_ups)
+def _write_end(
+    dialect: Dialect, ended: Collection[int], tallies: Sequence[Tally], *, claimed: bool, followed: bool
+) -> Plan[bool]:
+    """Count the ends of these jobs, enqueue what follows, and pass the order on. Return whether anything follows."""
+    follow_ups: list[int] = []
+    if tallies:
+        yield from dialect.ask(TALLY, tallies)
+    if followed:
+        follow_ups = yield from dialect.ask(FOLLOW_UP, sorted(ended))
+        if follow_ups:
+            yield from dialect.ask(KEEP_BLOBS, follow_ups)
+    if not claimed:
+        yield from pass_order(dialect, sorted(ended))
     return bool(follow_ups)
 
 
@@ -148,11 +149,9 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[list[int]]:
             touched = yield from end_waiting(dialect, by_id, end)
             ids = [job.id for job in touched]
             if ids:
+                tallies = broken(touched, end.status, end.error_code)
+                yield from _write_end(dialect, ids, tallies, claimed=False, followed=any_followed(touched))
                 yield from retag(dialect, ids)
-                yield from dialect.ask(TALLY, broken(touched, end.status, end.error_code))
-                if any_followed(touched):
-                    yield from _follow_up(dialect, ids)
-                yield from pass_order(dialect, ids)
             ended += ids
     return ended
 
