@@ -37,6 +37,7 @@ from tests.store.postgres.explaining import (
     Mode,
     accesses,
     check,
+    plans,
     running_ids,
     shown,
     statements_of,
@@ -116,6 +117,14 @@ CASES = {
 @pytest.mark.parametrize("mode", ["custom", "generic"])
 def test_the_intended_index_is_taken_and_gives_the_order(explainer: Explainer, mode: Mode) -> None:
     check(explainer, CASES, mode)
+
+
+@pytest.mark.parametrize("mode", ["custom", "generic"])
+def test_claims_are_taken_in_the_order_of_their_ids(explainer: Explainer, mode: Mode) -> None:
+    """Two that take the same claims in different orders would wait for each other."""
+    for plan in plans(explainer, CASES["take all"], mode):
+        (access,) = accesses(plan, "rowcall_claim")
+        assert (access.kind, access.index_name) == ("Index Scan", "rowcall_claim_pkey")
 
 
 def test_a_way_through_the_jobs_of_a_status_would_be_seen(explainer: Explainer) -> None:
