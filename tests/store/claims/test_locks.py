@@ -101,6 +101,7 @@ def test_locking_a_job_leaves_no_savepoint(jobs: Rowcall, postgres_url: str, is_
     job, worker = jobs.enqueue("send"), StoreWorker(jobs, "other")
     with stepping_connection(postgres_url) as mine, Stepper(mine, lock(queue_of(jobs).dialect, job.id)) as locking:
         locking.step(2)
+        settled: InThread | None = None
         if is_late:
             ready = worker.start_one()
             locking.step()  # the job is locked
@@ -111,7 +112,7 @@ def test_locking_a_job_leaves_no_savepoint(jobs: Rowcall, postgres_url: str, is_
         with pytest.raises(psycopg.errors.InvalidSavepointSpecification):
             mine.execute("release rowcall_lock")
         mine.rollback()
-        assert not is_late or settled.join()
+        assert settled is None or settled.join()
 
 
 def test_a_job_that_is_claimed_is_not_held(jobs: Rowcall, postgres_url: str) -> None:

@@ -38,9 +38,9 @@ class Then(msgspec.Struct, frozen=True):
     def after(self, job_id: int, chain_id: int | None, chain_index: int | None) -> Then:
         """Return it as the step after that job."""
         begins = chain_id is None
-        place = (job_id, 1) if begins else (chain_id, (chain_index or 0) + 1)
+        next_chain_id, next_index = (job_id, 1) if begins else (chain_id, (chain_index or 0) + 1)
         blocked = bool(self.job.after)
-        job = msgspec.structs.replace(self.job, chain_id=place[0], chain_index=place[1], blocked=blocked)
+        job = msgspec.structs.replace(self.job, chain_id=next_chain_id, chain_index=next_index, blocked=blocked)
         return Then(job, self.payload, begins)
 
 

@@ -43,8 +43,8 @@ def _given(parameter: str, row: str = "job.id", ids: str = "$2") -> str:
     return f"((select {parameter}::text::bigint[]))[width_bucket({row}, (select {ids}::text::bigint[]))]"
 
 
-# It locks the claims in the order of their ids, as all others do, because it reads them by an index scan: our connections
-# allow neither a bitmap scan nor a scan of the table. Tests check the plan.
+# It locks the claims in the order of their ids, as all others do, because it reads them by an index scan: our
+# connections allow neither a bitmap scan nor a scan of the table. Tests check the plan.
 take_all = f"""
     with taken as (
       delete from <claim> where job_id = any ($1::text::bigint[]) and holder = $3::bigint
