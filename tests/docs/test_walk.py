@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -59,8 +60,8 @@ def functions_of(file: str) -> set[str]:
     return found
 
 
-def entered_by(call: Callable[[], object]) -> Entered:
-    """Return the functions of Rowcall that a call enters, by file: in this thread and in threads of handlers."""
+def entered_by(call: Callable[[], object], *, in_all_threads: bool = False) -> Entered:
+    """Return the functions of Rowcall that a call enters, by file: in this thread and those of handlers, or in all."""
     entered: Entered = {}
     caller = threading.current_thread()
 
@@ -70,7 +71,7 @@ def entered_by(call: Callable[[], object]) -> Entered:
             entered.setdefault(path.relative_to(SOURCE).as_posix(), set()).add(frame.f_code.co_qualname)
 
     def is_followed(thread: threading.Thread) -> bool:
-        return thread is caller or thread.name.startswith("rowcall-handler")
+        return in_all_threads or thread is caller or thread.name.startswith("rowcall-handler")
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -80,6 +81,19 @@ def entered_by(call: Callable[[], object]) -> Entered:
         sys.setprofile(None)
         threading.setprofile(None)
     return entered
+
+
+def files_in_all() -> int:
+    """Return how many files an enqueue and a drain of one job enter together."""
+    with tempfile.TemporaryDirectory() as folder, Rowcall(Path(folder) / "app.db") as jobs:
+
+        @jobs.task
+        def add(left: int, right: int) -> int:
+            return left + right
+
+        add.enqueue(1, 2)
+        jobs.drain()
+        return len(entered_by(lambda: (add.enqueue(1, 2), jobs.drain()), in_all_threads=True))
 
 
 def but(entered: Entered, others: Entered) -> Entered:
