@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from rowcall import Rowcall
+from rowcall.base.clock import SystemClock
 from rowcall.testing.process import default_signals
 from rowcall.worker.pace import SAME_SIGNAL_SECONDS
-from rowcall.worker.process.supervisor import pause_seconds, quick_deaths
+from rowcall.worker.process.supervisor import Supervisor, pause_seconds, quick_deaths
 from tests.support import ForkedProcess, PythonProcess, eventually
 
 APP = """
@@ -85,6 +87,25 @@ def test_deaths_count_only_when_they_come_soon_after_the_start() -> None:
         deaths = quick_deaths(deaths, lived_seconds)
         pauses.append(pause_seconds(deaths))
     assert pauses == [1.0, 2.0, 4.0, 0.0, 1.0]
+
+
+def test_a_reload_waits_for_the_last_child_without_spinning() -> None:
+    """The first child has ended, and its successor is overdue, as it starts together with all others."""
+    clock = SystemClock()
+    script = 'head -c 1 "/dev/fd/$3" > /dev/null; [ "$1" = 1 ] || exec sleep 60'
+    supervisor = Supervisor(["sh", "-c", script, "sh"], 2, 30.0, clock, lambda number: [str(number)])
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        eventually(lambda: len(supervisor._alive) == 2)
+        supervisor.reload("the code has changed")
+        eventually(lambda: len(supervisor._alive) == 1 and supervisor._children[0].start_at is not None)
+        supervisor._children[0].start_at = clock.timer()
+        assert supervisor._next_in_seconds() > 0
+    finally:
+        for _ in range(3):  # the third signal kills them
+            supervisor._receive(1)
+        thread.join()
 
 
 def test_a_killed_child_is_replaced_and_its_job_runs_again(queue: Rowcall, tmp_path: Path) -> None:

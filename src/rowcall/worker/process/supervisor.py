@@ -195,8 +195,13 @@ class Supervisor:
     def _alive(self) -> list[WorkerProcess]:
         return [child for child in self._children if child.process is not None]
 
+    @property
+    def _replaces_running(self) -> bool:
+        """Whether it starts no child now, as all are replaced and some still run."""
+        return self._replacing and bool(self._alive)
+
     def _start_due(self) -> None:
-        if self._stopping or (self._replacing and self._alive):
+        if self._stopping or self._replaces_running:
             return
         if self._replacing:
             self._replacing, self._deadline = False, None
@@ -226,7 +231,7 @@ class Supervisor:
         times = [self._timer() + SUPERVISOR_WAIT_SECONDS]
         if self._deadline is not None:
             times.append(self._deadline)
-        if not self._stopping:
+        if not (self._stopping or self._replaces_running):
             times += [child.start_at for child in self._children if child.start_at is not None]
         return max(0.0, min(times) - self._timer())
 
