@@ -30,7 +30,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test test-py313 thorough faults dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
+.PHONY: help demo check test test-py313 thorough faults simulate dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -60,6 +60,7 @@ thorough: export ROWCALL_TEST_ODD_ROWS ?= 20
 thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
 thorough: export ROWCALL_TEST_FORKS ?= 10
+thorough: export ROWCALL_TEST_SEEDS ?= 1000
 thorough: export ROWCALL_TEST_REQUESTS ?= 20
 thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
 thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000
@@ -71,6 +72,10 @@ test-py313: ## Run every check with Python 3.13, in a chroot of Debian 13 (needs
 
 faults: $(INSTALLED_TEST) ## Let each statement of each call fail in each way (ARGS="sqlite --only enqueue" to choose)
 	$(PYTHON) -m tests.faults $(ARGS)
+
+simulate: SEEDS ?= 0-199
+simulate: $(INSTALLED_TEST) ## Run worlds of workers under virtual time (SEEDS=0-999, ARGS="--mode safety" for one mode)
+	$(PYTHON) -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 dist: $(INSTALLED_TEST) ## Build the source archive and the wheel, and check them
 	rm -rf dist

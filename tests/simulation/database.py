@@ -1,0 +1,166 @@
+"""SQLite in memory, real, with a point of the schedule before each statement and after each commit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from rowcall import Rowcall
+from rowcall.domain.config import Config
+from rowcall.drivers.database import Database
+from rowcall.drivers.sqlite import connection as connection_module
+from rowcall.drivers.sqlite.connection import SqliteConnection, open_file
+from rowcall.drivers.sqlite.database import SqliteDatabase, memory_file
+from rowcall.queue import OpenDatabase
+from rowcall.store.dialect import Dialect
+from rowcall.store.jobs.enqueue import enqueue_members
+from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import ReadTime, Row
+from tests.crash.storm.journal import install
+from tests.observe.plain_sql import PlainSqlite
+from tests.simulation.kernel import Machine
+from tests.simulation.primitives import own_process, scheduler
+
+Committed = Callable[[], None]
+
+
+class PooledConnection(sqlite3.Connection):
+    """Goes back to its pool when it is closed: opening one and preparing its statements takes long."""
+
+    pool: list[PooledConnection]
+    lent = False
+
+    def close(self) -> None:
+        if self.lent:
+            self.lent = False
+            if self.in_transaction:
+                self.rollback()
+            self.set_progress_handler(None, 0)
+            self.pool.append(self)
+
+    def close_for_good(self) -> None:
+        super().close()
+
+
+class MemoryFile:
+    """The database of all worlds: its tables are emptied before each of them."""
+
+    def __init__(self) -> None:
+        self.path = memory_file()
+        self.url = f"sqlite:///{self.path}"
+        with Rowcall(self.url) as jobs:
+            jobs.migrate()
+        self.plain = PlainSqlite(self.url)
+        install(self.plain)
+        self._pool: list[PooledConnection] = []
+        tables = [str(name) for (name,) in self.plain.ask("select name from sqlite_master where type = 'table'")]
+        self._kept = {table: self.plain.ask(f"select * from {table}") for table in tables if table != "sqlite_sequence"}
+
+    def empty(self) -> None:
+        """Leave what a new database has."""
+        ask = self.plain.ask
+        ask("pragma foreign_keys = off")
+        ask("begin immediate")
+        for table in sorted(self._kept):  # those of the storm last: triggers write to them
+            ask(f"delete from {table}")
+        ask("delete from sqlite_sequence")
+        for table, rows in self._kept.items():
+            for row in rows:
+                marks = ", ".join("?" for _ in row)
+                self.plain._connection.execute(f"insert into {table} values ({marks})", row)
+        ask("commit")
+        ask("pragma wal_checkpoint(truncate)")
+        for folder in (f"{self.path}-rowcall", f"{self.path}-blobs"):
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder, mode=0o700)
+
+    def connect(self, path: str, config: Config) -> PooledConnection:
+        if self._pool:
+            raw = self._pool.pop()
+        else:
+            with mock.patch.object(sqlite3, "connect", partial(sqlite3.connect, factory=PooledConnection)):
+                opened = open_file(path, config)
+            assert isinstance(opened, PooledConnection)
+            raw = opened
+            raw.pool = self._pool
+        raw.lent = True
+        return raw
+
+    def close(self) -> None:
+        for raw in self._pool:
+            raw.close_for_good()
+        self.plain.close()
+        shutil.rmtree(os.path.dirname(self.path), ignore_errors=True)
+
+
+class SimulatedConnection(SqliteConnection):
+    """A connection of a simulated process."""
+
+    machine: Machine
+    committed: Committed
+
+    def _call(self, sql: str, parameters: Any = ()) -> list[Row]:
+        if sql == "pragma data_version":  # it follows a wait, which is as good a place for others to run
+            return super()._call(sql, parameters)
+        world = scheduler()
+        world.point(sql)
+        if (refused := self.machine.refused) is not None:
+            self.machine.refused = None
+            raise refused
+        writes = not self._raw.in_transaction and sql.lstrip()[:6].lower() not in _READS
+        if sql == "commit" or writes:
+            self.machine.note_write()
+        rows = super()._call(sql, parameters)
+        if sql.lstrip().startswith("update rowcall_worker set heartbeats") and not self._raw.in_transaction:
+            self.machine.note_heartbeat([value for value in parameters if isinstance(value, str)])
+            world.point("committed")
+        elif (sql == "commit" or writes) and not self._raw.in_transaction:
+            self.committed()
+            world.point("committed")
+        return rows
+
+
+_READS = frozenset({"select", "pragma", "begin", "begin ", "rollba"})
+
+
+class SimulatedDatabase(SqliteDatabase):
+    machine: Machine
+    committed: Committed
+
+    def connect(self) -> SimulatedConnection:
+        return self._simulated(watchful=True)
+
+    def _connect(self) -> SimulatedConnection:
+        return self._simulated(watchful=False)
+
+    def _simulated(self, *, watchful: bool) -> SimulatedConnection:
+        connection = SimulatedConnection(self._config, self.path, self.side_folder, watchful=watchful)
+        connection.machine, connection.committed = self.machine, self.committed
+        own_process().connections.append(connection._raw)
+        own_process().at_death.append(connection._raw.close)
+        return connection
+
+    def was_replaced(self) -> bool:
+        return False
+
+
+def opener(machine: Machine, committed: Committed) -> OpenDatabase:
+    def open_database(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
+        dialect = SqliteDialect(config.table_prefix, now_ms)
+        database = SimulatedDatabase(config, partial(enqueue_members, dialect))
+        database.machine, database.committed = machine, committed
+        return dialect, database
+
+    return open_database
+
+
+@contextmanager
+def pooled(file: MemoryFile) -> Iterator[None]:
+    with mock.patch.object(connection_module, "open_file", file.connect):
+        yield

@@ -1,0 +1,65 @@
+"""What must be true after every commit: it is asked of the database itself, by one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tests.crash.storm import terms
+from tests.observe.plain_sql import PlainSqlite
+
+_KEYS = ", ".join(f"'{task}'" for task in sorted(terms.ONE_ACTIVE))
+_LIMITS = " ".join(f"when limit_key like '%{name}%' then {most}" for name, most in terms.CONCURRENCY.items())
+NEVER_TRUE = {
+    "a pending job can never be claimed: it is not ready, not claimed and not held": """
+        select id from rowcall_job where status = 'pending' and held is null
+        and id not in (select id from rowcall_ready) and id not in (select job_id from rowcall_claim)""",
+    "a ready row of a job that is claimed, held, or not pending": """
+        select ready.id from rowcall_ready as ready left join rowcall_job as job on job.id = ready.id
+        where job.id is null or job.status <> 'pending' or job.held is not null
+        or ready.id in (select job_id from rowcall_claim)""",
+    "two ready rows of a job": "select id from rowcall_ready group by id having count(*) > 1",
+    "a claim of a job that is not pending": """
+        select job_id from rowcall_claim as claim left join rowcall_job as job on job.id = claim.job_id
+        where job.status is not 'pending'""",
+    "a claim with a lease that its job has had": """
+        select job_id from rowcall_claim as claim join rowcall_job as job on job.id = claim.job_id
+        where claim.lease <= job.lease""",
+    "two jobs of an order run at the same time": """
+        select max(job_id) from rowcall_claim join rowcall_job on id = job_id where ordered is not null
+        group by type, ordered having count(*) > 1""",
+    "two jobs of a key that have not ended": f"""
+        select max(id) from rowcall_job where key is not null and type in ({_KEYS})
+        and status not in ('succeeded', 'failed', 'cancelled') group by type, key having count(*) > 1""",
+    "more slots of a limit than there are": f"""
+        select max(job_id) from rowcall_slot group by limit_key having count(*) > case {_LIMITS} end""",
+    "a claim under a limit without its slot": """
+        select job_id from rowcall_claim as claim join rowcall_job as job on job.id = job_id
+        where job.type in ('spot', 'late') and not exists
+        (select 1 from rowcall_slot as slot where slot.job_id = claim.job_id and slot.lease = claim.lease)""",
+}
+_ALL = " union all ".join(
+    f"select '{what}', id from (select null as id where false union all {sql})" for what, sql in NEVER_TRUE.items()
+)
+
+
+class Monitor:
+    def __init__(self, database: PlainSqlite) -> None:
+        self._database = database
+        self.checks = 0
+        self._seq = 0
+
+    def problems(self, silent_for: Callable[[str], float], lease_seconds: float) -> Iterator[str]:
+        """`silent_for` returns for how many seconds a worker was silent; infinity if it is dead."""
+        self.checks += 1
+        for what, job_id in self._database.ask(_ALL):
+            yield f"{what}: job {job_id}"
+        recovered = f"select seq, job_id, worker, lost > old_lost from storm_change where seq > {self._seq}"
+        for seq, job_id, worker, is_lost in self._database.ask(recovered):
+            self._seq = seq
+            if is_lost and worker is not None and (seconds := silent_for(worker)) < lease_seconds:
+                yield f"a living worker is recovered: job {job_id} of {worker}, silent for {seconds:.2f} s"
+
+    def is_recovered(self, job_id: int, lease: int) -> bool:
+        """Return whether another worker has recovered that attempt."""
+        recovered = f"select 1 from storm_change where job_id = {job_id} and lease = {lease + 1} and lost > old_lost"
+        return bool(self._database.ask(recovered))

@@ -1,0 +1,103 @@
+"""Runs a scenario from its begin to its end, and says what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from unittest import mock
+
+from tests.crash.storm import leftovers, terms
+from tests.crash.storm.journal import attempts_in, changes_in, edges_in, effects_in, follows_in, starts_in
+from tests.crash.storm.records import Records
+from tests.simulation import app
+from tests.simulation.app import witness
+from tests.simulation.checks import CHECKS, STEADY_CHECKS
+from tests.simulation.database import MemoryFile
+from tests.simulation.decisions import Decision, Decisions
+from tests.simulation.scenario import FAULTY_SECONDS, Scenario
+from tests.simulation.world import World
+
+BOUND_SECONDS = 120
+"""Of virtual time, in which everything must end once the faults have stopped."""
+IDLE_SECONDS = 4
+MOST_POINTS_IDLE = 60
+"""Of an idle worker, in each virtual second."""
+
+
+class Result(NamedTuple):
+    problems: list[str]
+    decisions: dict[int, Decision]
+    shown: dict[int, str]
+    points: int
+    commits: int
+    trace: list[str]
+
+
+def run(
+    scenario: Scenario, file: MemoryFile, replayed: dict[int, Decision] | None = None, *, keeps_trace: bool = False
+) -> Result:
+    decisions = Decisions(scenario.seed, replayed)
+    world = World(scenario, decisions, file)
+    world.scheduler.keeps_trace = keeps_trace
+    with mock.patch.object(terms, "SCHEDULES", app.SCHEDULES):
+        with world.opened():
+            problems = list(_live(world))
+        if not problems:
+            problems = list(_check(world))
+    return Result(
+        problems,
+        decisions.made,
+        decisions.shown,
+        world.scheduler.number,
+        world.monitor.checks,
+        world.scheduler.trace,
+    )
+
+
+def _live(world: World) -> Iterator[str]:
+    problems = world.scheduler.problems
+    world.begin()
+    world.decisions.faulty = True
+    world.run_for(FAULTY_SECONDS)
+    world.decisions.faulty = False
+    if problems:
+        yield from problems
+        return
+    world.heal()
+    unfinished: list[object] = []
+    for _ in range(BOUND_SECONDS):
+        world.run_for(1)
+        unfinished = list(world.ask(leftovers.UNFINISHED))
+        if problems or (world.is_calm and not unfinished and world.are_the_dead_recovered):
+            break
+    if not problems and unfinished:
+        yield f"after {BOUND_SECONDS} s without faults, {len(unfinished)} jobs have not ended: {unfinished[:5]}"
+    if not problems and world.scenario.mode == "liveness":
+        yield from _spinning(world)
+    world.stop()
+    yield from problems
+
+
+def _spinning(world: World) -> Iterator[str]:
+    """An idle worker runs few statements."""
+    before = {process: process.points for process in world.living_workers}
+    world.run_for(IDLE_SECONDS)
+    for process, points in before.items():
+        if process.points - points > MOST_POINTS_IDLE * IDLE_SECONDS:
+            yield f"{process.name} took {process.points - points} points in {IDLE_SECONDS} idle seconds"
+
+
+def _check(world: World) -> Iterator[str]:
+    database = world.file.plain
+    records = Records(
+        witness.notes,
+        changes_in(database),
+        edges_in(database),
+        starts_in(database),
+        effects_in(database),
+        attempts_in(database),
+        follows_in(database),
+    )
+    for check in CHECKS if world.machine.was_set else (*CHECKS, *STEADY_CHECKS):
+        yield from (f"{check.__name__}: {problem}" for problem in check(records))
+    yield from leftovers.rows_left(database)
