@@ -121,7 +121,7 @@ lock_blocked = f"""
 lock_free_blocked = lock_blocked.replace("for update", "for update skip locked")
 still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
 # A turn is a number between the ids of earlier and of later jobs. The ready rows are written here, as by a settle: with
-# the trigger, chains took a fifth longer. It still gives fair jobs their turns.
+# the trigger, chains took a fifth longer. It still sets the turns of fair jobs.
 unblock = f"""
     with unblocked as (
       update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
