@@ -6,13 +6,16 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import quote
 
 from rowcall.base.effects import drive
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.queue import Queue
 from rowcall.store.dialect import Version
+from rowcall.store.migration import MigrationPreview
 from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import Row, Statement
 
 PATIENCE_SECONDS = 2.0
 
@@ -25,6 +28,19 @@ def version_of(queue: Queue) -> Version:
     try:
         with open_read_only(path) as raw:
             return version_in(raw, queue.config.table_prefix)
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+
+
+def preview_of(queue: Queue) -> MigrationPreview:
+    """Return what a migration would do. Creates no file."""
+    if queue.config.server is not None:
+        return queue.database.read(queue.dialect.preview_migration(), snapshot=True)
+    path = queue.database.path
+    is_there = os.path.exists(path) and not queue.config.in_memory
+    try:
+        with open_read_only(path) if is_there else contextlib.closing(sqlite3.connect(":memory:")) as raw:
+            return drive(SqliteDialect(queue.config.table_prefix).preview_migration(), partial(_rows, raw))
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
@@ -45,4 +61,8 @@ def open_read_only(path: str) -> Iterator[sqlite3.Connection]:
 
 def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
     """Return the version of the tables in a file; 0 if it has none with that prefix."""
-    return drive(SqliteDialect(prefix).version(), lambda one: raw.execute(one.sql, one.parameters).fetchall())
+    return drive(SqliteDialect(prefix).version(), partial(_rows, raw))
+
+
+def _rows(raw: sqlite3.Connection, statement: Statement[Row]) -> list[Row]:
+    return raw.execute(statement.sql, statement.parameters).fetchall()
