@@ -364,8 +364,8 @@ LOCKING = Locking(
         TableChange.REWRITES: "ACCESS EXCLUSIVE",
         TableChange.CHANGES_ROWS: "ROW EXCLUSIVE",
     },
-    seconds_read=1e-6,
-    seconds_written=20e-6,
+    seconds_read=2e-6,  # measured with 200,000 jobs on two cores
+    seconds_written=25e-6,
 )
 # the estimate of the last vacuum or analyze, or none
 ROWS_ABOUT = "select reltuples::bigint from pg_class where oid = to_regclass($1::text)"
