@@ -126,6 +126,8 @@ HANDLERS_CHECK_SECONDS = 0.1
 """After the end of a worker whose abandoned handlers still run: how soon the end of the last one is noticed."""
 RECOVERY_CHECK_SECONDS = 0.5
 """On one host, a lock shows the death of a worker at once: looking at a few files is cheap."""
+FILES_WATCHED = 3
+"""Of other workers on this host: enough that two which are suspended hide nobody's death until the next survey."""
 CHECKPOINT_SECONDS = 2.0
 """How often to look at the size of SQLite's log."""
 SURVEY_JITTER = (0.8, 0.4)
