@@ -4,7 +4,7 @@ python -m benchmarks.snapshot --minutes 60
 
 The worker has a backlog all the time and runs jobs of 5 ms in 20 slots, so about 4,000 a second: the machine is not
 busy, and a slower search shows. Jobs are added between the parts. The first part runs without the snapshot, and the
-last one after it. Dead rows are those that no vacuum has removed yet.
+last one after it. Dead rows are the rows that no vacuum has removed yet.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ def measure(bench: Bench, seconds: float) -> None:
         with environment(**{ROUNDS: str(rounds)}):
             (worker,) = stack.enter_context(worker_processes(site, options=[f"--concurrency={SLOTS}"]))
         time.sleep(part_seconds / 2)  # the worker starts, and learns how fast its handlers are
-        print(
-            f"{'':<22}{'rounds/s':>10}{'p50 ms':>10}{'p95 ms':>10}{'of first':>10}{'jobs/s':>10}{'stats ms':>10}{'dead rows':>12}"
-        )
+        headings = ("rounds/s", "p50 ms", "p95 ms", "of first", "jobs/s", "stats ms", "  dead rows")
+        print(" " * 22 + "".join(f"{heading:>{max(10, len(heading) + 1)}}" for heading in headings), flush=True)
         first_ms = show("before the snapshot", watch(jobs, rounds, part_seconds, database))
         reader = stack.enter_context(psycopg.connect(site.url))
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ

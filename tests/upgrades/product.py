@@ -46,8 +46,10 @@ def later_product(oldest: int = NEWEST_VERSION, statements: tuple[str, ...] = AD
     later = Migration(LATER_VERSION, oldest, "from the future", statements)
     with contextlib.ExitStack() as stack:
         for dialect in (sqlite, postgres):
-            versions = {"MIGRATIONS": (*dialect.MIGRATIONS, later), "NEWEST_VERSION": LATER_VERSION}
-            stack.enter_context(mock.patch.multiple(dialect, **versions))
+            patched = mock.patch.multiple(
+                dialect, MIGRATIONS=(*dialect.MIGRATIONS, later), NEWEST_VERSION=LATER_VERSION
+            )
+            stack.enter_context(patched)
         yield
 
 
@@ -107,7 +109,7 @@ def main() -> None:
     version, url, command, path = sys.argv[1:]
     notes = Notes(Path(path))
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    versions = {
+    versions: dict[str, contextlib.AbstractContextManager[None]] = {
         "earlier": contextlib.nullcontext(),
         "later": later_product(),
         "breaking": later_product(LATER_VERSION),

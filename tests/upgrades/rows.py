@@ -20,7 +20,7 @@ TABLES = {
     "postgres": "select relname from pg_class where relkind = 'r' and relname like '{}%' order by oid",
 }
 NOT_STORED = ("rowcall_migration", "rowcall_worker")
-"""What makes the tables writes the first. Workers ended long ago, and nobody has their liveness files."""
+"""What makes the tables writes the first. Workers ended long ago, and their liveness files are gone."""
 COLUMNS = "select name from pragma_table_info('{}')"
 # a sequence that has numbered no row begins at 1
 SEQUENCES = """

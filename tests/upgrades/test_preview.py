@@ -88,14 +88,14 @@ def test_rows_and_times_are_those_until_the_end(database: str, tmp_path: Path, r
             jobs.enqueue("note")
         with later_product():
             would = preview(jobs)
-    assert (would.found, would.newest) == (NEWEST_VERSION, LATER_VERSION)
+    assert (would.before, would.after) == (NEWEST_VERSION, LATER_VERSION)
     add, _, fill, index, table, copy = would.steps
     assert (add.rows, add.seconds) == (0, 0)
     assert (fill.rows, index.rows) == (ROWS, ROWS)
     assert fill.seconds > index.seconds > 0
     assert add.locked_seconds == fill.locked_seconds == would.locked_seconds == fill.seconds + index.seconds
     assert table.locked_seconds == 0
-    assert copy.table is None  # nobody else knows it
+    assert copy.table is None  # no one else knows it
 
 
 def test_every_statement_of_every_version_is_known(tmp_path: Path) -> None:
@@ -108,6 +108,6 @@ def test_a_role_that_cannot_write_may_ask(postgres_url: str) -> None:
     read_only = f"{postgres_url}?options=-cdefault_transaction_read_only%3Don"
     with Rowcall(read_only) as jobs:
         would = preview(jobs)
-        assert (would.found, would.newest, would.locked_seconds) == (0, NEWEST_VERSION, 0)
+        assert (would.before, would.after, would.locked_seconds) == (0, NEWEST_VERSION, 0)
     with psycopg.connect(postgres_url) as server:
         assert server.execute("select count(*) from pg_class where relname like 'rowcall%'").fetchone() == (0,)

@@ -107,12 +107,12 @@ class Version(NamedTuple):
     def from_rows(cls, row: Row, recorded: Iterable[Row], migrations: Sequence[Migration]) -> Version:
         """`recorded` has the fingerprint of each migration that made the tables."""
         newest = migrations[-1].version
-        found, oldest, missing = cast("tuple[int, int, str | None]", row)
+        number, oldest, missing = cast("tuple[int, int, str | None]", row)
         fingerprints = dict(cast("Iterable[tuple[int, str | None]]", recorded))
-        released = all(fingerprints.get(one.version) == one.fingerprint for one in migrations if one.version <= found)
-        if not released and found > newest and fingerprints[found] is not None:
-            released, oldest = True, found  # a later release may make the tables in other steps
-        return cls(found, oldest, tuple(missing.split(",")) if missing and found == newest else (), released)
+        released = all(fingerprints.get(one.version) == one.fingerprint for one in migrations if one.version <= number)
+        if not released and number > newest and fingerprints[number] is not None:
+            released, oldest = True, number  # a later release may make the tables in other steps
+        return cls(number, oldest, tuple(missing.split(",")) if missing and number == newest else (), released)
 
     def require_fit(self, newest: int) -> None:
         """Refuse tables that no migration of this code can make fit."""

@@ -40,11 +40,11 @@ STOP_OLDER_WORKERS = "delete from <worker>"
 """Only a registered worker claims. One that is not registers again, and then finds tables that it does not know."""
 
 
-def pending(migrations: Iterable[Migration], found: int) -> Iterator[tuple[Migration, Sequence[str]]]:
-    """Return the migrations after version `found`, with the statements of each."""
+def pending(migrations: Iterable[Migration], before: int) -> Iterator[tuple[Migration, Sequence[str]]]:
+    """Return the migrations after version `before`, with the statements of each."""
     for migration in migrations:
-        if migration.version > found:
-            breaks_older = 0 < found < migration.oldest
+        if migration.version > before:
+            breaks_older = 0 < before < migration.oldest
             yield migration, (*migration.statements, STOP_OLDER_WORKERS) if breaks_older else migration.statements
 
 
@@ -101,8 +101,8 @@ def change_of(sql: str) -> tuple[str, TableChange] | None:
             return altered["table"], TableChange.TUNES
         return altered["table"], TableChange.ALTERS if _SHORT.fullmatch(altered["how"]) else TableChange.REWRITES
     for pattern, change in _CHANGES:
-        if found := pattern.match(sql):
-            return found["table"], change
+        if matched := pattern.match(sql):
+            return matched["table"], change
     if _NEW.match(sql):
         return None
     raise UnknownStatement(sql)
@@ -137,10 +137,10 @@ class MigrationStep(NamedTuple):
 
 
 class MigrationPreview(NamedTuple):
-    """What a migration would do. `found` and `newest` are the versions before and after."""
+    """What a migration would do. `before` and `after` are the versions before and after."""
 
-    found: int
-    newest: int
+    before: int
+    after: int
     steps: list[MigrationStep]
 
     @property
@@ -151,18 +151,18 @@ class MigrationPreview(NamedTuple):
 
 def preview(
     migrations: Sequence[Migration],
-    found: int,
+    before: int,
     rendered: Callable[[str], str],
     locking: Locking,
     count_rows: Callable[[str], Plan[int]],
 ) -> Plan[MigrationPreview]:
-    """Return what the migrations after version `found` would do. Runs none of their statements.
+    """Return what the migrations after version `before` would do. Runs none of their statements.
 
-    Nobody else can use the tables that they make before they end.
+    No one else can use the tables that they make before they end.
     """
     made: set[str] = set()
     steps = []
-    for migration, statements in pending(migrations, found):
+    for migration, statements in pending(migrations, before):
         for template in statements:
             step = MigrationStep(migration.version, migration.name, rendered(template).strip())
             statement = " ".join(step.statement.split())
@@ -179,4 +179,4 @@ def preview(
         step._replace(locked_seconds=seconds) if step.table else step
         for step, seconds in zip(steps, until_end, strict=True)
     ]
-    return MigrationPreview(found, max(found, migrations[-1].version), steps)
+    return MigrationPreview(before, max(before, migrations[-1].version), steps)

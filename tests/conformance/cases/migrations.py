@@ -97,7 +97,7 @@ class TestMigrations:
     def test_a_newer_version_that_made_the_tables_in_other_steps_is_called_newer(
         self, open_queue: OpenQueue, store: Store
     ) -> None:
-        """Nobody may be told to drop them."""
+        """Such tables must not be dropped: the advice does not say so."""
         _, newest = open_queue().migrate()
         store.execute("update rowcall_migration set version = version + 7, oldest = oldest + 7")
         for use in (_enqueue, _migrate, _list):

@@ -13,7 +13,6 @@ from rowcall.base.effects import drive
 from rowcall.drivers.sqlite.errors import explained
 from rowcall.queue import Queue
 from rowcall.store.dialect import Version
-from rowcall.store.migration import MigrationPreview
 from rowcall.store.sqlite.dialect import SqliteDialect
 from rowcall.store.statement import Row, Statement
 
@@ -28,19 +27,6 @@ def version_of(queue: Queue) -> Version:
     try:
         with open_read_only(path) as raw:
             return version_in(raw, queue.config.table_prefix)
-    except sqlite3.Error as error:
-        raise explained(error, path) from error
-
-
-def preview_of(queue: Queue) -> MigrationPreview:
-    """Return what a migration would do. Creates no file."""
-    if queue.config.server is not None:
-        return queue.database.read(queue.dialect.preview_migration(), snapshot=True)
-    path = queue.database.path
-    is_there = os.path.exists(path) and not queue.config.in_memory
-    try:
-        with open_read_only(path) if is_there else contextlib.closing(sqlite3.connect(":memory:")) as raw:
-            return drive(SqliteDialect(queue.config.table_prefix).preview_migration(), partial(_rows, raw))
     except sqlite3.Error as error:
         raise explained(error, path) from error
 
@@ -61,8 +47,9 @@ def open_read_only(path: str) -> Iterator[sqlite3.Connection]:
 
 def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
     """Return the version of the tables in a file; 0 if it has none with that prefix."""
-    return drive(SqliteDialect(prefix).version(), partial(_rows, raw))
+    return drive(SqliteDialect(prefix).version(), partial(rows_in, raw))
 
 
-def _rows(raw: sqlite3.Connection, statement: Statement[Row]) -> list[Row]:
+def rows_in(raw: sqlite3.Connection, statement: Statement[Row]) -> list[Row]:
+    """Run a statement of a plan."""
     return raw.execute(statement.sql, statement.parameters).fetchall()
