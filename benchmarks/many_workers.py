@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -56,12 +58,14 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="of the idle and of the busy part")
     given = parser.parse_args()
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # hundreds of processes must end with it
     most_connections = 50 + 8 * max(given.workers)
     with opened(max_connections=most_connections) as bench:
         found = {}
         for workers in given.workers:
             found[workers] = measure(bench.on("postgres"), workers, given.seconds)
-            print(f"measured {workers} workers", flush=True)
     names = list(dict.fromkeys(name for figures in found.values() for name in figures))
     rows = [(name, *(short(figures.get(name, 0.0)) for figures in found.values())) for name in names]
     print(text_table(rows, ("", *(f"{workers} workers" for workers in found))))
@@ -77,12 +81,19 @@ def measure(bench: Bench, workers: int, seconds: float) -> Figures:
         ):
             observer.wait_for_workers(workers, supervisor)
             time.sleep(5)  # their first surveys, and rounds that find nothing
-            figures = idle(bench, database, supervisor, seconds)
-            figures |= picked_up(site, database)
+            print(f"{workers} workers have started", flush=True)
+            figures = reported(idle(bench, database, supervisor, seconds))
+            figures |= reported(picked_up(site, database))
             with filling(site.url, indexes_last=False) as fill:
                 fill.waiting(round(JOBS_PER_SECOND * (seconds + 5)), "slow_async")
             supervisor.check()
-            return figures | busy(database, supervisor, seconds)
+            return figures | reported(busy(database, supervisor, seconds))
+
+
+def reported(figures: Figures) -> Figures:
+    """Print what a part has found: the next one may take long."""
+    print("; ".join(f"{name} {short(value)}" for name, value in figures.items()), flush=True)
+    return figures
 
 
 def idle(bench: Bench, database: Database, supervisor: WorkerProcess, seconds: float) -> Figures:

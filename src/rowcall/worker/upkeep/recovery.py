@@ -95,6 +95,8 @@ class Recovery:
         (survey,) = queue.run(Read(queue.dialect.ask(SURVEY)))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
+        if self._registrar is not None:
+            self._registrar.rivals = sum(peer.queues == self._registrar.queues for peer in peers)
         # a file that no row names is another queue's, or its worker is not registered, or not yet
         self._other_files = files - {self._file_of(peer) for peer in peers}
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
