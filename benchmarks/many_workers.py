@@ -58,9 +58,8 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="of the idle and of the busy part")
     given = parser.parse_args()
-    signal.signal(
-        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
-    )  # hundreds of processes must end with it
+    # hundreds of processes must end with it
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     most_connections = 50 + 8 * max(given.workers)
     with opened(max_connections=most_connections) as bench:
         found = {}

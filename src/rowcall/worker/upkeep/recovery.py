@@ -21,6 +21,7 @@ from rowcall.worker.pace import (
     RECOVERY_CHECK_SECONDS,
     SURVEY_JITTER,
     SURVEYS_PER_LEASE,
+    survey_seconds,
 )
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Stopping, never
@@ -48,10 +49,11 @@ class Recovery:
         self._other_files: set[str] = set()
         self._any_is_dead = False
         self._surveyed_at = queue.clock.monotonic()
-        self._survey_seconds = queue.database.survey_seconds
+        self._usual_seconds = queue.database.survey_seconds
         if heartbeat is not None:
             lease_seconds = heartbeat.interval_seconds * HEARTBEATS_PER_LEASE
-            self._survey_seconds = min(self._survey_seconds, lease_seconds / SURVEYS_PER_LEASE)
+            self._usual_seconds = min(self._usual_seconds, lease_seconds / SURVEYS_PER_LEASE)
+        self._survey_seconds = self._usual_seconds
         self._survey_at = self._checkpoint_at = self._surveyed_at
 
     def run(self, thread: Background) -> None:
@@ -101,6 +103,7 @@ class Recovery:
         self._other_files = files - {self._file_of(peer) for peer in peers}
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
         self._any_is_dead = False
+        self._survey_seconds = survey_seconds(self._usual_seconds, len(survey.peers))
         names, on_end = {peer.name for peer in peers}, queue.declared.follow_ups.on_end_of
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
