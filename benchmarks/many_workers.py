@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.app import open_app
 from benchmarks.bench import Bench, Site, opened
@@ -102,7 +101,7 @@ def idle(bench: Bench, database: Database, supervisor: WorkerProcess, seconds: f
     figures = {"idle: statements per second": total / seconds} | {
         f"idle: {kind} per second": count / seconds for kind, count in kinds.most_common(MOST_KINDS)
     }
-    return figures | {f"idle: {name}": value for name, value in usage.per_second(seconds).items()}
+    return figures | {f"idle: {name}": value for name, value in usage.items()}
 
 
 def picked_up(site: Site, database: Database) -> Figures:
@@ -128,32 +127,25 @@ def busy(database: Database, supervisor: WorkerProcess, seconds: float) -> Figur
             time.sleep(SAMPLE_SECONDS)
     supervisor.check()
     locks = {name: count for name, count in waiting.items() if name.startswith(("Lock ", "LWLock "))}
+    seconds = usage["seconds"]
     figures = {"busy: jobs per second": (succeeded(database) - done) / seconds}
     figures["busy: waiting for locks, mean"] = sum(n for name, n in locks.items() if name.startswith("Lock ")) / samples
     figures |= {f"busy: waiting for {name}, mean": count / samples for name, count in Counter(locks).most_common(4)}
     after = counters(database)
     figures |= {f"busy: {name} per second": (after[name] - before[name]) / seconds for name in after}
-    return figures | {f"busy: {name}": value for name, value in usage.per_second(seconds).items()}
-
-
-class Usage(NamedTuple):
-    """What was used since it began; filled in at the end."""
-
-    amounts: Figures
-
-    def per_second(self, seconds: float) -> Figures:
-        return {name: value / seconds if name.endswith("per second") else value for name, value in self.amounts.items()}
+    return figures | {f"busy: {name}": value for name, value in usage.items()}
 
 
 @contextmanager
-def used(database: Database, supervisor: WorkerProcess) -> Iterator[Usage]:
-    """Measure transactions, processor time, connections and memory of this part."""
-    usage = Usage({})
-    before = _amounts(database, supervisor)
+def used(database: Database, supervisor: WorkerProcess) -> Iterator[Figures]:
+    """Measure transactions, processor time, connections and memory of this part. Filled in at its end."""
+    usage: Figures = {}
+    before, began = _amounts(database, supervisor), time.monotonic()
     yield usage
+    usage["seconds"] = time.monotonic() - began  # on a busy machine more than was asked for
     after = _amounts(database, supervisor)
-    usage.amounts.update({name: after[name] - before[name] for name in after if name.endswith("per second")})
-    usage.amounts.update({name: value for name, value in after.items() if name not in usage.amounts})
+    for name, value in after.items():
+        usage[name] = (value - before[name]) / usage["seconds"] if name.endswith("per second") else value
 
 
 def _amounts(database: Database, supervisor: WorkerProcess) -> Figures:
