@@ -95,7 +95,7 @@ def reported(figures: Figures) -> Figures:
 
 
 def idle(bench: Bench, database: Database, supervisor: WorkerProcess, seconds: float) -> Figures:
-    with logged(bench, database) as kinds, used(database, supervisor) as usage:
+    with used(database, supervisor) as usage, logged(bench, database) as kinds:
         time.sleep(seconds)
     total = sum(kinds.values())
     figures = {"idle: statements per second": total / seconds} | {
@@ -142,19 +142,22 @@ def used(database: Database, supervisor: WorkerProcess) -> Iterator[Figures]:
     usage: Figures = {}
     before, began = _amounts(database, supervisor), time.monotonic()
     yield usage
-    usage["seconds"] = time.monotonic() - began  # on a busy machine more than was asked for
-    after = _amounts(database, supervisor)
-    for name, value in after.items():
-        usage[name] = (value - before[name]) / usage["seconds"] if name.endswith("per second") else value
+    after, usage["seconds"] = _amounts(database, supervisor), time.monotonic() - began
+    usage |= {f"{name} per second": (value - before[name]) / usage["seconds"] for name, value in after.items()}
+    usage |= _sizes(database, supervisor)  # last: it takes seconds to add up the memory of hundreds of processes
 
 
 def _amounts(database: Database, supervisor: WorkerProcess) -> Figures:
-    backends = [int(pid) for (pid,) in database.rows(BACKENDS)]
-    workers = children_of(supervisor.pid)
     return {
-        "transactions per second": float(database.rows(TRANSACTIONS)[0][0]),
-        "CPU ms of workers per second": 1000 * sum(map(cpu_seconds, workers)),
-        "CPU ms of the server per second": 1000 * sum(map(cpu_seconds, backends)),
+        "transactions": float(database.rows(TRANSACTIONS)[0][0]),
+        "CPU ms of workers": 1000 * sum(map(cpu_seconds, children_of(supervisor.pid))),
+        "CPU ms of the server": 1000 * sum(cpu_seconds(pid) for (pid,) in database.rows(BACKENDS)),
+    }
+
+
+def _sizes(database: Database, supervisor: WorkerProcess) -> Figures:
+    backends, workers = [pid for (pid,) in database.rows(BACKENDS)], children_of(supervisor.pid)
+    return {
         "connections": float(database.rows(CONNECTIONS)[0][0]),
         "MB per worker": sum(map(own_megabytes, workers)) / max(1, len(workers)),
         "MB of the server per connection": sum(map(own_megabytes, backends)) / len(backends),
