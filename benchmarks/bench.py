@@ -89,12 +89,14 @@ class Bench:
 
 
 @contextmanager
-def opened() -> Iterator[Bench]:
+def opened(max_connections: int = 300) -> Iterator[Bench]:
     """A bench of full size with a durable PostgreSQL server for many workers, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="rowcall-bench-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # a server that root starts runs as another user
-        with PostgresServer(folder / "postgres", settings={**DURABLE_SETTINGS, "max_connections": "300"}) as server:
+        with PostgresServer(
+            folder / "postgres", settings={**DURABLE_SETTINGS, "max_connections": str(max_connections)}
+        ) as server:
             yield Bench(FULL, folder, server)
 
 

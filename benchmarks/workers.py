@@ -43,6 +43,10 @@ class WorkerProcess:
         self._process = process
         self._errors = errors
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def wait_until_ready(self) -> None:
         """Wait until it is about to open the queue."""
         assert self._process.stdout is not None

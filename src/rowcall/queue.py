@@ -200,6 +200,20 @@ class Backend:
             self._schema_ready = False
         return self._schema_ready
 
+    def check_schema_again(self) -> None:
+        """Read the version of the tables before the next use: someone may have migrated them."""
+        self._schema_ready = False
+
+    def explained(self, error: SchemaMismatch) -> SchemaMismatch:
+        """Return what to say about tables that a statement did not fit. A newer Rowcall may have changed them."""
+        try:
+            self.database.read(self.dialect.version(), snapshot=True).require_fit(self.dialect.newest_version)
+        except SchemaMismatch as better:
+            return better
+        except StoreUnavailable:
+            return error  # nothing more can be said
+        return error
+
     def _migrate(self, patience_seconds: float) -> tuple[int, int]:
         """Try to lock the tables, briefly and repeatedly: others can continue in between."""
         self.check_outside_block()

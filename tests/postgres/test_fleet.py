@@ -228,6 +228,6 @@ def test_a_file_that_belongs_to_another_queue_costs_one_survey(
     folder.mkdir()
     (folder / "worker-of-another-queue").touch()
     monkeypatch.setattr(type(queue_of(site.jobs).database), "side_folder", str(folder))
-    assert recovery._any_dead_here()
+    assert recovery.any_dead_here()
     assert recovery.check() == 0
-    assert not recovery._any_dead_here()
+    assert not recovery.any_dead_here()

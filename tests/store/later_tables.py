@@ -13,7 +13,7 @@ from types import ModuleType
 from unittest import mock
 
 from rowcall import Rowcall
-from rowcall.store.schema import Migration
+from rowcall.store.migration import Migration
 from rowcall.store.sqlite import dialect as sqlite
 
 ADD_COLUMN = "alter table <job> add column future text"

@@ -28,8 +28,8 @@ def test_a_worker_runs_what_it_has_slots_for(claimed: int, started: int, expecte
 
 
 def test_a_survey() -> None:
-    found = survey_from_row(('[["w", "h", 7, 15000, null]]', 0, 1, 0))
-    assert found == Survey([Peer("w", "h", 7, 15000, None)], False, True, False)
+    found = survey_from_row(('[["w", "*", 7, 15000, null]]', 0, 1, 0))
+    assert found == Survey([Peer("w", "*", 7, 15000, None)], False, True, False)
 
 
 def test_a_recorded_step() -> None:

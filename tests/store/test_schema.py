@@ -10,9 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from rowcall.store.migration import FINGERPRINTS
 from rowcall.store.postgres.schema import MORE_COLUMNS
 from rowcall.store.postgres.schema import TABLES as TABLES_ON_POSTGRES
-from rowcall.store.schema import FINGERPRINTS, INDEXES, TABLES, definitions
+from rowcall.store.schema import INDEXES, TABLES, definitions
 from rowcall.store.sqlite.schema import VERSION_FOUND
 from rowcall.store.sqlite.words import render
 from tests.store.databases import PREFIX, migrated, parameters_of, query_plan

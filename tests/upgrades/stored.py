@@ -1,16 +1,20 @@
 """The tables of each version, as SQL. From version 1 on, a change of the tables is a migration, and these files stay.
 
 python -m tests.upgrades.stored      # write the files of the newest version, once, when it is released
+
+It also writes rows of every kind, as this version leaves them: see `rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from rowcall.store.migration import Migration
 from rowcall.store.postgres import schema as postgres
 from rowcall.store.postgres.words import render as render_postgres
-from rowcall.store.schema import Migration
 from rowcall.store.sqlite import schema as sqlite
 from rowcall.store.sqlite.words import render as render_sqlite
 
@@ -50,11 +54,19 @@ def path_of(database: str, version: int) -> Path:
 
 
 def main() -> None:
+    from rowcall.testing.postgres import PostgresServer
+    from rowcall.testing.postgres_database import Databases
+    from tests.upgrades.rows import write_rows
+
     for database, (migrations, _, _) in DATABASES.items():
         path = path_of(database, migrations[-1].version)
         path.parent.mkdir(exist_ok=True)
         path.write_text(made_by(database, migrations[-1].version), encoding="utf-8")
         print(path.relative_to(FOLDER.parent.parent))
+    with TemporaryDirectory() as folder:
+        write_rows("sqlite", sqlite.NEWEST_VERSION, f"sqlite:///{folder}/app.db")
+    with PostgresServer() as server, closing(Databases(server.url())) as databases:
+        write_rows("postgres", postgres.NEWEST_VERSION, databases.create())
 
 
 if __name__ == "__main__":

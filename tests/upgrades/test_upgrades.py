@@ -1,19 +1,40 @@
-"""Tables that an earlier version made are brought up to date, and their jobs run."""
+"""Tables that an earlier version made are brought up to date, and their jobs run, even after a migration that died."""
 
 from __future__ import annotations
 
-import sqlite3
+import os
+import signal
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from rowcall import Rowcall
-from tests.upgrades.stored import DATABASES, FOLDER, NEXT, made_by, path_of
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.notes import Notes
+from tests.faults.world import finish, plain_database
+from tests.upgrades.product import ADDITIONS, LATER_VERSION, later_product, migrate_and_die
+from tests.upgrades.rows import load, rows_path
+from tests.upgrades.stored import DATABASES, FOLDER, made_by, path_of
 
 VERSIONS = sorted(int(folder.name) for folder in FOLDER.iterdir() if folder.name.isdigit())
 RUN = [(database, version) for database in DATABASES for version in VERSIONS]
+SCHEMA = {
+    "sqlite": "select type, name, sql from sqlite_master order by 1, 2",
+    "postgres": """
+        select relname::text, relkind::text, attname::text, atttypid::regtype::text from pg_class
+        left join pg_attribute on attrelid = pg_class.oid and not attisdropped
+        where relnamespace = 'public'::regnamespace
+        union all select proname::text, 'function', md5(prosrc), '' from pg_proc
+        where pronamespace = 'public'::regnamespace order by 1, 2, 3, 4""",
+}
+SHARE_OF_CREATION = {"sqlite": 4, "postgres": 16}
+"""Of the statements that make all tables, one of this many dies: a fork for each takes seconds."""
+
+
+@pytest.fixture
+def empty_url(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    return f"sqlite:///{tmp_path}/app.db" if database == "sqlite" else str(request.getfixturevalue("postgres_url"))
 
 
 @pytest.mark.parametrize("database", DATABASES)
@@ -27,28 +48,63 @@ def test_a_stored_version_does_not_change(database: str, version: int) -> None:
     assert path_of(database, version).read_text(encoding="utf-8") == made_by(database, version)
 
 
+@pytest.mark.parametrize(("database", "version"), RUN)
+def test_a_stored_version_has_rows_of_every_kind(database: str, version: int) -> None:
+    stored = rows_path(database, version).read_text(encoding="utf-8")
+    for status in ("blocked", "scheduled", "pending", "succeeded", "failed"):
+        assert f'"status": "{status}"' in stored
+    for table in ("attempt", "claim", "edge", "job_tag", "quota", "ready", "schedule", "step", "tally"):
+        assert f'["rowcall_{table}", ' in stored
+
+
 @pytest.mark.no_tables
 @pytest.mark.parametrize(("database", "version"), RUN)
-def test_its_jobs_run_after_the_upgrade(
-    database: str, version: int, tmp_path: Path, request: pytest.FixtureRequest
+def test_its_jobs_run_after_the_upgrade(database: str, version: int, tmp_path: Path, empty_url: str) -> None:
+    newest = VERSIONS[-1]
+    load(database, version, empty_url, tmp_path / "notes")
+    with Rowcall(empty_url) as jobs:
+        assert jobs.migrate() == (version, newest)
+    assert list(finish(empty_url, Notes(tmp_path / "notes"), FakeClock())) == []
+
+
+@pytest.mark.no_tables
+@pytest.mark.parametrize(("database", "version"), RUN)
+def test_a_migration_that_dies_at_any_statement_changes_nothing(
+    database: str, version: int, tmp_path: Path, empty_url: str
 ) -> None:
-    statements = path_of(database, version).read_text(encoding="utf-8").split(NEXT)
-    insert = "insert into rowcall_job (type, payload) values ('double', '{\"number\": 21}')"
-    if database == "sqlite":
-        url = f"sqlite:///{tmp_path}/app.db"
-        with closing(sqlite3.connect(tmp_path / "app.db")) as file, file:
-            for statement in (*statements, insert):
-                file.execute(statement)
-    else:
-        url = request.getfixturevalue("postgres_url")
-        with psycopg.connect(url) as server:
-            for statement in (*statements, insert):
-                server.execute(statement.encode())
+    """And the next one does all of it. Then every job runs."""
+    load(database, version, empty_url, tmp_path / "notes")
+    with later_product(oldest=LATER_VERSION):
+        assert _kill_at_each_statement(database, empty_url, version) > len(ADDITIONS)
+        with Rowcall(empty_url) as jobs:
+            assert jobs.migrate() == (LATER_VERSION, LATER_VERSION)
+        with closing(plain_database(empty_url)) as plain:
+            assert plain.ask("select count(*) from rowcall_job where future is null") == [(0,)]
+        assert list(finish(empty_url, Notes(tmp_path / "notes"), FakeClock())) == []
+
+
+@pytest.mark.no_tables
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_creation_that_dies_leaves_nothing_behind(database: str, empty_url: str) -> None:
+    assert _kill_at_each_statement(database, empty_url, 0, SHARE_OF_CREATION[database]) > 80
+
+
+def _kill_at_each_statement(database: str, url: str, version: int, share: int = 1) -> int:
+    """Let migrations die after each statement. Return how many there are: the last one is the commit."""
+    before, number = _schema(database, url), 1
+    while True:
+        status = migrate_and_die(url, number)
+        if _schema(database, url) != before:
+            break
+        assert os.WIFSIGNALED(status), f"nothing was done, with {number} statements"
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        number += share
     with Rowcall(url) as jobs:
+        found, now = jobs.migrate()
+    assert found == now > version
+    return number
 
-        @jobs.task
-        def double(number: int) -> int:
-            return 2 * number
 
-        assert jobs.drain().succeeded == 1
-        assert jobs.get(1).result == 42
+def _schema(database: str, url: str) -> list[tuple[object, ...]]:
+    with closing(plain_database(url)) as plain:
+        return plain.ask(SCHEMA[database])

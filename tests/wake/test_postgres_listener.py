@@ -157,6 +157,31 @@ def test_other_channels_are_not_heard(postgres_url: str, waker: Waker, channel: 
         eventually(listener.pop_notified)
 
 
+class Extreme(SystemClock):
+    """Draws the least or the greatest number."""
+
+    drawn = 0.0
+
+    def chance(self) -> float:
+        return self.drawn
+
+
+def test_a_notification_is_spread_by_a_random_time(postgres_url: str, waker: Waker) -> None:
+    """All that came by then are one wake-up, and the end does not wait for it."""
+    clock = Extreme()
+    listener = Listener(Connections(postgres_url), CHANNEL, waker, clock)
+    listener.start()
+    eventually(listener.pop_notified)
+    listener.spread_seconds = 3600.0
+    say(postgres_url)
+    eventually(listener.pop_notified, message="a wake-up at once: the number is 0")
+    clock.drawn = 1.0
+    say(postgres_url)
+    in_time(lambda: stop(listener))
+    eventually(lambda: listeners() == [])
+    assert not listener.pop_notified()
+
+
 # --- cuts -----------------------------------------------------------------------------------------
 
 

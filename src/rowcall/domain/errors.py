@@ -293,7 +293,10 @@ class StillNeeded(RowcallError):
         self.needed_by = needed_by
 
 
-MISSING_ADVICE = "run: rowcall migrate APP; if it finds the tables up to date, restore what is missing from a backup"
+MISSING_ADVICE = (
+    "run: rowcall migrate APP, which refuses tables that a newer Rowcall has made;"
+    " if it finds them up to date, restore what is missing from a backup"
+)
 
 
 class SchemaMismatch(RowcallError):

@@ -15,13 +15,14 @@ The contract
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
 from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
+from rowcall.store.migration import Migration, MigrationPreview
 from rowcall.store.new_job import Derived, Inserted, NewJob
 from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
 from rowcall.store.queries.ends import Owner, Success
@@ -103,9 +104,15 @@ class Version(NamedTuple):
     released: bool = True
 
     @classmethod
-    def from_row(cls, row: Row, newest: int) -> Version:
-        found, oldest, missing = cast("tuple[int, int, str | None]", row)
-        return cls(found, oldest, tuple(missing.split(",")) if missing and found == newest else ())
+    def from_rows(cls, row: Row, recorded: Iterable[Row], migrations: Sequence[Migration]) -> Version:
+        """`recorded` has the fingerprint of each migration that made the tables."""
+        newest = migrations[-1].version
+        number, oldest, missing = cast("tuple[int, int, str | None]", row)
+        fingerprints = dict(cast("Iterable[tuple[int, str | None]]", recorded))
+        released = all(fingerprints.get(one.version) == one.fingerprint for one in migrations if one.version <= number)
+        if not released and number > newest and fingerprints[number] is not None:
+            released, oldest = True, number  # a later release may make the tables in other steps
+        return cls(number, oldest, tuple(missing.split(",")) if missing and number == newest else (), released)
 
     def require_fit(self, newest: int) -> None:
         """Refuse tables that no migration of this code can make fit."""
@@ -155,6 +162,9 @@ class Dialect(Protocol):
 
     def migrate(self) -> Plan[tuple[int, int]]:
         """Make or update the tables, and return the versions before and after. Others that migrate wait."""
+
+    def preview_migration(self) -> Plan[MigrationPreview]:
+        """Return what `migrate` would do, and what it would lock. Only reads."""
 
     # enqueue
     def insert(

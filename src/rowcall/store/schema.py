@@ -7,9 +7,7 @@ there, because it would run each time; the code that reads these columns accepts
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, cast
+from collections.abc import Callable, Iterator
 
 from rowcall.base.times import time_of
 from rowcall.domain.outcome import (
@@ -22,35 +20,6 @@ from rowcall.domain.outcome import (
 from rowcall.domain.payload import MISMATCH_CODE, UNFIT_CODES
 from rowcall.domain.step import FOREVER_MS
 from rowcall.store.rendering import literals
-
-
-class Migration(NamedTuple):
-    """`oldest` is the lowest version whose code still works on the tables as this leaves them."""
-
-    version: int
-    oldest: int
-    name: str
-    statements: tuple[str, ...]
-
-    @property
-    def fingerprint(self) -> str:
-        """Return a text that changes with the statements, but not with the space between their words."""
-        return hashlib.sha256(" ".join(" ".join(self.statements).split()).encode()).hexdigest()[:16]
-
-
-RECORD_MIGRATION = """
-    insert into <migration> (version, name, applied_at, oldest, fingerprint) values ($2, $3, <now>, $4, $5)"""
-# null where the table of an unreleased version does not have the column: then the name is that of the outer query
-FINGERPRINTS = """
-    select migration.version, (select fingerprint from <migration> as one where one.version = migration.version)
-    from <migration> as migration cross join (select cast(null as text) as fingerprint) as without_column"""
-
-
-def is_released(migrations: Iterable[Migration], recorded: Iterable[tuple[object, ...]], version: int) -> bool:
-    """Return whether these migrations made the tables of a version, and not others that had the same numbers."""
-    known = dict(cast("Iterable[tuple[int, str | None]]", recorded))
-    return all(known.get(one.version) == one.fingerprint for one in migrations if one.version <= version)
-
 
 QUEUE_ID = "queue_id"
 """The setting that identifies the queue. What is encrypted is bound to it, and it moves with the tables."""

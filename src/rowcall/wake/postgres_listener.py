@@ -28,6 +28,7 @@ class Listener:
 
     `received` is called with each payload, and with an empty one whenever a notification may have been missed.
     `pause_seconds` combines all notifications within that time, for a worker that receives many for other workers.
+    `spread_seconds` delays them by a random time, so that not all workers of a large fleet look at once.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Listener:
         self._stop_reader = self._stop_writer = -1
         self.listens = False
         self.cannot_listen = False
-        self.pause_seconds = 0.0
+        self.pause_seconds = self.spread_seconds = 0.0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -116,6 +117,8 @@ class Listener:
                 return True
             if not ready:
                 raw.execute("select")  # its silence would otherwise go unnoticed: raises after a while
+            if self.spread_seconds and self._is_stopped(self.spread_seconds * self._clock.chance()):
+                return True
             raw.pgconn.consume_input()
             while (notification := raw.pgconn.notifies()) is not None:
                 payloads.append(notification.extra.decode())

@@ -74,6 +74,7 @@ class Ownership:
             )
         self._drop_unstarted()
         self.dispatcher.stop_all()
+        self.queue.backend.check_schema_again()  # a migration stops the workers that do not fit the new tables
         self.registrar.register()
         self.dispatcher.identify(self.registrar.current)
         self._lost = self._is_logged = self._in_doubt = False

@@ -72,6 +72,8 @@ DEFAULT_LEASE_SECONDS, SHORTEST_LEASE_SECONDS = 15.0, 0.1
 """Other workers take over the jobs of one that was silent for so long. Below that, a busy host looks dead."""
 HEARTBEATS_PER_LEASE, SURVEYS_PER_LEASE = 5, 3
 """A worker may miss some heartbeats, and others look often enough to notice its end soon after the lease."""
+FEW_WORKERS = 10
+"""More of them survey less often, down to once per lease: each survey reads all, and it is enough if one notices."""
 MISSED_HEARTBEATS = 3
 """A worker whose own heartbeats fail for so long learns nothing from the silence of others."""
 MOST_PORT = 65_535
@@ -126,6 +128,8 @@ HANDLERS_CHECK_SECONDS = 0.1
 """After the end of a worker whose abandoned handlers still run: how soon the end of the last one is noticed."""
 RECOVERY_CHECK_SECONDS = 0.5
 """On one host, a lock shows the death of a worker at once: looking at a few files is cheap."""
+FILES_WATCHED = 3
+"""Of other workers on this host: enough that two which are suspended hide nobody's death until the next survey."""
 CHECKPOINT_SECONDS = 2.0
 """How often to look at the size of SQLite's log."""
 SURVEY_JITTER = (0.8, 0.4)
@@ -305,6 +309,15 @@ def _seconds_to_wait(known: Knowledge, now: float) -> float:
     if known.buffered:
         until = min(until, now + STALE_SECONDS)
     return until - now if until > now else SHORTEST_WAIT_SECONDS
+
+
+def survey_seconds(usual: float, workers: int) -> float:
+    """Return how long a worker of a fleet waits between surveys.
+
+    >>> survey_seconds(5.0, 3), survey_seconds(5.0, 20), survey_seconds(5.0, 500)
+    (5.0, 10.0, 15.0)
+    """
+    return usual * min(max(1.0, workers / FEW_WORKERS), SURVEYS_PER_LEASE)
 
 
 def is_old(checked_at: float, now: float) -> bool:

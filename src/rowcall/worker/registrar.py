@@ -71,10 +71,16 @@ class Registrar:
         self.lease = Lease(settings.lease_seconds, queue.clock)
         self.current = Identity("", None)
         self._registered_tasks = 0
+        self.rivals = 0
+        """How many other workers serve the same queues, by the last survey."""
 
     @property
     def name(self) -> str:
         return self.current.name
+
+    @property
+    def queues(self) -> str:
+        return self._settings.queues_text
 
     def register(self) -> None:
         queue, settings, name = self._queue, self._settings, worker_name()

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 
 from rowcall.context import logger
-from rowcall.domain.errors import LifespanFailed, RowcallError
+from rowcall.domain.errors import LifespanFailed, RowcallError, SchemaMismatch
 from rowcall.domain.job import Stats, Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.patience import UPKEEP, patience
@@ -253,6 +253,8 @@ class Worker:
                 service.start()
             loop.run(lambda: self._is_finished(loop, until_idle))
         except BaseException as error:
+            if isinstance(error, SchemaMismatch):
+                error = self._queue.backend.explained(error)
             self.failure = error
             if isinstance(error, RowcallError):
                 logger.error("worker %s ends: %s", self.name, error)

@@ -77,7 +77,6 @@ class TestMigrations:
         "change",
         [
             "update rowcall_migration set fingerprint = 'other'",
-            "update rowcall_migration set version = version + 7",
             "alter table rowcall_migration drop column fingerprint",
         ],
     )
@@ -94,6 +93,19 @@ class TestMigrations:
             assert mismatch.value.found == found
         with pytest.raises(SchemaMismatch, match=said):
             open_queue(auto_migrate=False).enqueue("send")
+
+    def test_a_newer_version_that_made_the_tables_in_other_steps_is_called_newer(
+        self, open_queue: OpenQueue, store: Store
+    ) -> None:
+        """Such tables must not be dropped: the advice does not say so."""
+        _, newest = open_queue().migrate()
+        store.execute("update rowcall_migration set version = version + 7, oldest = oldest + 7")
+        for use in (_enqueue, _migrate, _list):
+            with pytest.raises(
+                SchemaMismatch, match="a newer Rowcall made them; install that version here"
+            ) as mismatch:
+                use(open_queue())
+            assert (mismatch.value.found, mismatch.value.wanted) == (newest + 7, newest)
 
     def test_a_table_that_is_missing_is_named(self, open_queue: OpenQueue, store: Store) -> None:
         _, newest = open_queue().migrate()

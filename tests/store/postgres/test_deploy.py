@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -13,8 +12,8 @@ import pytest
 from rowcall import Rowcall, SchemaMismatch
 from rowcall.store.postgres.schema import NEWEST_VERSION
 from tests.store.postgres.databases import migrated
-from tests.store.postgres.product import JOBS_A_ROUND, LATER_VERSION, later_product
-from tests.support import ForkedProcess, PythonProcess, eventually
+from tests.support import eventually
+from tests.upgrades.product import LATER_VERSION, later_product
 
 pytestmark = pytest.mark.no_tables
 
@@ -104,77 +103,6 @@ def test_a_worker_that_runs_is_not_disturbed(postgres_url: str) -> None:
             migrate_as_later_product(postgres_url)
             work_a_little()
         assert jobs.stats().by_status["succeeded"] == 20
-
-
-class Deploy:
-    """Processes of both versions, and what they have done so far."""
-
-    def __init__(self, url: str, plain: psycopg.Connection, running: contextlib.ExitStack) -> None:
-        self._url = url
-        self._plain = plain
-        self._running = running
-        self.processes: list[PythonProcess] = []
-        plain.execute(
-            "create table ran (job_id bigint, version text, pid int); create table stop ();"
-            " create table produced (version text, pid int)"
-        )
-
-    def start(self, version: str, command: str) -> PythonProcess:
-        process = ForkedProcess("-m", "tests.store.postgres.product", version, self._url, command)
-        self.processes.append(self._running.enter_context(process))
-        return process
-
-    def stop_producing(self) -> None:
-        self._plain.execute("insert into stop default values")
-
-    def count(self, query: str, *parameters: object) -> int:
-        for process in self.processes:
-            assert process.returncode in (None, 0), process.output
-        row = self._plain.execute(query.encode(), parameters).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def wait_for_more(self, table: str, process: PythonProcess, more: int = 10) -> None:
-        query = f"select count(*) from {table} where pid = %s"
-        wanted = self.count(query, process.pid) + more
-        eventually(lambda: self.count(query, process.pid) >= wanted, within=PATIENCE_SECONDS)
-
-
-@pytest.mark.concurrency
-@pytest.mark.slow
-def test_a_deploy_under_load(postgres_url: str) -> None:
-    with migrated(postgres_url) as plain, contextlib.ExitStack() as running:
-        deploy = Deploy(postgres_url, plain, running)
-        workers = [deploy.start("earlier", "work")]
-        producers = [deploy.start("earlier", "produce")]
-        deploy.wait_for_more("ran", workers[0])
-        migrations = [deploy.start("later", "migrate") for _ in range(2)]
-        workers.append(deploy.start("later", "work"))
-        producers.append(deploy.start("later", "produce"))
-        for worker in workers:
-            deploy.wait_for_more("ran", worker)
-        assert deploy.count("select max(version) from rowcall_migration") == LATER_VERSION
-        workers.append(deploy.start("earlier", "work"))
-        producers.append(deploy.start("earlier", "produce"))
-        for process in producers:
-            deploy.wait_for_more("produced", process, 3)
-        for worker in workers:
-            deploy.wait_for_more("ran", worker)
-        deploy.stop_producing()
-        assert [process.wait() for process in (*producers, *migrations)] == [0] * 5
-        unfinished = "select count(*) from rowcall_job where status <> 'succeeded'"
-        eventually(lambda: deploy.count(unfinished) == 0, within=PATIENCE_SECONDS)
-        assert [process.output for process in (*workers, *producers)] == [""] * 6
-        assert all(f"{LATER_VERSION})" in process.output for process in migrations)
-        for worker in workers:
-            worker.send(signal.SIGTERM)
-        assert [worker.wait() for worker in workers] == [0] * 3
-
-        made = deploy.count("select count(*) * %s from produced", JOBS_A_ROUND)
-        assert deploy.count("select count(*) from rowcall_job") == made
-        assert deploy.count("select count(*) from ran") == made
-        assert deploy.count("select count(distinct job_id) from ran") == made
-        assert deploy.count("select count(*) from rowcall_job where attempt <> 1") == 0
 
 
 @pytest.mark.concurrency

@@ -26,6 +26,8 @@ from rowcall.worker.pacing.postgres_waiter import (
     LAST_DEAF_SECONDS,
     LAST_DOUBT_SECONDS,
     LAST_POLL_SECONDS,
+    LONGEST_SPREAD_SECONDS,
+    MANY_RIVALS,
     NOISE_PAUSE_SECONDS,
     NOISY_WAKEUPS,
     POLL_GROWTH,
@@ -45,7 +47,8 @@ class Script:
         self.waits: list[float] = []
         self.listens = True
         self.cannot_listen = False
-        self.pause_seconds = 0.0
+        self.pause_seconds = self.spread_seconds = 0.0
+        self.rivals = 0
         self.notified = False
         self.woken_next = False
         self.notified_next = False
@@ -123,6 +126,7 @@ def waiter_of(script: Script, waker: Waker) -> PostgresWaiter:
         cast(Listener, script),
         waker,
         lambda: script.name,
+        lambda: script.rivals,
     )
 
 
@@ -440,6 +444,21 @@ def test_after_many_useless_notifications_several_count_as_one(script: Script, w
     assert script.pause_seconds == 0
     waiter.note_wakeup(useful=False)
     assert script.pause_seconds == 0
+
+
+@pytest.mark.parametrize(
+    ("rivals", "seconds"),
+    [(0, 0), (MANY_RIVALS - 1, 0), (MANY_RIVALS, 0.02), (200, 0.2), (5000, LONGEST_SPREAD_SECONDS)],
+)
+def test_many_rivals_do_not_look_at_once(script: Script, waiter: PostgresWaiter, rivals: int, seconds: float) -> None:
+    waiter.mark_idle()
+    script.rivals = rivals
+    for _ in range(NOISY_WAKEUPS):
+        assert script.spread_seconds == 0
+        waiter.note_wakeup(useful=False)
+    assert script.spread_seconds == pytest.approx(seconds)
+    waiter.note_wakeup(useful=True)
+    assert script.spread_seconds == 0
 
 
 def test_work_ends_the_noise(script: Script, waiter: PostgresWaiter) -> None:

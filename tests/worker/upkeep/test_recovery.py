@@ -14,6 +14,9 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.testing import FakeClock, eventually
+from rowcall.worker.pace import FILES_WATCHED
+from rowcall.worker.registrar import Registrar
+from rowcall.worker.settings import Settings
 from rowcall.worker.upkeep.recovery import Recovery
 from tests.worker.support import Site, comes_to, ended, outcomes, some_heartbeats
 
@@ -220,3 +223,37 @@ def test_a_worker_that_retires_leaves_nothing_behind(jobs: Rowcall, site: Site) 
         assert [name for name in os.listdir(f"{site.database}-rowcall") if name.startswith("worker-")] != []
     assert [name for name in os.listdir(f"{site.database}-rowcall") if name.startswith("worker-")] == []
     assert jobs.workers() == []
+
+
+def test_each_worker_watches_a_few_others_and_together_they_notice_every_death(jobs: Rowcall) -> None:
+    """If all watched all, 200 idle workers of a host would try 80,000 locks a second."""
+    queue = queue_of(jobs)
+    registrars = [Registrar(queue, Settings()) for _ in range(8)]
+    for registrar in registrars:
+        registrar.register()
+    watchers = [Recovery(queue, registrar) for registrar in registrars]
+    for watcher in watchers:
+        watcher.check()
+        assert not watcher.any_dead_here()
+    first, *others = sorted(zip(registrars, watchers, strict=True), key=lambda pair: path_of(pair[0]))
+    release(first[0])
+    assert [watcher.any_dead_here() for _, watcher in others] == [False] * 4 + [True] * FILES_WATCHED
+    for registrar, _ in others[:-1]:
+        release(registrar)
+    alive, watcher = others[-1]
+    assert watcher.any_dead_here()
+    watcher.check()
+    assert [worker.name for worker in jobs.workers()] == [alive.name]
+    assert not watcher.any_dead_here()
+    alive.close()
+
+
+def path_of(registrar: Registrar) -> str:
+    assert registrar.current.liveness_file is not None
+    return registrar.current.liveness_file.path
+
+
+def release(registrar: Registrar) -> None:
+    """Free the lock, as the kernel does when a process dies."""
+    assert registrar.current.liveness_file is not None
+    registrar.current.liveness_file.release()

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import quote
 
 from rowcall.base.effects import drive
@@ -13,6 +14,7 @@ from rowcall.drivers.sqlite.errors import explained
 from rowcall.queue import Queue
 from rowcall.store.dialect import Version
 from rowcall.store.sqlite.dialect import SqliteDialect
+from rowcall.store.statement import Row, Statement
 
 PATIENCE_SECONDS = 2.0
 
@@ -45,4 +47,9 @@ def open_read_only(path: str) -> Iterator[sqlite3.Connection]:
 
 def version_in(raw: sqlite3.Connection, prefix: str) -> Version:
     """Return the version of the tables in a file; 0 if it has none with that prefix."""
-    return drive(SqliteDialect(prefix).version(), lambda one: raw.execute(one.sql, one.parameters).fetchall())
+    return drive(SqliteDialect(prefix).version(), partial(rows_in, raw))
+
+
+def rows_in(raw: sqlite3.Connection, statement: Statement[Row]) -> list[Row]:
+    """Run a statement of a plan."""
+    return raw.execute(statement.sql, statement.parameters).fetchall()

@@ -57,7 +57,7 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
             f"{path}: pragma trusted_schema is off on this connection ({error})",
             "Turn it on there, enqueue without connection=, or use SQLite 3.42 or newer",
         )
-    if "no such table" in str(error) or "no such index" in str(error):
+    if any(said in str(error) for said in ("no such table", "no such index", "no such column", "has no column named")):
         return SchemaMismatch(0, 1, f"{error}; {MISSING_ADVICE}", f"{path} does not have the expected tables")
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError):
         return DataRefused(f"{path} refuses the values: {error}")

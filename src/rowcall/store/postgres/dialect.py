@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import load_catalogue
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
+from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPreview, pending, preview
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
     blobs,
@@ -42,7 +43,6 @@ from rowcall.store.queries.claims import NOTHING_KNOWN, START, Places, Ready
 from rowcall.store.queries.ends import Owner, Success, ids_of
 from rowcall.store.queries.flows import TRANSACTION_BEGAN
 from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
-from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.statement import (
     Catalogue,
     Change,
@@ -122,8 +122,7 @@ class PostgresDialect:
             return Version(0, 0)
         (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
         recorded = yield self._statement(FINGERPRINTS)
-        version = Version.from_row(row, NEWEST_VERSION)
-        return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
+        return Version.from_rows(row, recorded, MIGRATIONS)
 
     def migrate(self) -> Plan[tuple[int, int]]:
         yield self._statement(schema.WAIT_BRIEFLY)
@@ -137,13 +136,26 @@ class PostgresDialect:
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         old_version = version.found
-        for migration in MIGRATIONS:
-            if migration.version > old_version:
-                for statement in migration.statements:
-                    yield plain(render(statement, self._prefix, str(namespace)))
-                recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
-                yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
+        for migration, statements in pending(MIGRATIONS, old_version):
+            for statement in statements:
+                yield plain(render(statement, self._prefix, str(namespace)))
+            recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
+            yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
         return old_version, max(old_version, NEWEST_VERSION)
+
+    def preview_migration(self) -> Plan[MigrationPreview]:
+        version = yield from self.version()
+        version.require_fit(NEWEST_VERSION)
+        ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
+        rendered = partial(render, prefix=self._prefix, schema=str(namespace))
+        return (yield from preview(MIGRATIONS, version.found, rendered, schema.LOCKING, self._rows_about))
+
+    def _rows_about(self, table: str) -> Plan[int]:
+        estimates = yield self._statement(schema.ROWS_ABOUT, table)
+        if not estimates or cast("int", estimates[0][0]) < 0:
+            ((counted,),) = yield plain(f"select count(*) from {table}")
+            return cast("int", counted)
+        return cast("int", estimates[0][0])
 
     def _statement(self, template: str, *parameters: Parameter) -> Statement[Row]:
         return plain(render(template, self._prefix), *parameters)

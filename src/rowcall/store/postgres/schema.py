@@ -7,6 +7,7 @@ from functools import reduce
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.store import schema
+from rowcall.store.migration import LOCK_SECONDS, Locking, Migration, TableChange
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
@@ -21,7 +22,6 @@ from rowcall.store.schema import (
     READY_ROW,
     TURN_IS_OVER,
     VIEWS,
-    Migration,
     create_table,
 )
 
@@ -34,7 +34,7 @@ VERSION_FOUND = f"""
     from <migration>"""
 LOCK_MIGRATIONS = "select pg_advisory_xact_lock(hashtextextended('<migration>', 0))"
 # an ALTER TABLE that waits makes all others wait behind it
-WAIT_BRIEFLY = "select set_config('lock_timeout', '500ms', true)"
+WAIT_BRIEFLY = f"select set_config('lock_timeout', '{LOCK_SECONDS * 1000:.0f}ms', true)"
 SCHEMA_TO_MIGRATE = """
     select quote_ident(coalesce(
       (select nspname from pg_namespace
@@ -353,6 +353,22 @@ _EMPTIED_TRIGGER = """
 create trigger <prefix>job_emptied after truncate on <job> for each statement
 execute function <prefix>count_none()
 """
+
+LOCKING = Locking(
+    {
+        TableChange.REFERS: "SHARE ROW EXCLUSIVE",
+        TableChange.INDEXES: "SHARE",
+        TableChange.ADDS_TRIGGER: "SHARE ROW EXCLUSIVE",
+        TableChange.TUNES: "SHARE UPDATE EXCLUSIVE",
+        TableChange.ALTERS: "ACCESS EXCLUSIVE",
+        TableChange.REWRITES: "ACCESS EXCLUSIVE",
+        TableChange.CHANGES_ROWS: "ROW EXCLUSIVE",
+    },
+    seconds_read=2e-6,  # measured with 200,000 jobs on two cores
+    seconds_written=25e-6,
+)
+# the estimate of the last vacuum or analyze, or none
+ROWS_ABOUT = "select reltuples::bigint from pg_class where oid = to_regclass($1::text)"
 
 MIGRATIONS = (
     Migration(

@@ -41,7 +41,7 @@ open_writers = """
       and database = (select oid from pg_database where datname = current_database())
       and pid <> pg_backend_pid()"""
 survey = f"""
-    select coalesce((select jsonb_agg(jsonb_build_array(name, host, heartbeats, lease_ms, lock_path) order by name)
+    select coalesce((select jsonb_agg(jsonb_build_array(name, queues, heartbeats, lease_ms, lock_path) order by name)
                      from <worker>), '[]'::jsonb)::text,
       exists (select from <claim> {_LEASE_EXPIRED}),
       exists (select from <claim> as claim {_OF_GONE})

@@ -61,7 +61,7 @@ class Peer(msgspec.Struct, frozen=True):
     """Another worker, as the recovery sees it."""
 
     name: str
-    host: str
+    queues: str
     heartbeats: int
     lease_ms: int
     lock_path: str | None

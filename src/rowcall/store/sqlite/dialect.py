@@ -17,6 +17,7 @@ import msgspec
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import load_catalogue
 from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
+from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPreview, pending, preview
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.queries import claims as claim_queries
 from rowcall.store.queries import ends as end_queries
@@ -25,7 +26,6 @@ from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, key_of
 from rowcall.store.queries.ends import Owner, Success, ids_of, runs_of
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
-from rowcall.store.schema import FINGERPRINTS, RECORD_MIGRATION, is_released
 from rowcall.store.sqlite import (
     claims,
     control,
@@ -125,21 +125,25 @@ class SqliteDialect:
             return Version(0, 0)
         (row,) = yield self._statement(schema.VERSION_FOUND, NEWEST_VERSION)
         recorded = yield self._statement(FINGERPRINTS)
-        version = Version.from_row(row, NEWEST_VERSION)
-        return version._replace(released=is_released(MIGRATIONS, recorded, version.found))
+        return Version.from_rows(row, recorded, MIGRATIONS)
 
     def migrate(self) -> Plan[tuple[int, int]]:
         yield self._statement(schema.VERSION_TABLE)
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         old_version = version.found
-        for migration in MIGRATIONS:
-            if migration.version > old_version:
-                for statement in migration.statements:
-                    yield self._statement(statement)
-                recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
-                yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
+        for migration, statements in pending(MIGRATIONS, old_version):
+            for statement in statements:
+                yield self._statement(statement)
+            recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
+            yield self._statement(RECORD_MIGRATION, self._catalogue.now_ms(), *recorded)
         return old_version, max(old_version, NEWEST_VERSION)
+
+    def preview_migration(self) -> Plan[MigrationPreview]:
+        version = yield from self.version()
+        version.require_fit(NEWEST_VERSION)
+        rendered = partial(render, prefix=self._prefix)
+        return (yield from preview(MIGRATIONS, version.found, rendered, schema.LOCKING, _count_rows))
 
     def _statement(self, template: str, *parameters: Parameter) -> Statement[Row]:
         return plain(render(template, self._prefix), *parameters)
@@ -274,6 +278,11 @@ class SqliteDialect:
     def has_payload_index(self) -> Plan[bool]:
         yield from ()
         return False
+
+
+def _count_rows(table: str) -> Plan[int]:
+    ((count,),) = yield plain(f"select count(*) from {table}")
+    return cast("int", count)
 
 
 def _by_kind(jobs: Sequence[Ready]) -> dict[tuple[str, str, str | None, int, int], Sequence[Ready]]:

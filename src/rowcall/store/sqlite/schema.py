@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import Status
+from rowcall.store.migration import Locking, Migration, TableChange
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
     FAIR_TURN,
@@ -17,7 +18,6 @@ from rowcall.store.schema import (
     TABLES,
     TURN_IS_OVER,
     VIEWS,
-    Migration,
     create_table,
 )
 from rowcall.store.sqlite.words import LARGEST, LARGEST_SUMMED
@@ -253,6 +253,9 @@ create trigger <prefix>job_unread before delete on <job> when not {_OLD_IS_FINIS
   where job_id = 0;
 end
 """
+
+# measured with 200,000 jobs
+LOCKING = Locking(dict.fromkeys(TableChange, "write"), seconds_read=1.5e-6, seconds_written=4e-6)
 
 MIGRATIONS = (
     Migration(

@@ -23,8 +23,8 @@ serve_nothing = """
     where name = $2 and not exists (select 1 from <claim> where worker = $2 and lease_until is null)
     returning name"""
 survey = f"""
-    select (select json_group_array(json_array(name, host, heartbeats, lease_ms, lock_path))
-            from (select name, host, heartbeats, lease_ms, lock_path from <worker> order by name)),
+    select (select json_group_array(json_array(name, queues, heartbeats, lease_ms, lock_path))
+            from (select name, queues, heartbeats, lease_ms, lock_path from <worker> order by name)),
       exists (select 1 from <claim> {_LEASE_EXPIRED}), exists (select 1 from <claim> {_OF_GONE})
         or exists (select 1 from <job> indexed by <prefix>job_unclaimed where status = <running>
                    and not exists (select 1 from <claim> where job_id = <job>.id)),

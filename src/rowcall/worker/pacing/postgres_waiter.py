@@ -26,6 +26,9 @@ FIRST_DOUBT_SECONDS, LAST_DOUBT_SECONDS, DOUBT_GROWTH = 0.002, 1.0, 1.25
 """How often to look at transactions that may not notify: most end in milliseconds, a few stay open."""
 NOISY_WAKEUPS, NOISE_PAUSE_SECONDS = 20, 0.018
 """After this many notifications about jobs of other workers, treat several as one."""
+MANY_RIVALS, SPREAD_SECONDS, LONGEST_SPREAD_SECONDS = 20, 0.001, 0.25
+"""A commit notifies all idle workers. Where many serve the same queues, each waits up to so long for each of them: the
+first is nearly as soon, and together they check at most 1,000 times a second, however many they are."""
 FIRST_POLL_SECONDS, LAST_POLL_SECONDS, POLL_GROWTH = 1.0, 5.0, 3
 """How often to check for work even without a notification, as a hint may get lost."""
 FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
@@ -37,7 +40,15 @@ def postgres_waiter(queue: Queue, connection: Connection, waker: Waker, registra
     assert isinstance(queue.database, PostgresDatabase)
     listener = Listener(queue.database.connect_to_listen, queue.dialect.channel, waker, queue.clock)
     listener.start()
-    return PostgresWaiter(queue.dialect, queue.clock, connection, listener, waker, lambda: registrar.name)
+    return PostgresWaiter(
+        queue.dialect,
+        queue.clock,
+        connection,
+        listener,
+        waker,
+        lambda: registrar.name,
+        lambda: registrar.rivals,
+    )
 
 
 class PostgresWaiter:
@@ -49,6 +60,7 @@ class PostgresWaiter:
         listener: Listener,
         waker: Waker,
         worker: Callable[[], str],
+        rivals: Callable[[], int],
     ) -> None:
         self._dialect = dialect
         self._timer = clock.timer
@@ -57,6 +69,7 @@ class PostgresWaiter:
         self._waker = waker
         self._waiter = ListenerWaiter(listener, waker)
         self._worker = worker
+        self._rivals = rivals
         self._announced = ""
         self._busy_since: float | None = None
         self._in_doubt: set[str] = set()
@@ -107,7 +120,10 @@ class PostgresWaiter:
         if useful:
             self._poll_seconds = 0.0
         self._useless_wakeups = 0 if useful else self._useless_wakeups + 1
-        self._listener.pause_seconds = NOISE_PAUSE_SECONDS if self._useless_wakeups >= NOISY_WAKEUPS else 0.0
+        is_noisy, rivals = self._useless_wakeups >= NOISY_WAKEUPS, self._rivals()
+        self._listener.pause_seconds = NOISE_PAUSE_SECONDS if is_noisy else 0.0
+        spread = min(rivals * SPREAD_SECONDS, LONGEST_SPREAD_SECONDS)
+        self._listener.spread_seconds = spread if is_noisy and rivals >= MANY_RIVALS else 0.0
 
     def pause(self, seconds: float) -> None:
         self._waker.wait(seconds)

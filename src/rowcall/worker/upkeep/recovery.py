@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rowcall.base.text import duration
 from rowcall.context import logger
@@ -16,10 +16,12 @@ from rowcall.store.queries.workers import SURVEY, Peer
 from rowcall.store.recovery.recover import RecoveredAttempt, recover_expired, recover_orphans, recover_worker
 from rowcall.worker.pace import (
     CHECKPOINT_SECONDS,
+    FILES_WATCHED,
     HEARTBEATS_PER_LEASE,
     RECOVERY_CHECK_SECONDS,
     SURVEY_JITTER,
     SURVEYS_PER_LEASE,
+    survey_seconds,
 )
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Stopping, never
@@ -44,13 +46,14 @@ class Recovery:
         self._meter = meter
         self.held_jobs = HeldJobs(queue)
         self._seen: dict[str, tuple[int, float]] = {}
-        self._dead_files: set[str] = set()
-        self._stray_files: set[str] = set()
+        self._other_files: set[str] = set()
+        self._any_is_dead = False
         self._surveyed_at = queue.clock.monotonic()
-        self._survey_seconds = queue.database.survey_seconds
+        self._usual_seconds = queue.database.survey_seconds
         if heartbeat is not None:
             lease_seconds = heartbeat.interval_seconds * HEARTBEATS_PER_LEASE
-            self._survey_seconds = min(self._survey_seconds, lease_seconds / SURVEYS_PER_LEASE)
+            self._usual_seconds = min(self._usual_seconds, lease_seconds / SURVEYS_PER_LEASE)
+        self._survey_seconds = self._usual_seconds
         self._survey_at = self._checkpoint_at = self._surveyed_at
 
     def run(self, thread: Background) -> None:
@@ -61,7 +64,7 @@ class Recovery:
 
     def _step(self, stopping: Stopping) -> None:
         clock = self._queue.clock
-        if clock.monotonic() >= self._survey_at or self._any_dead_here():
+        if clock.monotonic() >= self._survey_at or self.any_dead_here():
             # not the whole fleet at once
             least, more = SURVEY_JITTER
             self._survey_at = clock.monotonic() + self._survey_seconds * (least + more * clock.chance())
@@ -70,14 +73,17 @@ class Recovery:
             self._checkpoint_at = clock.monotonic() + CHECKPOINT_SECONDS
             self._queue.database.checkpoint()
 
-    def _any_dead_here(self) -> bool:
-        """Return whether the kernel has released the lock of a worker on this host. Runs no statement."""
-        files = liveness_file.files_in(self._queue.database.side_folder)
-        self._stray_files &= files
-        if self._registrar is not None and (own := self._registrar.current.liveness_file) is not None:
-            files.discard(own.path)
-        self._dead_files = {path for path in files - self._stray_files if liveness_file.is_dead(path)}
-        return bool(self._dead_files)
+    def any_dead_here(self) -> bool:
+        """Return whether the kernel has released the lock of a worker on this host. Runs no statement.
+
+        Each worker watches those whose files come after its own: if all looked at all, the work would grow with the
+        square of their number. The survey that follows looks at all, so each of several dead is found.
+        """
+        files = liveness_file.files_in(self._queue.database.side_folder) - self._other_files
+        own = self._registrar.current.liveness_file if self._registrar is not None else None
+        watched = files if own is None else next_in_turn(files - {own.path}, own.path, FILES_WATCHED)
+        self._any_is_dead = any(map(liveness_file.is_dead, watched))
+        return self._any_is_dead
 
     def check(self, stopping: Stopping = never) -> int:
         """Check once; return the number of recovered jobs."""
@@ -87,12 +93,17 @@ class Recovery:
         if self._heartbeat is not None and now - self._surveyed_at > 2 * usual_seconds:
             self._seen.clear()  # this process was stopped, and perhaps all others with it
         self._surveyed_at = now
+        files = liveness_file.files_in(queue.database.side_folder)
         (survey,) = queue.run(Read(queue.dialect.ask(SURVEY)))
         our_name = self._registrar.name if self._registrar is not None else None
         peers = [peer for peer in survey.peers if peer.name != our_name]
-        # a dead worker's file that no row names is another queue's, or its worker was never registered
-        self._stray_files = (self._stray_files | self._dead_files) - {self._file_of(peer) for peer in peers}
+        if self._registrar is not None:
+            self._registrar.rivals = sum(peer.queues == self._registrar.queues for peer in peers)
+        # a file that no row names is another queue's, or its worker is not registered, or not yet
+        self._other_files = files - {self._file_of(peer) for peer in peers}
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
+        self._any_is_dead = False
+        self._survey_seconds = survey_seconds(self._usual_seconds, len(survey.peers))
         names, on_end = {peer.name for peer in peers}, queue.declared.follow_ups.on_end_of
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
         if survey.any_lease_expired:
@@ -115,9 +126,10 @@ class Recovery:
 
     def _is_gone(self, peer: Peer, now: float) -> bool:
         """Return whether its lock is free, or it was silent for its whole lease, by our clock, while connected."""
-        if liveness_file.is_dead(self._file_of(peer)):
-            return True
         heartbeat, since = self._seen.get(peer.name, (-1, now))
+        lives = heartbeat not in (-1, peer.heartbeats) and not self._any_is_dead
+        if not lives and liveness_file.is_dead(self._file_of(peer)):
+            return True
         if heartbeat != peer.heartbeats or (self._heartbeat is not None and not self._heartbeat.is_confirmed):
             self._seen[peer.name] = (peer.heartbeats, now)
             return False
@@ -158,6 +170,15 @@ class Recovery:
         why = "its process is gone" if heartbeat is None else f"silent for {duration(peer.lease_ms / 1000)}"
         logger.warning("recovered %d job%s from worker %s: %s", total, "" if total == 1 else "s", peer.name, why)
         return total
+
+
+def next_in_turn(files: Iterable[str], own: str, count: int) -> list[str]:
+    """Return the files after our own, in a circle.
+
+    >>> next_in_turn({"a", "b", "d", "e"}, "c", 3), next_in_turn({"a"}, "c", 3)
+    (['d', 'e', 'a'], ['a'])
+    """
+    return sorted(files, key=lambda path: (path < own, path))[:count]
 
 
 def _ages_ms(started: Mapping[tuple[int, int], float] | None, now: float) -> dict[tuple[int, int], int] | None:
