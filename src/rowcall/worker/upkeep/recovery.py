@@ -47,6 +47,7 @@ class Recovery:
         self.held_jobs = HeldJobs(queue)
         self._seen: dict[str, tuple[int, float]] = {}
         self._other_files: set[str] = set()
+        self._unnamed_files: set[str] = set()
         self._any_is_dead = False
         self._surveyed_at = queue.clock.monotonic()
         self._usual_seconds = queue.database.survey_seconds
@@ -99,8 +100,9 @@ class Recovery:
         peers = [peer for peer in survey.peers if peer.name != our_name]
         if self._registrar is not None:
             self._registrar.rivals = sum(peer.queues == self._registrar.queues for peer in peers)
-        # a file that no row names is another queue's, or its worker is not registered, or not yet
-        self._other_files = files - {self._file_of(peer) for peer in peers}
+        # a file that no row names twice is another queue's, or its worker is not registered
+        unnamed = files - {self._file_of(peer) for peer in peers}
+        self._other_files, self._unnamed_files = unnamed & self._unnamed_files, unnamed
         recovered = sum(self._recover(peer) for peer in peers if self._is_gone(peer, now))
         self._any_is_dead = False
         self._survey_seconds = survey_seconds(self._usual_seconds, len(survey.peers))
