@@ -1,0 +1,163 @@
+"""The processes of a torture run: workers as `rowcall work` runs them, producers, and one that holds locks.
+
+All are in the process group of a guardian, a shell that reads from this process: if this process dies in any way, the
+guardian kills the group, also the processes that are stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.torture.arena import Arena
+from rowcall.torture.workload import environment
+
+LEASE_SECONDS = 3.0
+CONCURRENCY = 100
+END_SECONDS = 20.0
+GUARD = "read -r _; kill -KILL 0"
+UNEXPECTED = re.compile(r"with an unexpected error|^Traceback ", re.MULTILINE)
+"""In a log. The errors of handlers are indented."""
+SHOWN_BEFORE, SHOWN = 200, 2000
+"""Characters of a log."""
+
+
+class Child:
+    """A process with a name, which its files also have."""
+
+    def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        self.name = name
+        self.process = process
+        self.is_stopped = self.is_ending = False
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+
+class Fleet:
+    """Starts the processes on one database, and replaces the ones that end. `urls` are given out in turn."""
+
+    def __init__(self, arena: Arena, folder: Path, urls: list[str], workers: int, producers: int) -> None:
+        self._arena, self._folder, self._urls = arena, folder, urls
+        self._sizes = {"worker": workers, "producer": producers}
+        self._started = 0
+        self._stops = (folder / "stops").open("a", buffering=1)
+        self.running: dict[str, list[Child]] = {role: [] for role in self._sizes}
+        self.per_second = 0.0
+        self._guardian = subprocess.Popen(["/bin/sh", "-c", GUARD], stdin=subprocess.PIPE, process_group=0)
+        self._locker = self._start("locker", "rowcall.torture.locker", stdin=subprocess.PIPE)
+
+    def fill_up(self) -> None:
+        """Replace the processes that have ended."""
+        for role, size in self._sizes.items():
+            children = self.running[role]
+            children[:] = [child for child in children if child.alive]
+            while len(children) < size:
+                children.append(self._start_worker() if role == "worker" else self._start_producer())
+
+    def pick(self, role: str, choice: int) -> Child | None:
+        """Return one that runs, is not stopped, and is not about to end."""
+        ready = [one for one in self.running[role] if one.alive and not (one.is_stopped or one.is_ending)]
+        return ready[choice % len(ready)] if ready else None
+
+    def stop(self, child: Child) -> None:
+        """Send SIGSTOP, if possible while it does not hold a lock that all others need."""
+        for _ in range(20):
+            child.send(signal.SIGSTOP)
+            os.waitid(os.P_PID, child.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if self._arena.is_free():
+                break
+            child.send(signal.SIGCONT)
+        child.send(signal.SIGSTOP)
+        self._stops.write(f"{child.name} {SYSTEM_CLOCK.monotonic():.6f}\n")
+        child.is_stopped = True
+
+    def resume(self, child: Child) -> None:
+        child.is_stopped = False
+        child.send(signal.SIGCONT)
+
+    def end_worker(self, child: Child) -> None:
+        child.is_ending = True
+        child.send(signal.SIGTERM)
+
+    def lock(self, name: str, seconds: float) -> None:
+        assert self._locker.process.stdin is not None
+        self._locker.process.stdin.write(f"{name} {seconds:.3f}\n".encode())
+        self._locker.process.stdin.flush()
+
+    def end_producers(self) -> None:
+        self._sizes["producer"] = 0
+        for child in self.running["producer"]:
+            child.kill()
+
+    def end_workers(self) -> list[str]:
+        """Ask all workers to end. Return what is wrong with how they did."""
+        self._sizes["worker"] = 0
+        for child in self.running["worker"]:
+            self.end_worker(child)
+        problems = []
+        for child in self.running["worker"]:
+            try:
+                child.process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                problems.append(f"{child.name} did not end within {END_SECONDS:g} s of SIGTERM")
+        return problems
+
+    def unexpected(self) -> list[str]:
+        """Return the parts of the logs that should not be there."""
+        problems = []
+        for path in sorted(self._folder.glob("*.log")):
+            log = path.read_text(errors="replace")
+            if unexpected := UNEXPECTED.search(log):
+                problems.append(f"{path.stem}: {log[max(0, unexpected.start() - SHOWN_BEFORE) :][:SHOWN]}")
+        return problems
+
+    def close(self) -> None:
+        for child in (*self.running["worker"], *self.running["producer"], self._locker):
+            child.kill()
+        assert self._guardian.stdin is not None
+        assert self._locker.process.stdin is not None
+        for pipe in (self._guardian.stdin, self._locker.process.stdin):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        self._guardian.wait()
+        self._stops.close()
+
+    def _start_worker(self) -> Child:
+        options = (f"--lease={LEASE_SECONDS:g}", f"--concurrency={CONCURRENCY}", "--log-level=warning", "--grace=5")
+        return self._start("worker", "rowcall", "work", "rowcall.torture.worker_app:jobs", *options)
+
+    def _start_producer(self) -> Child:
+        return self._start("producer", "rowcall.torture.producer", str(self.per_second / self._sizes["producer"]))
+
+    def _start(self, role: str, module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> Child:
+        self._started += 1
+        name = f"{role}-{self._started}"
+        url = self._arena.url if role == "locker" else self._urls[self._started % len(self._urls)]
+        with (self._folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                env=environment(url, self._arena.prefix, self._folder, name),
+                cwd=self._folder,
+                stdin=stdin,
+                stdout=log,
+                stderr=log,
+                process_group=self._guardian.pid,
+            )
+        return Child(name, process)
