@@ -72,7 +72,7 @@ class SqliteArena:
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
         with self._connected() as connection:
-            yield from connection.execute(_with_tables(sql, self.prefix))
+            yield from connection.execute(with_tables(sql, self.prefix))
 
     def is_free(self) -> bool:
         with self._connected(timeout=0.0) as connection:
@@ -145,7 +145,7 @@ class PostgresArena:
             if sql.startswith("show"):
                 yield from connection.execute(sql.encode()).fetchall()
                 return
-            cursor.execute(_with_tables(sql, self.prefix).encode())
+            cursor.execute(with_tables(sql, self.prefix).encode())
             yield from cursor
 
     def is_free(self) -> bool:
@@ -156,9 +156,9 @@ class PostgresArena:
             drop_tables(queue_of(jobs))
 
 
-def _with_tables(sql: str, prefix: str) -> str:
+def with_tables(sql: str, prefix: str) -> str:
     """
-    >>> _with_tables("select id from <job> where id < 3 and status <> ''", "p_")
+    >>> with_tables("select id from <job> where id < 3 and status <> ''", "p_")
     "select id from p_job where id < 3 and status <> ''"
     """
     return re.sub(r"<(\w+)>", rf"{prefix}\1", sql)

@@ -27,10 +27,10 @@ class FaultKind(StrEnum):
 
 
 WEIGHTS = {
-    FaultKind.KILL_WORKER: 20,
-    FaultKind.KILL_PRODUCER: 8,
-    FaultKind.END_WORKER: 3,
-    FaultKind.STOP_WORKER: 4,
+    FaultKind.KILL_WORKER: 12,
+    FaultKind.KILL_PRODUCER: 4,
+    FaultKind.END_WORKER: 2,
+    FaultKind.STOP_WORKER: 3,
     FaultKind.PAUSE_WORKER: 15,
     FaultKind.LOCK: 15,
     FaultKind.SNAPSHOT: 5,
@@ -43,7 +43,7 @@ WEIGHTS = {
 }
 DURATIONS = {
     FaultKind.PAUSE_WORKER: (0.05, 1.0),
-    FaultKind.LOCK: (0.05, 0.8),
+    FaultKind.LOCK: (0.02, 0.5),
     FaultKind.SNAPSHOT: (0.5, 3.0),
     FaultKind.FULL_DISK: (0.2, 1.0),
     FaultKind.FREEZE: (0.1, 1.0),

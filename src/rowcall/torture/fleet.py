@@ -71,9 +71,18 @@ class Fleet:
                 children.append(self._start_worker() if role == "worker" else self._start_producer())
 
     def pick(self, role: str, choice: int) -> Child | None:
-        """Return one that runs, is not stopped, and is not about to end."""
-        ready = [one for one in self.running[role] if one.alive and not (one.is_stopped or one.is_ending)]
+        """Return one that has begun its work, is not stopped, and is not about to end."""
+        suffix = "attempts" if role == "worker" else "acknowledged"
+        ready = [
+            child
+            for child in self.running[role]
+            if child.alive and not child.is_stopped and not child.is_ending and self._has_begun(child, suffix)
+        ]
         return ready[choice % len(ready)] if ready else None
+
+    def _has_begun(self, child: Child, suffix: str) -> bool:
+        witness = self._folder / f"{child.name}.{suffix}"
+        return witness.exists() and witness.stat().st_size > 0
 
     def stop(self, child: Child) -> None:
         """Send SIGSTOP, if possible while it does not hold a lock that all others need."""

@@ -14,12 +14,14 @@ from rowcall.domain.job import Job
 from rowcall.torture.witness import Acknowledgements
 from rowcall.torture.workload import FOLDER, NAME, PREFIX, Workload, opened
 
-ACCOUNTS = 20
+ACCOUNTS = 100
 SINGLES = 5
-"""Jobs that are enqueued one by one, between two portions."""
-SHARES = {"plain": 100, "threaded": 3, "slow": 2, "flaky": 3, "failing": 1, "limited": 4, "ordered": 7}
-PORTION = sum(SHARES.values()) * 5 + SINGLES
-ENOUGH_WAITING = 5_000
+"""Jobs that are enqueued one by one, after the others."""
+SHARES = {"plain": 500, "threaded": 15, "slow": 10, "flaky": 10, "failing": 5, "limited": 10, "ordered": 15}
+"""Jobs of each task in a portion."""
+PORTION = sum(SHARES.values()) + SINGLES
+ENOUGH_WAITING = 10_000
+"""Producers pause there, so that the backlog does not grow without end."""
 PAUSE_SECONDS = 0.05
 
 
@@ -36,7 +38,7 @@ class Producer:
         tasks = list(SHARES)
         self._random.shuffle(tasks)
         for name in tasks:
-            self._many(name, SHARES[name] * 5)
+            self._many(name, SHARES[name])
         for _ in range(SINGLES):
             self._written("plain", lambda: [self._workload.plain.enqueue()])
 

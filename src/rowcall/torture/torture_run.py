@@ -28,7 +28,7 @@ from rowcall.torture.fault_plan import Fault, FaultKind, plan
 from rowcall.torture.fleet import LEASE_SECONDS, Fleet
 from rowcall.torture.workload import opened
 
-WORKERS, PRODUCERS = 3, 2
+PRODUCERS = 2
 STOP_SECONDS = 1.6 * LEASE_SECONDS
 TICK_SECONDS, LOOK_SECONDS = 0.05, 0.5
 STUCK_SECONDS = 60.0
@@ -50,6 +50,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str
     seconds: float
     seed: int
+    workers: int = 3
     jobs: int | None = None
     restart: str | None = None
 
@@ -124,7 +125,7 @@ class TortureRun:
             self._proxy = self._stack.enter_context(contextlib.closing(Proxy(arena.url)))
             urls.append(self._proxy.url)
         per_second = 0.0 if self._order.jobs is None else self._order.jobs / self._order.seconds
-        self._add_stage(Stage(arena, folder / "main", urls, (WORKERS, PRODUCERS), per_second))
+        self._add_stage(Stage(arena, folder / "main", urls, (self._order.workers, PRODUCERS), per_second))
         self._disk = folder / "disk"
         if isinstance(arena, SqliteArena) and (reason := self._add_small_disk(folder)):
             self._not_possible[FaultKind.FULL_DISK] = reason
@@ -297,9 +298,10 @@ class TortureRun:
         )
 
     def _command(self) -> str:
-        jobs = "" if self._order.jobs is None else f" --jobs {self._order.jobs}"
-        restart = "" if self._order.restart is None else " --restart COMMAND"
-        return f"rowcall torture URL --seconds {self._order.seconds:g} --seed {self._order.seed}{jobs}{restart}"
+        order = self._order
+        words = f"rowcall torture URL --seconds {order.seconds:g} --seed {order.seed} --workers {order.workers}"
+        words += "" if order.jobs is None else f" --jobs {order.jobs}"
+        return words + ("" if order.restart is None else " --restart COMMAND")
 
 
 def _wrong_counts(stage: Stage) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from rowcall.domain.retention import Retention
 from rowcall.torture.witness import END, START, WitnessFile
 
 PREFIX, FOLDER, NAME = "ROWCALL_TORTURE_PREFIX", "ROWCALL_TORTURE_FOLDER", "ROWCALL_TORTURE_NAME"
-AT_ONCE = 4
+AT_ONCE = 8
 """Jobs of the task `limited` that may run at the same time."""
 MOST_ATTEMPTS = 200
 """Kills alone must not use up the attempts of a job that has to succeed."""

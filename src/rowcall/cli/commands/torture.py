@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from rowcall.domain.errors import InvalidOption, about_option
 from rowcall.torture.certificate import Certificate
 from rowcall.torture.torture_run import Order, Show, TortureProgress, TortureRun
 
-LINE_SECONDS = 5.0
+SHORTEST_SECONDS, LINE_SECONDS = 1.0, 5.0
 MOST_SEED = 2**31
 
 
@@ -38,6 +39,7 @@ MOST_SEED = 2**31
     help="How long faults happen.",
 )
 @click.option("--seed", type=click.IntRange(0, MOST_SEED), metavar="N", help="Repeat the faults of an earlier run.")
+@click.option("--workers", type=click.IntRange(2, 100), default=3, show_default=True, help="Worker processes.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -63,6 +65,7 @@ def torture_command(
     url: str,
     seconds: float,
     seed: int | None,
+    workers: int,
     jobs: int | None,
     json_path: Path | None,
     prefix: str,
@@ -76,13 +79,16 @@ def torture_command(
 
     Exit code 1 if anything was found.
     """
-    if seconds <= 0:
-        raise click.UsageError("--seconds: must be more than 0")
+    if seconds < SHORTEST_SECONDS:
+        raise click.UsageError(f"--seconds must be at least {SHORTEST_SECONDS:g}, got {seconds:g}")
+    if not hasattr(signal, "SIGSTOP"):
+        raise click.UsageError("this system cannot stop a process")
     order = Order(
         url=url,
         prefix=prefix,
         seconds=seconds,
         seed=secrets.randbelow(MOST_SEED) if seed is None else seed,
+        workers=workers,
         jobs=jobs,
         restart=restart,
     )
@@ -109,8 +115,12 @@ def _certificate_file(path: Path | None) -> Iterator[Callable[[bytes], object]]:
         file = path.open("ab")
     except OSError as error:
         raise click.UsageError(f"--json: {path} cannot be written: {error.strerror}") from error
-    with file:
-        yield lambda certificate: (file.truncate(0), file.write(certificate))
+    try:
+        with file:
+            yield lambda certificate: (file.truncate(0), file.write(certificate))
+    finally:
+        if not path.stat().st_size:  # the run has not ended
+            path.unlink()
 
 
 @contextlib.contextmanager
