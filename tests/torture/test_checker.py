@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Result(NamedTuple):
     def problems(self) -> dict[str, int]:
         return {finding.check: finding.count for finding in Checker(self.arena, self.folder).check()}
 
-    def ask(self, sql: str) -> list[tuple[int, int]]:
+    def ask(self, sql: str) -> list[tuple[int, ...]]:
         with closing(sqlite3.connect(self.folder / "app.db", isolation_level=None)) as connection:
             return connection.execute(sql).fetchall()
 
@@ -57,10 +57,10 @@ def well(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
 
 @pytest.fixture
-def result(well: Result, tmp_path: Path) -> Iterator[Result]:
+def result(well: Result, tmp_path: Path) -> Result:
     """A copy."""
     shutil.copytree(well.folder, tmp_path / "copy")
-    yield Result(tmp_path / "copy")
+    return Result(tmp_path / "copy")
 
 
 def test_nothing_is_found_where_all_is_well(well: Result) -> None:
@@ -84,6 +84,13 @@ SQL = {
     "success without a handler": f"update spoilt_job set lease = lease + 2 where id = {JOB}",
     "claims are left over": "insert into spoilt_claim (job_id, lease, holder, claimed_at, attempt, worker)"
     " values (1, 1, 1, 1, 1, 'one')",
+    "workers are left over": "insert into spoilt_worker (name, host, pid, queues, concurrency, version, lease_ms,"
+    " started_at, heartbeat_at) values ('one', 'host', 1, '*', 1, '1', 1, 1, 1)",
+    "ready rows are left over": "insert into spoilt_ready (queue, type, rank, turn, id, since)"
+    " values ('default', 'plain', 0, 1, 1, 1)",
+    "attempts of deleted jobs are left over": "insert into spoilt_attempt (job_id, attempt, lease, claimed_at, status)"
+    " values (123456, 1, 3, 1, 'lost')",
+    "events of deleted jobs are left over": "insert into spoilt_event (job_id, at, event) values (123456, 1, 'X')",
     "slots are left over": "insert into spoilt_slot (job_id, lease, limit_key) values (1, 1, 'torture')",
     "settled twice": f"""
         insert into spoilt_attempt (job_id, attempt, lease, claimed_at, status)
@@ -123,16 +130,14 @@ def never_ended(result: Result, lines: Lines) -> Lines:
 
 def all_at_once(result: Result, lines: Lines) -> Lines:
     """Let all limited jobs start before the first one ends."""
-    limited = {str(job_id) for (job_id,) in result.ask("select id from spoilt_job where type = 'limited'")}
+    limited = {str(row[0]) for row in result.ask("select id from spoilt_job where type = 'limited'")}
     return [[line[0], "1.0", *line[2:]] if line[0] == "start" and line[2] in limited else line for line in lines]
 
 
 def backwards(result: Result, lines: Lines) -> Lines:
     """Let the last job of an account with several ones start before all others."""
-    [(last, _)] = result.ask(
-        "select max(id), count(*) from spoilt_job where ordered is not null"
-        " group by ordered having count(*) > 1 limit 1"
-    )
+    several = "select max(id) from spoilt_job where ordered is not null group by ordered having count(*) > 1"
+    last = result.ask(several)[0][0]
     return [["start", "1.0", *line[2:]] if line[0] == "start" and line[2] == str(last) else line for line in lines]
 
 

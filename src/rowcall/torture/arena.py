@@ -13,8 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from rowcall.app import queue_of
-from rowcall.domain.config import Server, database_of
-from rowcall.domain.errors import StoreUnavailable
+from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.operations.scratch_tables import drop_tables
 from rowcall.torture.workload import opened
 
@@ -27,6 +26,7 @@ class Arena(Protocol):
     """A database, and the prefix of the run's tables in it."""
 
     kind: str
+    name: str
     url: str
     prefix: str
 
@@ -46,15 +46,22 @@ class Arena(Protocol):
 
 
 def arena_of(url: str, prefix: str) -> Arena:
-    database = database_of(url)
-    return PostgresArena(url, prefix) if isinstance(database, Server) else SqliteArena(database, prefix)
+    """Return it, or raise what is wrong with the URL, the prefix or the database."""
+    with opened(url, prefix) as jobs:
+        queue = queue_of(jobs)
+        if queue.config.server is None:
+            if queue.config.in_memory:
+                raise InvalidOption("url", "names a queue in memory, which no other process can use")
+            return SqliteArena(queue.config.path, prefix)
+        queue.database.read(queue.dialect.version(), snapshot=True)  # a server that is away is reported as everywhere
+        return PostgresArena(url, queue.database.name, prefix)
 
 
 class SqliteArena:
     kind = "SQLite"
 
     def __init__(self, path: str, prefix: str) -> None:
-        self.path = os.path.realpath(path)
+        self.path = self.name = os.path.realpath(path)
         self.url = f"sqlite:///{quote(self.path)}"
         self.prefix = prefix
         self._had_file = os.path.exists(self.path)
@@ -123,9 +130,8 @@ class SqliteArena:
 class PostgresArena:
     kind = "PostgreSQL"
 
-    def __init__(self, url: str, prefix: str) -> None:
-        self.url = url
-        self.prefix = prefix
+    def __init__(self, url: str, name: str, prefix: str) -> None:
+        self.url, self.name, self.prefix = url, name, prefix
 
     def version(self) -> str:
         return str(next(self.rows("show server_version"))[0]).split()[0]

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 
 from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.base.text import one_line
+from rowcall.domain.errors import StoreUnavailable
 from rowcall.torture.arena import Arena
 from rowcall.torture.workload import environment
 
@@ -60,7 +62,7 @@ class Fleet:
         self.running: dict[str, list[Child]] = {role: [] for role in self._sizes}
         self.per_second = 0.0
         self._guardian = subprocess.Popen(["/bin/sh", "-c", GUARD], stdin=subprocess.PIPE, process_group=0)
-        self._locker = self._start("locker", "rowcall.torture.locker", stdin=subprocess.PIPE)
+        self._locker: Child | None = None
 
     def fill_up(self) -> None:
         """Replace the processes that have ended."""
@@ -72,17 +74,26 @@ class Fleet:
 
     def pick(self, role: str, choice: int) -> Child | None:
         """Return one that has begun its work, is not stopped, and is not about to end."""
-        suffix = "attempts" if role == "worker" else "acknowledged"
         ready = [
             child
             for child in self.running[role]
-            if child.alive and not child.is_stopped and not child.is_ending and self._has_begun(child, suffix)
+            if child.alive and self._has_begun(child) and not (child.is_stopped or child.is_ending)
         ]
         return ready[choice % len(ready)] if ready else None
 
-    def _has_begun(self, child: Child, suffix: str) -> bool:
-        witness = self._folder / f"{child.name}.{suffix}"
-        return witness.exists() and witness.stat().st_size > 0
+    def _has_begun(self, child: Child) -> bool:
+        """Return whether its witness file has a line."""
+        return any(path.stat().st_size for path in self._folder.glob(f"{child.name}.a*"))
+
+    def require_begun(self) -> bool:
+        """Return whether all processes have begun their work, or raise how one has ended."""
+        for child in (*self.running["worker"], *self.running["producer"]):
+            if not child.alive:
+                log = (self._folder / f"{child.name}.log").read_text(errors="replace")[-SHOWN:]
+                raise StoreUnavailable(f"{child.name} has ended at once: {one_line(log)}", "This is its log")
+            if not self._has_begun(child):
+                return False
+        return True
 
     def stop(self, child: Child) -> None:
         """Send SIGSTOP, if possible while it does not hold a lock that all others need."""
@@ -105,6 +116,8 @@ class Fleet:
         child.send(signal.SIGTERM)
 
     def lock(self, name: str, seconds: float) -> None:
+        if self._locker is None:
+            self._locker = self._start("locker", "rowcall.torture.locker", stdin=subprocess.PIPE)
         assert self._locker.process.stdin is not None
         self._locker.process.stdin.write(f"{name} {seconds:.3f}\n".encode())
         self._locker.process.stdin.flush()
@@ -138,13 +151,13 @@ class Fleet:
         return problems
 
     def close(self) -> None:
-        for child in (*self.running["worker"], *self.running["producer"], self._locker):
+        locker = [] if self._locker is None else [self._locker]
+        for child in (*self.running["worker"], *self.running["producer"], *locker):
             child.kill()
-        assert self._guardian.stdin is not None
-        assert self._locker.process.stdin is not None
-        for pipe in (self._guardian.stdin, self._locker.process.stdin):
+        for process in (self._guardian, *(child.process for child in locker)):
+            assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+                process.stdin.close()
         self._guardian.wait()
         self._stops.close()
 

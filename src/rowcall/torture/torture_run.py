@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rowcall.app import queue_of
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import StoreUnavailable
@@ -112,6 +111,7 @@ class TortureRun:
             self._stack.callback(arena.remove)
             folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="rowcall-torture-")))
             self._start(arena, folder)
+            self._warm_up()
             self._rage()
             problems = self._calm_down()
             return self._check(arena, problems)
@@ -148,6 +148,17 @@ class TortureRun:
         per_second = min(SMALL_DISK_PER_SECOND, SMALL_DISK_JOBS / self._order.seconds)
         self._add_stage(Stage(arena, folder / "small", [arena.url], (1, 1), per_second))
         return None
+
+    def _warm_up(self) -> None:
+        """Wait until all processes work: faults that meet no work prove nothing."""
+        until = SYSTEM_CLOCK.timer() + STUCK_SECONDS
+        for stage in self._stages:
+            stage.fleet.fill_up()
+        while not all(stage.fleet.require_begun() for stage in self._stages):
+            if SYSTEM_CLOCK.timer() > until:
+                raise StoreUnavailable(f"not all processes work after {STUCK_SECONDS:g} s", "Is the database slow?")
+            self._look()
+            SYSTEM_CLOCK.sleep(TICK_SECONDS)
 
     def _kinds(self) -> set[FaultKind]:
         kinds = set(_ANYWHERE)
@@ -313,14 +324,10 @@ def _wrong_counts(stage: Stage) -> Iterator[Finding]:
 
 
 def _require_empty(arena: Arena) -> None:
-    if isinstance(arena, PostgresArena):  # report a server that is away as every command does
-        with opened(arena.url, arena.prefix) as jobs:
-            queue = queue_of(jobs)
-            queue.database.read(queue.dialect.version(), snapshot=True)
     if tables := arena.tables():
         raise StoreUnavailable(
-            f"the database has tables named {arena.prefix}*, such as {tables[0]}",
-            "Give another --prefix; if a torture run was killed, drop them first",
+            f"{arena.name} has tables named {arena.prefix}*, such as {tables[0]}",
+            "Give another --prefix; if they are those of a run that was killed, drop them first",
         )
 
 

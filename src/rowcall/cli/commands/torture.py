@@ -25,6 +25,7 @@ from rowcall.torture.certificate import Certificate
 from rowcall.torture.torture_run import Order, Show, TortureProgress, TortureRun
 
 SHORTEST_SECONDS, LINE_SECONDS = 1.0, 5.0
+_TYPED = {"url": "URL", "table_prefix": "--prefix"}
 MOST_SEED = 2**31
 
 
@@ -83,6 +84,8 @@ def torture_command(
         raise click.UsageError(f"--seconds must be at least {SHORTEST_SECONDS:g}, got {seconds:g}")
     if not hasattr(signal, "SIGSTOP"):
         raise click.UsageError("this system cannot stop a process")
+    if restart is not None and url.startswith("sqlite:"):
+        raise click.UsageError("--restart is for servers")
     order = Order(
         url=url,
         prefix=prefix,
@@ -97,8 +100,8 @@ def torture_command(
             with _view() as shown:
                 certificate = TortureRun(order, shown).run()
         except InvalidOption as error:
-            name = {"url": "URL", "table_prefix": "--prefix"}.get(error.option, error.option)
-            raise click.UsageError(about_option(name, error.problem.removesuffix(PATH_ADVICE))) from error
+            problem = error.problem.removesuffix(PATH_ADVICE)
+            raise click.UsageError(about_option(_TYPED.get(error.option, error.option), problem)) from error
         write(msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n")
     _show(certificate)
     if certificate.findings:
