@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Finding(msgspec.Struct, frozen=True):
+class TortureFinding(msgspec.Struct, frozen=True):
     """A promise that did not hold: how often, and some of the places."""
 
     check: str
@@ -20,7 +20,7 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
     host: str
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class TortureCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Of jobs and attempts, as the database and the witness files have them."""
 
     acknowledged: int
@@ -38,7 +38,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     versions: Versions
     seconds: float
-    jobs: Counts
+    jobs: TortureCounts
     faults: dict[str, int]
     not_possible: dict[str, str]
-    findings: list[Finding]
+    findings: list[TortureFinding]

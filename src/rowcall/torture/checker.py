@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rowcall.torture.arena import Arena
-from rowcall.torture.certificate import Counts, Finding
+from rowcall.torture.certificate import TortureCounts, TortureFinding
 from rowcall.torture.witness import END, START, Line, attempts_of, lines_of
 from rowcall.torture.workload import AT_ONCE
 
@@ -30,7 +30,7 @@ LEFT_OVER = {
 """What is empty when no job is left and no worker runs."""
 
 
-class Ended(NamedTuple):
+class SettledAttempt(NamedTuple):
     """An attempt that the database says has ended."""
 
     job_id: int
@@ -57,7 +57,7 @@ class Checker:
         self._jobs: set[int] = set()
         self.acknowledged = self.starts = 0
 
-    def check(self) -> list[Finding]:
+    def check(self) -> list[TortureFinding]:
         self._read_attempts()
         self._check_acknowledged()
         self._read_witnesses()
@@ -66,12 +66,14 @@ class Checker:
         for what, sql in LEFT_OVER.items():
             for row in self._arena.rows(sql):
                 self._report(f"{what} are left over", str(row))
-        return [Finding(check, self._counted[check], examples) for check, examples in sorted(self._problems.items())]
+        return [
+            TortureFinding(check, self._counted[check], examples) for check, examples in sorted(self._problems.items())
+        ]
 
-    def counts(self) -> Counts:
+    def counts(self) -> TortureCounts:
         statuses = dict(self._arena.rows("select status, count(*) from <job> group by status"))
         lost = sum(status == LOST for status in self._status.values())
-        return Counts(
+        return TortureCounts(
             acknowledged=self.acknowledged,
             in_database=len(self._jobs),
             succeeded=statuses.get(SUCCEEDED, 0),
@@ -88,9 +90,9 @@ class Checker:
 
     def _read_attempts(self) -> None:
         """Every job has ended as its task ends. Its attempts are numbered without gaps, and each has ended once."""
-        earlier: dict[int, list[Ended]] = defaultdict(list)
+        earlier: dict[int, list[SettledAttempt]] = defaultdict(list)
         for row in self._arena.rows("select job_id, attempt, status, lease - 1 from <attempt> order by id"):
-            attempt = Ended(*row)
+            attempt = SettledAttempt(*row)
             earlier[attempt.job_id].append(attempt)
             self._record(attempt)
         columns = "id, type, status, attempt, lease - 1, claimed_at is not null, error_code, ordered"
@@ -107,18 +109,18 @@ class Checker:
                 self._report("stuck" if stuck else "wrong end", f"job {job_id}, {task}: {status}, {code or ''}")
             attempts = earlier.pop(job_id, [])
             if was_claimed:
-                last = Ended(job_id, number, LOST if code == LOST_CODE else status, lease)
+                last = SettledAttempt(job_id, number, LOST if code == LOST_CODE else status, lease)
                 self._record(last)
                 attempts.append(last)
             self._check_numbers(job_id, number, attempts)
 
-    def _record(self, attempt: Ended) -> None:
+    def _record(self, attempt: SettledAttempt) -> None:
         claim = claim_of(attempt.job_id, attempt.lease)
         if claim in self._status:
             self._report("claim ended twice", f"{self._status[claim]}, and {attempt}")
         self._status[claim] = attempt.status
 
-    def _check_numbers(self, job_id: int, number: int, attempts: list[Ended]) -> None:
+    def _check_numbers(self, job_id: int, number: int, attempts: list[SettledAttempt]) -> None:
         numbers = [attempt.attempt for attempt in attempts if attempt.status not in UNCOUNTED]
         if numbers != list(range(1, number + 1)):
             self._report("attempts do not fit", f"job {job_id} is at attempt {number}, and has {attempts}")

@@ -30,7 +30,7 @@ SHOWN_BEFORE, SHOWN = 200, 2000
 """Characters of a log."""
 
 
-class Child:
+class TortureProcess:
     """A process with a name, which its files also have."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
@@ -59,10 +59,10 @@ class Fleet:
         self._sizes = {"worker": workers, "producer": producers}
         self._started = 0
         self._stops = (folder / "stops").open("a", buffering=1)
-        self.running: dict[str, list[Child]] = {role: [] for role in self._sizes}
+        self.running: dict[str, list[TortureProcess]] = {role: [] for role in self._sizes}
         self.per_second = 0.0
         self._guardian = subprocess.Popen(["/bin/sh", "-c", GUARD], stdin=subprocess.PIPE, process_group=0)
-        self._locker: Child | None = None
+        self._locker: TortureProcess | None = None
 
     def fill_up(self) -> None:
         """Replace the processes that have ended."""
@@ -72,7 +72,7 @@ class Fleet:
             while len(children) < size:
                 children.append(self._start_worker() if role == "worker" else self._start_producer())
 
-    def pick(self, role: str, choice: int) -> Child | None:
+    def pick(self, role: str, choice: int) -> TortureProcess | None:
         """Return one that has begun its work, is not stopped, and is not about to end."""
         ready = [
             child
@@ -81,7 +81,7 @@ class Fleet:
         ]
         return ready[choice % len(ready)] if ready else None
 
-    def _has_begun(self, child: Child) -> bool:
+    def _has_begun(self, child: TortureProcess) -> bool:
         """Return whether its witness file has a line."""
         return any(path.stat().st_size for path in self._folder.glob(f"{child.name}.a*"))
 
@@ -95,7 +95,7 @@ class Fleet:
                 return False
         return True
 
-    def stop(self, child: Child) -> None:
+    def stop(self, child: TortureProcess) -> None:
         """Send SIGSTOP, if possible while it does not hold a lock that all others need."""
         for _ in range(20):
             child.send(signal.SIGSTOP)
@@ -107,11 +107,11 @@ class Fleet:
         self._stops.write(f"{child.name} {SYSTEM_CLOCK.monotonic():.6f}\n")
         child.is_stopped = True
 
-    def resume(self, child: Child) -> None:
+    def resume(self, child: TortureProcess) -> None:
         child.is_stopped = False
         child.send(signal.SIGCONT)
 
-    def end_worker(self, child: Child) -> None:
+    def end_worker(self, child: TortureProcess) -> None:
         child.is_ending = True
         child.send(signal.SIGTERM)
 
@@ -161,14 +161,14 @@ class Fleet:
         self._guardian.wait()
         self._stops.close()
 
-    def _start_worker(self) -> Child:
+    def _start_worker(self) -> TortureProcess:
         options = (f"--lease={LEASE_SECONDS:g}", f"--concurrency={CONCURRENCY}", "--log-level=warning", "--grace=5")
         return self._start("worker", "rowcall", "work", "rowcall.torture.worker_app:jobs", *options)
 
-    def _start_producer(self) -> Child:
+    def _start_producer(self) -> TortureProcess:
         return self._start("producer", "rowcall.torture.producer", str(self.per_second / self._sizes["producer"]))
 
-    def _start(self, role: str, module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> Child:
+    def _start(self, role: str, module: str, *arguments: str, stdin: int = subprocess.DEVNULL) -> TortureProcess:
         self._started += 1
         name = f"{role}-{self._started}"
         url = self._arena.url if role == "locker" else self._urls[self._started % len(self._urls)]
@@ -182,4 +182,4 @@ class Fleet:
                 stderr=log,
                 process_group=self._guardian.pid,
             )
-        return Child(name, process)
+        return TortureProcess(name, process)

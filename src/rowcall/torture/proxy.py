@@ -20,7 +20,7 @@ DEFAULT_PORT = "5432"
 SOCKET_NAME = ".s.PGSQL."
 
 
-class Proxy:
+class CuttingProxy:
     """Listens on this machine while it is open. `url` leads through it."""
 
     def __init__(self, url: str) -> None:

@@ -21,7 +21,7 @@ from rowcall.domain.config import VERSION
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.torture import small_disk
 from rowcall.torture.arena import Arena, PostgresArena, SqliteArena, arena_of
-from rowcall.torture.certificate import Certificate, Finding, Versions
+from rowcall.torture.certificate import Certificate, TortureFinding, Versions
 from rowcall.torture.checker import Checker
 from rowcall.torture.fault_plan import Fault, FaultKind, plan
 from rowcall.torture.fleet import LEASE_SECONDS, Fleet
@@ -42,7 +42,7 @@ _ANYWHERE = (
 _ON_SERVERS = (FaultKind.CUT, FaultKind.LOSE_REPLY, FaultKind.FREEZE)
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class TortureOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What to do. `restart` is a shell command that restarts the server."""
 
     url: str
@@ -92,7 +92,7 @@ class Stage:
 
 
 class TortureRun:
-    def __init__(self, order: Order, show: Show) -> None:
+    def __init__(self, order: TortureOrder, show: Show) -> None:
         self._order, self._show = order, show
         self._stack = contextlib.ExitStack()
         self._faults: Counter[str] = Counter()
@@ -120,9 +120,9 @@ class TortureRun:
         self._proxy = None
         urls = [arena.url]
         if isinstance(arena, PostgresArena):
-            from rowcall.torture.proxy import Proxy
+            from rowcall.torture.proxy import CuttingProxy
 
-            self._proxy = self._stack.enter_context(contextlib.closing(Proxy(arena.url)))
+            self._proxy = self._stack.enter_context(contextlib.closing(CuttingProxy(arena.url)))
             urls.append(self._proxy.url)
         per_second = 0.0 if self._order.jobs is None else self._order.jobs / self._order.seconds
         self._add_stage(Stage(arena, folder / "main", urls, (self._order.workers, PRODUCERS), per_second))
@@ -290,7 +290,7 @@ class TortureRun:
     def _check(self, arena: Arena, problems: list[str]) -> Certificate:
         self._phase = "check"
         self._look()
-        findings = [Finding("process", len(problems), problems[:5])] if problems else []
+        findings = [TortureFinding("process", len(problems), problems[:5])] if problems else []
         checkers = [Checker(stage.arena, stage.folder) for stage in self._stages]
         for stage, checker in zip(self._stages, checkers, strict=True):
             findings += [*checker.check(), *_wrong_counts(stage)]
@@ -315,12 +315,12 @@ class TortureRun:
         return words + ("" if order.restart is None else " --restart COMMAND")
 
 
-def _wrong_counts(stage: Stage) -> Iterator[Finding]:
+def _wrong_counts(stage: Stage) -> Iterator[TortureFinding]:
     """Compare the counts that users see with the rows."""
     shown = {str(status): count for status, count in stage.jobs.stats().by_status.items() if count}
     rows = dict(stage.arena.rows("select status, count(*) from <job> group by status"))
     if shown != rows:
-        yield Finding("wrong counts", 1, [f"stats() says {shown}, and the rows are {rows}"])
+        yield TortureFinding("wrong counts", 1, [f"stats() says {shown}, and the rows are {rows}"])
 
 
 def _require_empty(arena: Arena) -> None:

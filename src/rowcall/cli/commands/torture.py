@@ -1,4 +1,4 @@
-"""`rowcall torture`: kill, stop and cut off workers on a database of yours, and check that no job was lost."""
+"""`rowcall torture`: kill, stop and cut off workers on your database, and check that no job was lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowcall.cli.processes import interruptible
 from rowcall.domain.config import PATH_ADVICE
 from rowcall.domain.errors import InvalidOption, about_option
 from rowcall.torture.certificate import Certificate
-from rowcall.torture.torture_run import Order, Show, TortureProgress, TortureRun
+from rowcall.torture.torture_run import Show, TortureOrder, TortureProgress, TortureRun
 
 SHORTEST_SECONDS, LINE_SECONDS = 1.0, 5.0
 _TYPED = {"url": "URL", "table_prefix": "--prefix"}
@@ -79,6 +79,9 @@ def torture_command(
     removed afterwards, like everything else. Do not use a database that is in production: it is kept busy.
 
     Exit code 1 if anything was found.
+
+    With --json: {"verdict": "passed" or "failed", "command", "seed", "versions", "seconds", "jobs", "faults",
+    "not_possible", "findings": [{"check", "count", "examples"}, …]}.
     """
     if seconds < SHORTEST_SECONDS:
         raise click.UsageError(f"--seconds must be at least {SHORTEST_SECONDS:g}, got {seconds:g}")
@@ -86,7 +89,7 @@ def torture_command(
         raise click.UsageError("this system cannot stop a process")
     if restart is not None and url.startswith("sqlite:"):
         raise click.UsageError("--restart is for servers")
-    order = Order(
+    order = TortureOrder(
         url=url,
         prefix=prefix,
         seconds=seconds,
@@ -129,13 +132,13 @@ def _certificate_file(path: Path | None) -> Iterator[Callable[[bytes], object]]:
 @contextlib.contextmanager
 def _view() -> Iterator[Show]:
     if not sys.stdout.isatty():
-        yield _Lines()
+        yield _ProgressLines()
         return
     with Live(console=console(), refresh_per_second=4, transient=True) as live:
         yield lambda progress: live.update(_picture(progress))
 
 
-class _Lines:
+class _ProgressLines:
     """Prints a line for each phase, and one every few seconds."""
 
     def __init__(self) -> None:
