@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
@@ -20,13 +21,17 @@ from rowcall.cli.main import main
 from rowcall.testing.postgres_database import with_database
 from rowcall.testing.process import process_state
 from rowcall.torture import small_disk
+from rowcall.torture.certificate import Certificate
 from rowcall.torture.fault_plan import FaultKind, plan
 from rowcall.torture.workload import opened
 from tests.support import PythonProcess, eventually
 
+ROOT = Path(__file__).parents[2]
 PREFIX = "rowcall_torture_"
 ON_SERVERS = set(FaultKind) - {FaultKind.CHECKPOINT, FaultKind.FULL_DISK}
 ON_SQLITE = set(FaultKind) - {FaultKind.CUT, FaultKind.LOSE_REPLY, FaultKind.FREEZE, FaultKind.RESTART}
+
+LEFT = [("ours",), ("sqlite_sequence",)]  # SQLite keeps the second one, empty
 
 DEFECT = """
 import rowcall.store.sqlite.ends as ends
@@ -81,7 +86,7 @@ def test_a_sqlite_file_is_tortured_and_left_as_it_was(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["app.db", "c.json", "temporary"]
     assert list((folder / "temporary").iterdir()) == []
     with closing(sqlite3.connect("app.db")) as connection:
-        assert connection.execute("select name from sqlite_master").fetchall() == [("ours",)]
+        assert connection.execute("select name from sqlite_master").fetchall() == LEFT
         assert connection.execute("select number from ours").fetchall() == [(7,)]
 
 
@@ -143,6 +148,15 @@ def is_running(pid: int) -> bool:
         return process_state(pid) not in "ZX"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_the_last_certificate_is_in_the_docs(database: str) -> None:
+    path = ROOT / "docs" / "proof" / f"torture-{database.lower()}.json"
+    certificate = msgspec.json.decode(path.read_bytes(), type=Certificate)
+    assert (certificate.verdict, certificate.findings) == ("passed", [])
+    assert certificate.versions.database.startswith(f"{database} ")
+    assert certificate.jobs.acknowledged > 100_000
 
 
 @pytest.mark.parametrize(
