@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.1, 0.45
+SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.05, 0.35
 
 
 class FaultKind(StrEnum):

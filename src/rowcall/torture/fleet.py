@@ -36,7 +36,7 @@ class TortureProcess:
     def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
         self.name = name
         self.process = process
-        self.is_stopped = self.is_ending = False
+        self.is_stopped = self.is_ending = self.was_killed = False
 
     @property
     def alive(self) -> bool:
@@ -47,6 +47,7 @@ class TortureProcess:
             self.process.send_signal(number)
 
     def kill(self) -> None:
+        self.was_killed = True
         self.send(signal.SIGKILL)
         self.process.wait()
 
@@ -61,6 +62,7 @@ class Fleet:
         self._stops = (folder / "stops").open("a", buffering=1)
         self.running: dict[str, list[TortureProcess]] = {role: [] for role in self._sizes}
         self.per_second = 0.0
+        self.crashed: list[str] = []
         self._guardian = subprocess.Popen(["/bin/sh", "-c", GUARD], stdin=subprocess.PIPE, process_group=0)
         self._locker: TortureProcess | None = None
 
@@ -68,6 +70,9 @@ class Fleet:
         """Replace the processes that have ended."""
         for role, size in self._sizes.items():
             children = self.running[role]
+            for child in children:
+                if (code := child.process.poll()) is not None and code < 0 and not child.was_killed:
+                    self.crashed.append(f"{child.name} was ended by {signal.Signals(-code).name}")
             children[:] = [child for child in children if child.alive]
             while len(children) < size:
                 children.append(self._start_worker() if role == "worker" else self._start_producer())

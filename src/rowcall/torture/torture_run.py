@@ -34,6 +34,8 @@ STUCK_SECONDS = 60.0
 """Without any progress, in which a healthy worker has nothing else to do."""
 SMALL_DISK_JOBS, SMALL_DISK_PER_SECOND = 20_000, 100
 RESTART_SECONDS = 60.0
+MOST_TIMES_SECONDS = 5
+"""How often the time is passed, at most, until the jobs that were asked for are enqueued."""
 UNFINISHED = ("blocked", "scheduled", "pending", "running")
 _ANYWHERE = (
     *(FaultKind.KILL_WORKER, FaultKind.KILL_PRODUCER, FaultKind.END_WORKER, FaultKind.STOP_WORKER),
@@ -102,7 +104,7 @@ class TortureRun:
         self._phase = "starting"
         self._counts = (0, 0)
         self._looked_at = self._started_at = SYSTEM_CLOCK.timer()
-        self._acknowledged = 0
+        self._enqueued = 0
 
     def run(self) -> Certificate:
         arena = arena_of(self._order.url, self._order.prefix)
@@ -174,7 +176,9 @@ class TortureRun:
         faults = plan(self._order.seed, self._kinds())
         fault = next(faults)
         began = due_at = SYSTEM_CLOCK.timer()
-        while SYSTEM_CLOCK.timer() - began < self._order.seconds or self._acknowledged < (self._order.jobs or 0):
+        while (passed := SYSTEM_CLOCK.timer() - began) < self._order.seconds or (
+            self._enqueued < (self._order.jobs or 0) and passed < MOST_TIMES_SECONDS * self._order.seconds
+        ):
             self._tick()
             if SYSTEM_CLOCK.timer() >= due_at + fault.after_seconds:
                 due_at = SYSTEM_CLOCK.timer()
@@ -199,7 +203,7 @@ class TortureRun:
             self._counts = sum(done for done, _ in known), sum(unfinished for _, unfinished in known)
         done, unfinished = self._counts
         seconds = SYSTEM_CLOCK.timer() - self._started_at
-        self._acknowledged = done + unfinished
+        self._enqueued = done + unfinished
         self._show(TortureProgress(self._phase, seconds, done + unfinished, done, unfinished, self._faults))
         self._looked_at = SYSTEM_CLOCK.timer()
 
@@ -234,7 +238,7 @@ class TortureRun:
                 self._later(fault.lasts_seconds, lambda: small_disk.make_room(self._disk))
             case FaultKind.RESTART:
                 assert self._order.restart is not None
-                return _restarted(self._order.restart)
+                _restart(self._order.restart)
             case _:
                 return self._disturb(fault, chance)
         return True
@@ -274,7 +278,7 @@ class TortureRun:
                 break  # the checker says what is stuck
         problems = []
         for stage in self._stages:
-            problems += stage.fleet.end_workers() + stage.fleet.unexpected()
+            problems += [*stage.fleet.end_workers(), *stage.fleet.crashed, *stage.fleet.unexpected()]
         return problems
 
     def _is_calm(self) -> bool:
@@ -331,10 +335,17 @@ def _require_empty(arena: Arena) -> None:
         )
 
 
-def _restarted(command: str) -> bool:
-    return (
-        subprocess.run(["/bin/sh", "-c", command], stdout=subprocess.DEVNULL, timeout=RESTART_SECONDS).returncode == 0
-    )
+def _restart(command: str) -> None:
+    try:
+        subprocess.run(
+            ["/bin/sh", "-c", command],
+            stdout=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            timeout=RESTART_SECONDS,
+            check=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise StoreUnavailable(f"--restart: {error}", "Try the command alone") from error
 
 
 def _versions(arena: Arena) -> Versions:
