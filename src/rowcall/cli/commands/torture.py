@@ -21,6 +21,7 @@ from rowcall.cli.present.text_tables import Table, bar, text
 from rowcall.cli.processes import interruptible
 from rowcall.domain.config import PATH_ADVICE
 from rowcall.domain.errors import InvalidOption, about_option
+from rowcall.overview.formats import counted
 from rowcall.torture.certificate import Certificate
 from rowcall.torture.torture_run import Show, TortureOrder, TortureProgress, TortureRun
 
@@ -181,12 +182,15 @@ def _show(certificate: Certificate) -> None:
     )
     show(f"{versions.database}, Rowcall {versions.rowcall}, Python {versions.python}, {versions.host}", style="dim")
     for finding in certificate.findings:
-        show(f"{finding.check}: {finding.count:,} times", style="bold red")
+        show(f"{finding.check}: {counted(finding.count, 'time')}", style="bold red")
         for example in finding.examples:
             show(f"  {example}")
     faults, seconds = sum(certificate.faults.values()), duration(certificate.seconds)
     if certificate.findings:
-        show(f"FAILED: {len(certificate.findings)} findings after {faults:,} faults in {seconds}", style="bold red")
+        show(
+            f"FAILED: {counted(len(certificate.findings), 'finding')} after {faults:,} faults in {seconds}",
+            style="bold red",
+        )
     else:
         show(f"passed: no finding after {faults:,} faults in {seconds}", style="bold green")
     show(f"repeat these faults: --seed {certificate.seed}", style="dim")
