@@ -121,7 +121,7 @@ class Fleet:
         child.send(signal.SIGTERM)
 
     def lock(self, name: str, seconds: float) -> None:
-        if self._locker is None:
+        if self._locker is None or not self._locker.alive:
             self._locker = self._start("locker", "rowcall.torture.locker", stdin=subprocess.PIPE)
         assert self._locker.process.stdin is not None
         self._locker.process.stdin.write(f"{name} {seconds:.3f}\n".encode())

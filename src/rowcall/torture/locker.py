@@ -47,12 +47,12 @@ def opened(database: str | Server) -> Iterator[Callable[[str], object]]:
     if isinstance(database, Server):
         import psycopg
 
-        with suppress(psycopg.OperationalError), closing(psycopg.connect(database.url, autocommit=True)) as session:
+        with suppress(psycopg.Error), closing(psycopg.connect(database.url, autocommit=True)) as session:
             session.execute(f"set lock_timeout = '{PATIENCE_SECONDS:g}s'")
             yield lambda statement: session.execute(statement.encode())
         return
     connection = sqlite3.connect(database, timeout=PATIENCE_SECONDS, isolation_level=None)
-    with suppress(sqlite3.OperationalError), closing(connection):
+    with suppress(sqlite3.Error), closing(connection):
         yield lambda statement: connection.execute(statement).fetchall()
 
 
