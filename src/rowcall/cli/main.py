@@ -39,7 +39,7 @@ COMMANDS = (
         "migrate",
         "doctor",
     ),
-    *("publish", "events", "dashboard", "bench", "demo", "init", "completion"),
+    *("publish", "events", "dashboard", "bench", "torture", "demo", "init", "completion"),
 )
 _MODULES = {
     **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "change_jobs"),

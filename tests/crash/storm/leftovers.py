@@ -10,6 +10,8 @@ from collections.abc import Callable
 from rowcall import BlobUnreadable, Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.blobs import reference_of
+from rowcall.torture.arena import with_tables
+from rowcall.torture.checker import LEFT_OVER
 from tests.crash.storm.records import Problems
 from tests.observe import slow
 from tests.observe.plain_sql import PlainDatabase, jobs_of
@@ -18,10 +20,7 @@ UNFINISHED = """
     select id, type, queue, status, held, worker from rowcall_job where status in ('pending', 'scheduled', 'running')"""
 NONE_OF = {
     "jobs that are not finished": UNFINISHED,
-    "claims": "select job_id, lease, worker from rowcall_claim",
-    "ready rows": "select queue, type, id from rowcall_ready",
-    "slots": "select limit_key, job_id, lease from rowcall_slot",
-    "workers": "select name from rowcall_worker",
+    **{what: with_tables(sql, "rowcall_") for what, sql in LEFT_OVER.items()},
     "openings of a rate": "select limit_key from rowcall_opening",
     "pins of blobs": "select token, digest from rowcall_blob_pin",
     "edges of deleted jobs": "select * from rowcall_edge where job_id not in (select id from rowcall_job)",
@@ -32,8 +31,6 @@ NONE_OF = {
     "open edges of blockers that succeeded": """
         select edge.* from rowcall_edge as edge join rowcall_job as blocker on blocker.id = edge.blocker_id
         where edge.state = 'open' and edge.of_chain = 0 and blocker.status = 'succeeded'""",
-    "attempts of deleted jobs": "select * from rowcall_attempt where job_id not in (select id from rowcall_job)",
-    "events of deleted jobs": "select * from rowcall_event where job_id not in (select id from rowcall_job)",
     "references of deleted jobs": "select * from rowcall_blob_ref where job_id not in (select id from rowcall_job)",
 }
 

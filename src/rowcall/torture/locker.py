@@ -1,0 +1,62 @@
+"""A foreign process of `rowcall torture`: on each line of its input it locks something, and holds it for a while.
+
+A line names the lock, or `snapshot`, and the seconds. It uses no code of Rowcall's drivers.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.domain.config import Server, database_of
+from rowcall.torture.workload import PREFIX
+
+PATIENCE_SECONDS = 10.0
+DONE, BUSY = "done", "busy"
+SQLITE = {
+    "file": ("begin immediate",),
+    "snapshot": ("begin", "select count(*) from {prefix}migration"),
+}
+POSTGRES = {
+    "table": ("begin", "lock table {prefix}job in access exclusive mode"),
+    "rows": ("begin", "select id from {prefix}job where status = 'pending' order by id limit 200 for update"),
+    "claims": ("begin", "select job_id from {prefix}claim limit 100 for update"),
+    "snapshot": ("begin isolation level repeatable read", "select count(*) from {prefix}migration"),
+}
+
+
+def hold(lock: str, seconds: float) -> str:
+    """Hold the lock. Return how it went: the database may be busy, or away."""
+    database = database_of(os.environ["ROWCALL_URL"])
+    statements = (POSTGRES if isinstance(database, Server) else SQLITE)[lock]
+    with opened(database) as execute:
+        for statement in statements:
+            execute(statement.format(prefix=os.environ[PREFIX]))
+        SYSTEM_CLOCK.sleep(seconds)
+        return DONE
+    return BUSY
+
+
+@contextmanager
+def opened(database: str | Server) -> Iterator[Callable[[str], object]]:
+    """Open a connection. An error of the database ends the block."""
+    if isinstance(database, Server):
+        import psycopg
+
+        with suppress(psycopg.Error), closing(psycopg.connect(database.url, autocommit=True)) as session:
+            session.execute(f"set lock_timeout = '{PATIENCE_SECONDS:g}s'")
+            yield lambda statement: session.execute(statement.encode())
+        return
+    connection = sqlite3.connect(database, timeout=PATIENCE_SECONDS, isolation_level=None)
+    with suppress(sqlite3.Error), closing(connection):
+        yield lambda statement: connection.execute(statement).fetchall()
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        name, held_seconds = line.split()
+        print(hold(name, float(held_seconds)), flush=True)
