@@ -1,6 +1,6 @@
-"""A primary, its standby, and the processes that work and enqueue while one takes the place of the other.
+"""Two servers, and the processes that work and enqueue while a standby replaces its primary.
 
-Each job has a text of its own, as ids may be given out again. A producer writes it to its file when the call that
+Each job has another text, as ids may be given out again. A producer writes it to its file when the call that
 enqueued it has returned, and a handler writes it when it begins, and returns it.
 """
 
@@ -11,8 +11,11 @@ import contextlib
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -24,13 +27,31 @@ from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
 from rowcall.testing.process import ForkedProcess, PythonProcess
 from tests.cli.doctor.standby import promote, standby_of
-from tests.postgres.support import BOOKKEEPING, ask
-from tests.worker.support import ROOT, Site
+from tests.postgres.support import BOOKKEEPING, IN_TRANSACTION, ask, unfinished
+from tests.worker.support import ROOT, Site, ended
 
 PRODUCE_EVERY_SECONDS, PAUSE_AFTER_ERROR_SECONDS = 0.01, 0.05
 LONG_SHARE, LONG_SECONDS = 40, 0.6  # longer than a worker waits until it asks whether an attempt is still its own
+PRODUCERS, WORKERS = 2, 2
+LOAD = 100
+LONGEST_SECONDS = 10.0
+SUCCEEDED = "select count(*) from rowcall_job where status = 'succeeded'"
+LISTENING = "select count(*) from rowcall_worker where listening"
+SESSIONS = "select count(*) from pg_stat_activity where query like 'listen %' or query = 'show transaction_read_only'"
+TEXTS = "select payload ->> 'text' from rowcall_job"
+ENDED_BY_ANOTHER = "select id from rowcall_job where result::jsonb is distinct from payload::jsonb -> 'text'"
+TIMES_SETTLED = "select count(*) from settled group by job_id"
 FOLLOWED = "select 1 from pg_stat_replication where state = 'streaming' and sync_state = %s"
-LISTENERS = "select count(*) from pg_stat_activity where application_name = 'rowcall' and wait_event = 'ClientRead'"
+
+
+class Replicated(Protocol):
+    """Two servers, of which the new primary is the one that a promotion makes."""
+
+    url: str
+    new: str
+
+    def promote_standby(self) -> None:
+        """Return when the standby is a primary."""
 
 
 class Pair:
@@ -61,8 +82,12 @@ class Pair:
         eventually(lambda: not ask(self.old, "select 1 from pg_stat_replication"), message="the end of replication")
 
     def demote_primary(self) -> None:
-        """It still answers, on the connections that exist and on others, and refuses to write."""
+        """It still answers, on the connections that exist and on others, and refuses to write.
+
+        A commit that still waited for the standby would wait until its client drops the connection.
+        """
         self._set("default_transaction_read_only = on")
+        eventually(lambda: not ask(self.old, IN_TRANSACTION), message="the end of all transactions")
 
     def promote_standby(self) -> None:
         promote(self.standby)
@@ -109,7 +134,7 @@ def hash_of(text: str) -> int:
 
 
 class Producer:
-    """Enqueues in several ways until it is killed. What fails is not tried again: nobody was told that it is there."""
+    """Enqueues in several ways until it is killed. What fails is not tried again: it was not acknowledged."""
 
     def __init__(self, url: str, folder: Path, name: str) -> None:
         self._url = url
@@ -165,12 +190,58 @@ class Producer:
         return [text]
 
 
-def start(what: str, pair: Pair, folder: Path, name: str) -> PythonProcess:
+def start(what: str, pair: Replicated, folder: Path, name: str) -> PythonProcess:
     return ForkedProcess("-m", "tests.postgres.failover", what, pair.url, str(folder), name, cwd=str(ROOT))
 
 
 def acknowledged(folder: Path) -> set[str]:
     return {text for file in folder.glob("acknowledged-*") for text in file.read_text().splitlines()}
+
+
+class Load:
+    """Producers and workers, from before the promotion until all that they enqueued has ended."""
+
+    def __init__(self, pair: Replicated, folder: Path, stack: ExitStack) -> None:
+        self._pair, self._folder = pair, folder
+        self.jobs = stack.enter_context(Rowcall(pair.url))
+        self._workers = [stack.enter_context(start("work", pair, folder, "default")) for _ in range(WORKERS)]
+        self._producers = [stack.enter_context(start("produce", pair, folder, f"p{n}")) for n in range(PRODUCERS)]
+
+    def await_more(self, count: int = LOAD) -> None:
+        wanted = len(acknowledged(self._folder)) + count
+        eventually(lambda: len(acknowledged(self._folder)) >= wanted, message=f"{wanted} acknowledged jobs")
+
+    def promote(self) -> None:
+        """The workers continue without help, and producers too."""
+        self._pair.promote_standby()
+        promoted_at, before = time.monotonic(), ask(self._pair.new, SUCCEEDED)
+        eventually(lambda: ask(self._pair.new, SUCCEEDED) > before, message="a job that ends")
+        seconds = time.monotonic() - promoted_at
+        print(f"workers continued {seconds:.2f} s after the promotion")
+        assert seconds < LONGEST_SECONDS
+        self.await_more()
+
+    def end(self) -> None:
+        for producer in self._producers:
+            producer.close()
+        eventually(lambda: unfinished(self.jobs) == 0, within=60, message="the end of all jobs")
+        for worker in self._workers:
+            assert worker.alive, worker.output
+
+    def check_notifications(self, workers: int) -> None:
+        """The workers listen to the new primary, and a job of another process wakes one."""
+        eventually(lambda: ask(self._pair.new, LISTENING) == [(workers,)], message="workers that listen")
+        eventually(lambda: ask(self._pair.new, SESSIONS) == [(workers,)], message="their sessions")
+        enqueued_at = time.monotonic()
+        with Rowcall(self._pair.new) as elsewhere:
+            assert ended(elsewhere, elsewhere.enqueue("carry", {"text": "after-1"})).status == "succeeded"
+        print(f"an idle worker ended a job {(time.monotonic() - enqueued_at) * 1000:.0f} ms after its enqueue began")
+
+    def check_rows(self) -> set[str]:
+        """Return the texts of all jobs that are there. Each was settled once, by who ran it."""
+        assert set(ask(self._pair.new, TIMES_SETTLED)) == {(1,)}
+        assert ask(self._pair.new, ENDED_BY_ANOTHER) == []
+        return {text for (text,) in ask(self._pair.new, TEXTS)}
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""A standby takes the place of the primary, while producers enqueue and workers run: what is lost, and what is not."""
+"""A standby replaces the primary, while producers enqueue and workers run: what is lost, and what is not."""
 
 from __future__ import annotations
 
 import os
-import time
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,79 +11,27 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Job, Rowcall
 from rowcall.testing import eventually
-from tests.postgres.failover import Pair, Tasks, acknowledged, replicated, start
-from tests.postgres.support import ask, unfinished
-from tests.worker.support import ended
+from rowcall.testing.process import PythonProcess
+from tests.postgres.failover import WORKERS, Load, Pair, Tasks, acknowledged, replicated, start
+from tests.postgres.support import ask
+from tests.worker.support import Site
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 ROUNDS = range(int(os.environ.get("ROWCALL_TEST_FAILOVERS", "1")))
-PRODUCERS, WORKERS = 2, 2
-LOAD = 100
-LONGEST_SECONDS = 10.0
 LOGGED_AHEAD = 32
 """How many values of a sequence a standby takes as used: jobs beyond these get ids that were given out before."""
 
-SUCCEEDED = "select count(*) from rowcall_job where status = 'succeeded'"
-LISTENING = "select count(*) from rowcall_worker where listening"
-SESSIONS = "select count(*) from pg_stat_activity where query like 'listen %' or query = 'show transaction_read_only'"
-TEXTS = "select payload ->> 'text' from rowcall_job"
-ENDED_BY_ANOTHER = "select id from rowcall_job where result::jsonb is distinct from payload::jsonb -> 'text'"
-TIMES_SETTLED = "select count(*) from settled group by job_id"
+WORKER_ROWS = "select count(*) from rowcall_worker"
+LAST_ID = "select setval('rowcall_job_id_seq', %s)"
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     with replicated() as pair:
         yield pair
-
-
-class Load:
-    """Producers and workers, from before the promotion until all that they enqueued has ended."""
-
-    def __init__(self, pair: Pair, folder: Path, stack: ExitStack) -> None:
-        self._pair, self._folder = pair, folder
-        self.jobs = stack.enter_context(Rowcall(pair.url))
-        self._workers = [stack.enter_context(start("work", pair, folder, "default")) for _ in range(WORKERS)]
-        self._producers = [stack.enter_context(start("produce", pair, folder, f"p{n}")) for n in range(PRODUCERS)]
-
-    def await_more(self, count: int = LOAD) -> None:
-        wanted = len(acknowledged(self._folder)) + count
-        eventually(lambda: len(acknowledged(self._folder)) >= wanted, message=f"{wanted} acknowledged jobs")
-
-    def promote(self) -> None:
-        """The workers go on by themselves, and producers too."""
-        self._pair.promote_standby()
-        promoted_at, before = time.monotonic(), ask(self._pair.new, SUCCEEDED)
-        eventually(lambda: ask(self._pair.new, SUCCEEDED) > before, message="a job that ends")
-        seconds = time.monotonic() - promoted_at
-        print(f"workers went on {seconds:.2f} s after the promotion")
-        assert seconds < LONGEST_SECONDS
-        self.await_more()
-
-    def end(self) -> None:
-        for producer in self._producers:
-            producer.close()
-        eventually(lambda: unfinished(self.jobs) == 0, within=60, message="the end of all jobs")
-        for worker in self._workers:
-            assert worker.alive, worker.output
-
-    def check_notifications(self) -> None:
-        """The workers listen to the new primary, and a job of another process wakes one."""
-        eventually(lambda: ask(self._pair.new, LISTENING) == [(WORKERS,)], message="workers that listen")
-        eventually(lambda: ask(self._pair.new, SESSIONS) == [(WORKERS,)], message="their sessions")
-        enqueued_at = time.monotonic()
-        with Rowcall(self._pair.new) as elsewhere:
-            assert ended(elsewhere, elsewhere.enqueue("carry", {"text": "after-1"})).status == "succeeded"
-        print(f"an idle worker ended a job {(time.monotonic() - enqueued_at) * 1000:.0f} ms after its enqueue began")
-
-    def check_rows(self) -> set[str]:
-        """Return the texts of all jobs that are there. Each was settled once, by who ran it."""
-        assert set(ask(self._pair.new, TIMES_SETTLED)) == {(1,)}
-        assert ask(self._pair.new, ENDED_BY_ANOTHER) == []
-        return {text for (text,) in ask(self._pair.new, TEXTS)}
 
 
 def crash(pair: Pair) -> None:
@@ -103,7 +51,7 @@ def test_no_acknowledged_job_is_lost_with_a_synchronous_standby(
         fails(pair)
         load.promote()
         load.end()
-        load.check_notifications()
+        load.check_notifications(WORKERS)
         there = load.check_rows()
     known = acknowledged(tmp_path)
     assert known <= there
@@ -118,21 +66,47 @@ def test_an_asynchronous_standby_loses_the_last_moments_and_no_attempt_ends_the_
 ) -> None:
     with ExitStack() as stack:
         load = Load(pair, tmp_path, stack)
+        apart = stack.enter_context(start("work", pair, tmp_path, "apart"))
         load.await_more()
+        eventually(lambda: ask(pair.old, WORKER_ROWS) == [(WORKERS + 1,)], message="registered workers")
         before = acknowledged(tmp_path)
         pair.cut_off_standby()
-        stack.enter_context(start("work", pair, tmp_path, "apart"))
-        tasks = Tasks(pair.url, tmp_path)
+        load.await_more(2 * LOGGED_AHEAD)
+        tasks = Tasks(pair.old, tmp_path)
         stack.callback(tasks.jobs.close)
-        load.await_more(3 * LOGGED_AHEAD)
-        held = tasks.hold.using(queue="apart").enqueue("old")
-        tasks.site.wait_for_line("start old")
+        ask(pair.old, LAST_ID, 1_000_000)  # far ahead of what is enqueued after the promotion
+        held = tasks.hold.using(queue="apart").enqueue("old-1")
+        tasks.site.wait_for_line("start old-1")
+        apart.send(signal.SIGSTOP)
+        eventually(lambda: apart.is_stopped)
         crash(pair)
         load.promote()
         load.end()
+        check_held_attempt(pair, load.jobs, tasks.site, held, apart)
+        load.check_notifications(WORKERS)
         there = load.check_rows()
-        known = acknowledged(tmp_path)
-        lost = known - there
-        assert lost, "the standby was not behind: this test shows nothing"
-        assert lost.isdisjoint(before)
-        print(len(known), len(lost), held.id)
+    known = acknowledged(tmp_path)
+    lost = known - there
+    assert lost, "the standby was not behind: this test shows nothing"
+    assert lost.isdisjoint(before)
+    begun = [line.split() for line in tasks.site.lines if not line.startswith(("start", "end"))]
+    texts_of_ids = Counter(job_id for job_id, _ in {(job_id, text) for text, job_id, _ in begun})
+    ids_again = sum(count > 1 for count in texts_of_ids.values())
+    assert ids_again, "no id was given out again: this test shows nothing"
+    print(f"{len(known)} acknowledged jobs, {len(lost)} lost, of the last moments; {ids_again} ids given out again")
+
+
+def check_held_attempt(pair: Pair, jobs: Rowcall, site: Site, held: Job, worker: PythonProcess) -> None:
+    """Its job is lost, and another job has the id and the lease, when the handler ends."""
+    ask(pair.new, LAST_ID, held.id - 1)
+    job = jobs.enqueue("hold", {"text": "new-1"}, queue="by hand")
+    [claimed] = jobs.claim("me", queues=["by hand"])
+    assert (claimed.id, claimed.lease) == (job.id, 1) == (held.id, 1)
+    site.open("old-1")
+    worker.send(signal.SIGCONT)
+    site.wait_for_line("end old-1")
+    worker.send(signal.SIGTERM)
+    assert worker.wait() == 0, worker.output  # it has tried to settle the attempt
+    assert (jobs.get(job.id).status, jobs.get(job.id).worker) == ("running", "me")
+    jobs.complete(claimed, "new-1")
+    assert [(attempt.status, attempt.worker) for attempt in jobs.attempts(job.id)] == [("succeeded", "me")]

@@ -97,7 +97,7 @@ def _standing(in_recovery: bool, read_only: bool) -> Finding:
 
 
 def _hosts(server: ServerConnection, config: Server) -> Iterator[Finding]:
-    """A client connects to the first host that replies, unless the URL says which one it wants."""
+    """A client connects to the first host that replies, unless the URL says which one it needs."""
     for name, url in (("the URL", config.url), ("listen_url", config.listen_url)):
         hosts = _hosts_of(url) if url is not None else 1
         if hosts > 1 and not _wants_primary(url or ""):
@@ -191,8 +191,8 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
         advice = "Check that listen_url names the same server and the same database"
         if config.listen_url is None:
             advice = (
-                "Something between here and the server drops them, so idle workers find jobs only by their checks, every"
-                " five seconds at worst: set Rowcall(listen_url=…) to the server itself"
+                "Something between here and the server drops them, so idle workers find jobs only by their checks, up"
+                " to five seconds later: set Rowcall(listen_url=…) to the server itself"
             )
         yield warn("listen", what, advice)
         return

@@ -413,6 +413,7 @@ class PostgresConnection:
         self._departure = departure
         self._planned = planned
         self._hurried = hurried
+        self.times_opened = 0
         self._raw: OwnConnection | None = None
         self._session: Session | None = None
 
@@ -437,5 +438,6 @@ class PostgresConnection:
             self._raw = connect(
                 self._server.url, self._config, self._departure, planned=self._planned, hurried=self._hurried
             )
+            self.times_opened += 1
             self._session = Session(self._raw, self._config, self._notification, hurried=self._hurried)
         return self._session

@@ -51,7 +51,7 @@ def is_starting(error: Exception) -> bool:
 
 
 def is_standby(error: Exception) -> bool:
-    """Return whether the URL asks for a primary, and a server that is none has replied."""
+    """Return whether the URL asks for a primary, and a standby has replied."""
     return "session is read-only" in str(error) or "server is in hot standby mode" in str(error)
 
 
