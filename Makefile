@@ -61,6 +61,7 @@ thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
 thorough: export ROWCALL_TEST_FORKS ?= 10
 thorough: export ROWCALL_TEST_SEEDS ?= 1000
+thorough: export ROWCALL_TEST_FAILOVERS ?= 10
 thorough: export ROWCALL_TEST_REQUESTS ?= 20
 thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
 thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -19,7 +20,7 @@ from tests.docs.pages import Block
 # what pages call the file, the server and the pooler in front of it
 _FILE = re.compile(r"sqlite:///(?:app|test)\.db")
 _SERVER = re.compile(
-    r"postgresql://(?P<user>\w+)(?::(?P<password>\w+))?@(?P<host>db-1|pooler-1:6432)/shop(?P<more>\?)?"
+    r"postgresql://(?P<user>\w+)(?::(?P<password>\w+))?@(?P<host>db-1(?:,db-2)?|pooler-1:6432)/shop(?P<more>\?)?"
 )
 _ENGINE = re.compile(r'(create_engine|create_async_engine)\("sqlite(?:\+aiosqlite)?:///app\.db"')
 _DJANGO = '"HOST": "db-1", "USER": "ann", "NAME": "shop"'
@@ -76,7 +77,7 @@ class OnServer:
     """
 
     def __init__(self, url: str, pooled_url: str, users: Mapping[str, str], drivers: Drivers = PSYCOPG) -> None:
-        self._urls = {"db-1": url, "pooler-1:6432": pooled_url}
+        self._urls = {"db-1": url, "db-1,db-2": _twice(url), "pooler-1:6432": pooled_url}
         self._users = users
         self._drivers = drivers
 
@@ -110,6 +111,13 @@ class OnServer:
         if named["user"] != _OWNER:
             url = _AUTHORITY.sub(f"postgresql://{named['user']}:{named['password']}@", url)
         return url if named["more"] is None else f"{url}{'&' if '?' in url else '?'}"
+
+
+def _twice(url: str) -> str:
+    """Return a URL of two hosts, which are the same one."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user}{at}{host},{host}").geturl()
 
 
 def _wants_file(block: Block) -> bool:

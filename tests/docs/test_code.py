@@ -18,7 +18,7 @@ pytestmark = pytest.mark.no_tables
 
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
-SQLITE, POSTGRESQL = DOCS / "sqlite.md", DOCS / "postgresql.md"
+SQLITE, ONLY_ON_SERVER = DOCS / "sqlite.md", {DOCS / "postgresql.md", DOCS / "high-availability.md"}
 SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
 FOLLOWED_HERE = [page for page in PAGES if page.stem not in SEPARATE]
 
@@ -53,7 +53,9 @@ def server_database(users: dict[str, str], postgres_server_url: str, postgres_ur
         yield OnServer(postgres_url, bouncer.url(database_of(postgres_url)), users)
 
 
-@pytest.mark.parametrize("page", [page for page in FOLLOWED_HERE if page != POSTGRESQL], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in FOLLOWED_HERE if page not in ONLY_ON_SERVER], ids=lambda page: page.stem
+)
 def test_a_page_runs_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Path) -> None:
     follow(page, File(tmp_path))
 

@@ -26,6 +26,26 @@ IN_TRANSACTION = """
     where datname = current_database() and state <> 'idle' and backend_type = 'client backend'
       and pid <> pg_backend_pid()
 """
+# written by the server itself, in the transactions that settle: what a worker believes does not count
+BOOKKEEPING = """
+create table settled (job_id bigint not null, lease bigint not null);
+create table taken (job_id bigint not null, lease bigint not null);
+create function note_settled() returns trigger language plpgsql as $body$
+begin
+  insert into settled values (new.id, new.lease);
+  return null;
+end
+$body$;
+create function note_taken() returns trigger language plpgsql as $body$
+begin
+  insert into taken values (old.job_id, old.lease);
+  return null;
+end
+$body$;
+create trigger note_settled after update on rowcall_job for each row
+when (new.status = 'succeeded' or old.status = 'succeeded') execute function note_settled();
+create trigger note_taken after delete on rowcall_claim for each row execute function note_taken();
+"""
 OUT_OF_REACH = "the database is out of reach"
 THERE_AGAIN = "the database is back"
 

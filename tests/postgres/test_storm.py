@@ -14,7 +14,7 @@ import pytest
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import database_of
-from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of
+from tests.postgres.support import ATTEMPTS, BOOKKEEPING, PostgresSite, ask, pid_of
 from tests.worker.program import declare_counted
 from tests.worker.support import FINISHED
 
@@ -28,27 +28,6 @@ CUTS_PER_KILL = 3
 ROUNDS = 15
 RESTART_IN = (5, 10)
 PATIENCE_SECONDS = 90
-
-# written by the server itself, in the transactions that settle: what a worker believes does not count
-BOOKKEEPING = """
-create table settled (job_id bigint not null, lease bigint not null);
-create table taken (job_id bigint not null, lease bigint not null);
-create function note_settled() returns trigger language plpgsql as $body$
-begin
-  insert into settled values (new.id, new.lease);
-  return null;
-end
-$body$;
-create function note_taken() returns trigger language plpgsql as $body$
-begin
-  insert into taken values (old.job_id, old.lease);
-  return null;
-end
-$body$;
-create trigger note_settled after update on rowcall_job for each row
-when (new.status = 'succeeded' or old.status = 'succeeded') execute function note_settled();
-create trigger note_taken after delete on rowcall_claim for each row execute function note_taken();
-"""
 
 # a part of the jobs in each round, so that they cannot all be done before the last crash of the server
 RELEASE = f"""

@@ -1,4 +1,4 @@
-"""The wire between clients and a server, in the test's hand: it can swallow a reply, or carry nothing for a while."""
+"""The wire between clients and a server, in the test's hand: it can swallow replies, or carry nothing for a while."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Wire:
         self.flows.set()
         self.deliver = threading.Event()
         self.wanted: _Wanted | None = None
+        self.swallows_notifications = False
+        self.swallowed_notifications = 0
         self._door = socket.create_server(("127.0.0.1", 0))
         self._pairs: list[_Pair] = []
-        self.url = f"postgresql://{parts['user']}@127.0.0.1:{self._door.getsockname()[1]}/{database_of(url)}"
+        self.url = f"postgresql://{parts['user']}@127.0.0.1:{self._door.getsockname()[1]}/{database_of(url)}?sslmode=disable&gssencmode=disable"
         threading.Thread(target=self._welcome, name="wire", daemon=True).start()
 
     def swallow_reply_to(self, text: bytes) -> threading.Event:
@@ -59,6 +61,11 @@ class Wire:
     def freeze_after(self, text: bytes) -> threading.Event:
         """The same from the moment on at which a client has sent the text, and got its reply."""
         self.wanted = _Wanted(text, text, freezes=True)
+        return self.wanted.done
+
+    def half_open_after(self, text: bytes) -> threading.Event:
+        """Drop all further data of a connection on which a client has sent the text. Others are carried."""
+        self.wanted = _Wanted(text, text, half_opens=True)
         return self.wanted.done
 
     def thaw(self) -> None:
@@ -92,11 +99,14 @@ class Wire:
 class _Wanted:
     """`last` is the message whose reply is swallowed, once `text` was sent on the same connection."""
 
-    def __init__(self, text: bytes, last: bytes, *, freezes: bool = False, delays: bool = False) -> None:
+    def __init__(
+        self, text: bytes, last: bytes, *, freezes: bool = False, delays: bool = False, half_opens: bool = False
+    ) -> None:
         self.text = text
         self.last = last
         self.freezes = freezes
         self.delays = delays
+        self.half_opens = half_opens
         self.done = threading.Event()
 
 
@@ -109,6 +119,8 @@ class _Pair:
         self._server = server
         self._seen: _Wanted | None = None
         self._swallow: _Wanted | None = None
+        self._is_half_open = False
+        self._replies = b""
         for carry in (self._carry_requests, self._carry_replies):
             threading.Thread(target=carry, name="wire", daemon=True).start()
 
@@ -125,14 +137,20 @@ class _Pair:
                     self._seen, self._wire.wanted = wanted, None
                 if self._seen is not None and self._seen.last in data:
                     self._swallow = self._seen
+                    if self._seen.half_opens:
+                        self._seen.done.set()
+                        self._swallow = None
+                        self._is_half_open = True
                     if self._seen.delays:
                         self._seen.done.set()
                         _cut(self._client)
                         self._wire.deliver.wait()
-                self._server.sendall(data)
+                if not self._is_half_open:
+                    self._server.sendall(data)
         self.cut()
 
     def _carry_replies(self) -> None:
+        wire = self._wire
         with contextlib.suppress(OSError):
             while data := self._server.recv(65536):
                 self._wire.flows.wait()
@@ -142,8 +160,21 @@ class _Pair:
                         break
                     self._swallow = self._seen = None
                     self._wire.freeze()
-                self._client.sendall(data)
+                if not self._is_half_open:
+                    self._client.sendall(self._without_notifications(data) if wire.swallows_notifications else data)
         self.cut()
+
+    def _without_notifications(self, data: bytes) -> bytes:
+        """Return all whole messages but notifications: each is a letter and its length, which counts itself."""
+        self._replies += data
+        passed = b""
+        while len(self._replies) > 4 and len(self._replies) > (length := int.from_bytes(self._replies[1:5])):
+            message, self._replies = self._replies[: length + 1], self._replies[length + 1 :]
+            if message[:1] == b"A":
+                self._wire.swallowed_notifications += 1
+            else:
+                passed += message
+        return passed
 
 
 def _cut(end: socket.socket) -> None:

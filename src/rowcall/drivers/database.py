@@ -31,6 +31,9 @@ MakePlan = Callable[[], Plan[T]]
 class Connection(Protocol):
     """A connection for one thread. After an error it reconnects."""
 
+    times_opened: int
+    """How often it was opened. Each time it may lead to another server, which lacks the last commits."""
+
     def read(self, plan: Plan[T]) -> T:
         """Run a plan that only reads; each statement sees the latest commits."""
 

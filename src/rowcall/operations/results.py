@@ -340,7 +340,8 @@ def waiter_for_ends(queue: Queue, waker: Waker, received: Callable[[str], None])
 
     assert isinstance(database, PostgresDatabase)
     assert isinstance(queue.dialect, PostgresDialect)
-    listener = Listener(database.connect_to_listen, queue.dialect.channel_of_ends, waker, queue.clock, received)
+    connect, channel = database.connect_to_listen, queue.dialect.channel_of_ends
+    listener = Listener(connect, channel, waker, queue.clock, received, database.is_left)
     listener.start()
     with contextlib.closing(ListenerWaiter(listener, waker)) as server_waiter:
         yield server_waiter

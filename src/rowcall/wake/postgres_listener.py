@@ -17,16 +17,20 @@ from rowcall.wake.waiter import Waker, Wakeup, is_readable
 
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 5.0
 STOP_SECONDS = 1.0
+LEFT_SECONDS = 1.0
+"""How often it checks whether this process has left the server for another one."""
 SILENCE_SECONDS = 10.0
-"""After how long without a notification it checks that the server still replies."""
+"""After how long without a notification it checks that the server still replies, and still takes writes."""
 
-Connect = Callable[[], "psycopg.Connection[tuple[object, ...]] | None"]
+Raw = psycopg.Connection[tuple[object, ...]]
+Connect = Callable[[], Raw | None]
 
 
 class Listener:
     """A service that calls `waker.wake()` for every notification. `connect` returns None if LISTEN is not possible.
 
     `received` is called with each payload, and with an empty one whenever a notification may have been missed.
+    `is_left` returns whether this process uses another server now than the one of a connection.
     `pause_seconds` combines all notifications within that time, for a worker that receives many for other workers.
     `spread_seconds` delays them by a random time, so that not all workers of a large fleet look at once.
     """
@@ -38,12 +42,14 @@ class Listener:
         waker: Waker,
         clock: Clock,
         received: Callable[[str], None] = lambda payload: None,
+        is_left: Callable[[Raw], bool] = lambda raw: False,
     ) -> None:
         self._connect = connect
         self._channel = channel
         self._waker = waker
         self._clock = clock
         self._received = received
+        self._is_left = is_left
         self._notified = False
         self._stop_reader = self._stop_writer = -1
         self.listens = False
@@ -101,8 +107,8 @@ class Listener:
                 return
             pause_seconds = min(pause_seconds * 2, LAST_PAUSE_SECONDS)
 
-    def _listen(self, raw: psycopg.Connection[tuple[object, ...]]) -> bool:
-        """Listen until `stop` (return True) or until the connection is lost."""
+    def _listen(self, raw: Raw) -> bool:
+        """Listen until `stop` (return True), or until the connection is lost or the server is left."""
         self.listens = True
         self._received("")
         self._notify()  # notifications sent before this moment were missed
@@ -111,13 +117,19 @@ class Listener:
         poll.register(self._stop_reader, select.POLLIN)
         payloads: list[str] = []
         raw.add_notify_handler(lambda notification: payloads.append(notification.payload))
+        silent_seconds, pause_seconds = 0.0, min(LEFT_SECONDS, SILENCE_SECONDS)
         while True:
-            ready = [descriptor for descriptor, _ in poll.poll(SILENCE_SECONDS * 1000)]
+            ready = [descriptor for descriptor, _ in poll.poll(pause_seconds * 1000)]
             if self._stop_reader in ready:
                 return True
-            if not ready:
-                raw.execute("select")  # its silence would otherwise go unnoticed: raises after a while
-            if self.spread_seconds and self._is_stopped(self.spread_seconds * self._clock.chance()):
+            silent_seconds = 0.0 if ready else silent_seconds + pause_seconds
+            if silent_seconds >= SILENCE_SECONDS:
+                silent_seconds = 0.0
+                if _is_read_only(raw):  # a server that is silent would otherwise go unnoticed: raises after a while
+                    return False
+            if self._is_left(raw):
+                return False
+            if ready and self.spread_seconds and self._is_stopped(self.spread_seconds * self._clock.chance()):
                 return True
             raw.pgconn.consume_input()
             while (notification := raw.pgconn.notifies()) is not None:
@@ -139,6 +151,11 @@ class Listener:
     def _notify(self) -> None:
         self._notified = True
         self._waker.wake()
+
+
+def _is_read_only(raw: Raw) -> bool:
+    """Return whether no one can commit jobs here: another server is the primary now."""
+    return raw.execute("show transaction_read_only").fetchone() == ("on",)
 
 
 class ListenerWaiter:

@@ -29,6 +29,7 @@ class Ownership:
     _in_doubt: bool = False
     _is_logged: bool = False
     _check_again_at: float = NEVER
+    _times_opened: int = 1
 
     def note_lost(self) -> None:
         """This worker was declared lost. Called by any thread."""
@@ -41,7 +42,12 @@ class Ownership:
     @property
     def is_uncertain(self) -> bool:
         """Whether `ensure` must find out what belongs to this worker, as well as it can."""
-        return self._lost or self._in_doubt
+        return self._lost or self._in_doubt or self._is_reopened
+
+    @property
+    def _is_reopened(self) -> bool:
+        """Whether the connection was replaced, perhaps without an error: a standby may lack what was settled last."""
+        return self.connection.times_opened > self._times_opened
 
     def ensure(self) -> bool:
         """Call before each step. Return whether there may be jobs to claim because of what was found."""
@@ -52,6 +58,10 @@ class Ownership:
             self._register_again()
         if self._in_doubt or self.queue.clock.timer() > self._check_again_at:
             self._resolve_doubt()
+            return True
+        if self._is_reopened:
+            self._times_opened = self.connection.times_opened
+            self.settler.release_unknown(self.registrar.current.holder)
             return True
         return registered
 
@@ -81,12 +91,13 @@ class Ownership:
 
     def _resolve_doubt(self) -> None:
         """Find out what was committed: now, and once more when the server has surely decided."""
+        self._times_opened = self.connection.times_opened
         self.release_unknown()
         self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self._in_doubt else NEVER
         self._in_doubt = False
 
     def release_unknown(self) -> None:
-        """Release the jobs that were claimed in our name, and that we do not hold."""
+        """Release the jobs that were claimed in our name, and that we do not hold: the claim, or the end, was lost."""
         self.settler.make_sure(self.registrar.current.holder)
 
     def drop_all(self) -> None:

@@ -216,14 +216,18 @@ class Settler:
 
     def make_sure(self, holder: int) -> None:
         """After the reply to a commit was lost: find out what it settled, and release what it claimed."""
-        owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._attempts_in_thread, *self.completed)
-        held = {attempt.fence for attempt in owned_by_us}
-        owned = self._connection.write(release_unknown(self._queue.dialect, holder, held))
+        owned = self.release_unknown(holder)
         done = [attempt for attempt in self._unsettled if attempt.fence not in owned]
         self._unsettled = [attempt for attempt in self._unsettled if attempt not in done]
         clear_started(done)
         self.late += [attempt.fence for attempt in done]  # if they were not settled by us, their slots are still taken
         self.report.settled(done, {attempt.ready.id for attempt in done})
+
+    def release_unknown(self, holder: int) -> set[tuple[int, int]]:
+        """Release claims in our name that we do not hold, and return the ids and leases of all claims."""
+        owned_by_us = (*self._dispatcher.held(), *self._unsettled, *self._attempts_in_thread, *self.completed)
+        held = {attempt.fence for attempt in owned_by_us}
+        return self._connection.write(release_unknown(self._queue.dialect, holder, held))
 
     def release(self, attempts: Iterable[Attempt]) -> None:
         """Release jobs that were never started."""

@@ -18,7 +18,9 @@ SLOT = "following"
 
 @contextmanager
 def standby_of(primary: PostgresServer) -> Iterator[PostgresServer]:
-    """It has what the primary had when this was called. At its end the slot is unused, and still there."""
+    """It has what the primary had when this was called. At its end the slot is unused, and still there, if the primary
+    still runs.
+    """
     user = SystemUser.for_servers()
     with tempfile.TemporaryDirectory(prefix="rowcall-standby-") as name:
         folder = Path(name)
@@ -31,7 +33,15 @@ def standby_of(primary: PostgresServer) -> Iterator[PostgresServer]:
         settings = {**FAST_SETTINGS, **followed, "max_prepared_transactions": "10"}  # no less than the primary's
         with PostgresServer(folder, settings=settings) as standby:
             yield standby
-    _await_slot(primary, "not active")
+    if primary.running:
+        _await_slot(primary, "not active")
+
+
+def promote(standby: PostgresServer) -> None:
+    """Make a standby a primary, as `pg_ctl` does it, and wait until it is one."""
+    user = SystemUser.for_servers()
+    program = find_programs(user, copies=standby.data.parent) / "pg_ctl"
+    user.run([str(program), "promote", "--wait", f"--pgdata={standby.data}"], cwd=standby.data.parent)
 
 
 def await_feedback(primary: PostgresServer) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from rowcall import Rowcall
 from rowcall.base.clock import SystemClock
@@ -20,6 +21,7 @@ from rowcall.testing.postgres_database import create_database, database_of, drop
 from tests.cli.conftest import APP, Examine, Run
 from tests.cli.doctor.standby import standby_of
 from tests.pgbouncer import PgBouncer
+from tests.postgres.wire import Wire
 
 CHECKS = [
     *("connection", "server", "writable", "clock", "durability", "connections", "pooler", "listen", "horizon"),
@@ -90,10 +92,45 @@ def test_a_standby(run: Run, examine: Examine, durable_server: PostgresServer, d
         found = examine("--url", standby.url(database_of(durable_url)))
         assert (found.exit_code, found.level["writable"]) == (1, "problem")
         assert "standby" in found.what["writable"]
+        assert "target_session_attrs=read-write leads to the primary" in found.advice["writable"]
         assert "listen" not in found.level
         assert found.level["tables"] == "ok"
+        found = examine("--url", f"{standby.url(database_of(durable_url))}?target_session_attrs=read-write")
+        assert (found.exit_code, list(found.level)) == (1, ["connection"])
+        assert "promote a standby" in found.advice["connection"]
         assert run("stats", "--url", standby.url(database_of(durable_url))).exit_code == 0
     change(durable_server.url(), "select pg_drop_replication_slot('following')")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "level", "said"),
+    [
+        ("", "warn", "the URL names 2 hosts without target_session_attrs=read-write, so it may lead to a standby"),
+        ("?target_session_attrs=any", "warn", "without target_session_attrs=read-write"),
+        ("?target_session_attrs=read-write", "ok", "2, of which it connects to the primary"),
+        ("?target_session_attrs=primary", "ok", "wait for no standby: a failover may lose the last ones"),
+    ],
+)
+def test_several_hosts(
+    examine: Examine, server_queue: Rowcall, postgres_url: str, wanted: str, level: str, said: str
+) -> None:
+    found = examine("--url", f"{several(postgres_url)}{wanted}")
+    assert (found.exit_code, found.level["hosts"]) == (0, level)
+    assert said in found.what["hosts"]
+    assert level == "ok" or found.advice["hosts"] == "Add target_session_attrs=read-write to the URL"
+
+
+def test_several_hosts_for_listening(examine: Examine, server_queue: Rowcall, postgres_url: str, folder: Path) -> None:
+    write_app(folder, postgres_url, f"listen_url='{several(postgres_url)}'")
+    found = examine()
+    assert found.level["hosts"] == "warn"
+    assert found.advice["hosts"] == "Add target_session_attrs=read-write to listen_url"
+
+
+def several(url: str) -> str:
+    """Name the same server twice."""
+    host, port, name = (conninfo_to_dict(url)[part] for part in ("host", "port", "dbname"))
+    return f"postgresql://postgres@{host}:{port},{host}:{port}/{name}"
 
 
 @pytest.mark.parametrize(("shift", "said"), [(1800, "30 min behind"), (-11_000, "3 h 3 min ahead of")])
@@ -194,6 +231,19 @@ def test_hints_that_do_not_arrive(
     assert found.level["listen"] == "warn"
     assert "cannot connect" in found.what["listen"]
     assert found.exit_code == 0
+
+
+def test_notifications_that_are_dropped_on_the_way(
+    examine: Examine, server_queue: Rowcall, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "NOTIFICATION_SECONDS", 0.1)
+    with Wire(postgres_url) as wire:
+        wire.swallows_notifications = True
+        found = examine("--url", wire.url)
+    assert wire.swallowed_notifications
+    assert found.level["listen"] == "warn"
+    assert "did not arrive" in found.what["listen"]
+    assert "up to five seconds" in found.advice["listen"]
 
 
 def test_a_queue_of_notifications_that_fills(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.base.text import duration
 from rowcall.cli.doctor import server_queries
@@ -48,6 +50,7 @@ def _checks(server: ServerConnection, config: Config, target: Target) -> Iterato
         return
     in_recovery, read_only = server.row(server_queries.STANDING)
     yield _standing(in_recovery, read_only)
+    yield from _guarded("hosts", _hosts(server, config.server))
     yield _clock(server)
     yield from _guarded("settings", _settings(server, config))
     yield from _guarded("connections", _connections(server))
@@ -82,12 +85,38 @@ def check_version(server: ServerConnection) -> Finding:
 def _standing(in_recovery: bool, read_only: bool) -> Finding:
     if in_recovery:
         return problem(
-            "writable", "this is a read-only standby", "Connect to the primary; if that failed, promote this one"
+            "writable",
+            "this is a read-only standby",
+            "Connect to the primary; if that failed, promote this one. A URL of all hosts with"
+            " target_session_attrs=read-write leads to the primary",
         )
     if read_only:
         what = "default_transaction_read_only is on"
         return problem("writable", what, "It is set for the server, the database or this user: reset it there")
     return ok("writable", "this is a primary")
+
+
+def _hosts(server: ServerConnection, config: Server) -> Iterator[Finding]:
+    """A client connects to the first host that replies, unless the URL says which one it needs."""
+    for name, url in (("the URL", config.url), ("listen_url", config.listen_url)):
+        hosts = _hosts_of(url) if url is not None else 1
+        if hosts > 1 and not _wants_primary(url or ""):
+            what = f"{name} names {hosts} hosts without target_session_attrs=read-write, so it may lead to a standby"
+            yield warn("hosts", what, f"Add target_session_attrs=read-write to {name}")
+        elif hosts > 1 and name == "the URL":
+            (replicated,) = server.row(server_queries.IS_REPLICATED)
+            commits = "wait for a standby" if replicated else "wait for no standby: a failover may lose the last ones"
+            yield ok("hosts", f"{hosts}, of which it connects to the primary; commits {commits}")
+
+
+def _hosts_of(url: str) -> int:
+    options = conninfo_to_dict(url)
+    return max(len(str(options.get(name) or "").split(",")) for name in ("host", "hostaddr"))
+
+
+def _wants_primary(url: str) -> bool:
+    wanted = conninfo_to_dict(url).get("target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS")
+    return wanted in ("read-write", "primary")
 
 
 def _clock(server: ServerConnection) -> Finding:
@@ -159,7 +188,13 @@ def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
         return
     if not heard:
         what = f"a notification did not arrive within {duration(NOTIFICATION_SECONDS)}"
-        yield warn("listen", what, "Check that listen_url names the same server and the same database")
+        advice = "Check that listen_url names the same server and the same database"
+        if config.listen_url is None:
+            advice = (
+                "Something between here and the server drops them, so idle workers find jobs only by their checks, up"
+                " to five seconds later: set Rowcall(listen_url=…) to the server itself"
+            )
+        yield warn("listen", what, advice)
         return
     yield ok("listen", f"notifications arrive (round trip {duration(answered_at - asked_at)})")
     (usage,) = server.row(server_queries.NOTIFICATION_QUEUE)

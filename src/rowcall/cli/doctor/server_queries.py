@@ -83,6 +83,11 @@ def connected(url: str) -> Iterator[psycopg.Connection[Row]]:
 # the server
 
 STANDING = "select pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool"
+# "off" and "local" wait for no standby
+IS_REPLICATED = """
+    select current_setting('synchronous_standby_names') <> ''
+      and current_setting('synchronous_commit') not in ('off', 'local')
+"""
 
 CLOCK = "select date_part('epoch', clock_timestamp())"
 

@@ -41,6 +41,8 @@ CANCEL_SECONDS = 0.5
 LONGEST_SILENCE_SECONDS = 10
 LONGEST_LOCK_WAIT = "1s"
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.5
+NEW_SECONDS = 1.0
+"""A connection that is newer than this leads to the server to which the next one would lead."""
 # a host that vanishes without closing its connections is noticed within half a minute
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000}
 
@@ -56,12 +58,30 @@ BEGIN = "begin isolation level read committed"
 BEGIN_SNAPSHOT = "begin isolation level repeatable read, read only"
 
 
+class Departure:
+    """When a process last left a server that was silent or read-only: older connections may lead to the same one."""
+
+    at = -math.inf
+
+    def note(self) -> None:
+        self.at = SYSTEM_CLOCK.timer()
+
+
 class OwnConnection(psycopg.Connection[Row]):
     """A connection of Rowcall, dropped if the server is silent for `reply_seconds`, times the caller's patience."""
 
     reply_seconds = math.inf
-    was_silent = False
     opened_at = 0.0
+    departure = Departure()
+
+    @property
+    def is_left(self) -> bool:
+        return self.opened_at <= self.departure.at
+
+    def leave(self) -> None:
+        """Close this connection, and let no older one be used."""
+        self.departure.note()
+        self.close()
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         seconds = self.reply_seconds * current_patience()
@@ -70,7 +90,7 @@ class OwnConnection(psycopg.Connection[Row]):
         try:
             return super().wait(_while_heard(gen, seconds), *args, **{**options, "interval": SILENCE_SECONDS})
         except NoReply:
-            self.was_silent = True
+            self.departure.note()
             if capabilities.has_cancel_safe():  # a server that is only slow should not continue it for nothing
                 with contextlib.suppress(psycopg.Error):
                     self.cancel_safe(timeout=CANCEL_SECONDS)
@@ -97,13 +117,16 @@ def _while_heard(gen: PQGen[T], seconds: float) -> PQGen[T]:
         return result
 
 
-def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = False) -> OwnConnection:
+def connect(
+    url: str, config: Config, departure: Departure | None = None, *, planned: bool = False, hurried: bool = False
+) -> OwnConnection:
     """Return a connection in autocommit mode, set up for this queue.
 
     `planned` sets the planner for the worker's rounds; a `hurried` connection waits only briefly for locks.
     """
     name = shown(url)
     raw = _connected(url, config)
+    raw.departure = departure or raw.departure
     try:
         set_up(raw, config, planned=planned, hurried=hurried)
     except psycopg.Error as error:
@@ -116,7 +139,7 @@ def connect(url: str, config: Config, *, planned: bool = False, hurried: bool = 
 
 
 def _connected(url: str, config: Config) -> OwnConnection:
-    """Wait a little for a server that is starting or stopping; raise any other error at once."""
+    """Wait a little for a server that is starting, stopping or about to be promoted; raise any other error at once."""
     deadline = SYSTEM_CLOCK.timer() + config.busy_timeout_seconds
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -142,7 +165,7 @@ def tried(url: str, config: Config) -> OwnConnection | psycopg.Error | ValueErro
 
 def opened(url: str, config: Config, options: dict[str, Any]) -> OwnConnection:
     raw = OwnConnection.connect(url, **options)
-    raw.reply_seconds, raw.opened_at = reply_seconds(config), SYSTEM_CLOCK.timer()
+    raw.reply_seconds, raw.opened_at, raw.departure = reply_seconds(config), SYSTEM_CLOCK.timer(), Departure()
     return raw
 
 
@@ -211,8 +234,10 @@ def is_ours(connection: object) -> bool:
     return isinstance(connection, psycopg.Connection) and connection in _pooled
 
 
-def is_alive(raw: psycopg.Connection[Row]) -> bool:
+def is_alive(raw: OwnConnection) -> bool:
     """Return whether an idle connection can still be used, as far as this side knows: without a round trip."""
+    if raw.is_left:
+        return False
     pgconn = raw.pgconn
     if pgconn.status != pq.ConnStatus.OK or pgconn.transaction_status != pq.TransactionStatus.IDLE:
         return False
@@ -225,7 +250,7 @@ class Session:
     """Runs plans on a connection that is checked out."""
 
     def __init__(
-        self, raw: psycopg.Connection[Row], config: Config, notification: Statement[Row], *, hurried: bool = False
+        self, raw: OwnConnection, config: Config, notification: Statement[Row], *, hurried: bool = False
     ) -> None:
         self._raw = raw
         self._name = shown(config.server.url) if config.server is not None else ""
@@ -336,10 +361,16 @@ class Session:
                 self._raw.execute("rollback", prepare=False)
 
     def _explained(self, error: psycopg.Error) -> Exception:
-        # a standby now, and the next connection leads to the new primary; or its prepared plans are stale
-        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or is_stale(error):
+        explained_error = explained(error, self._name)
+        if is_stale(error):
             self._raw.close()
-        return explained(error, self._name)
+        elif isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            # a standby now, and the next connection leads to the new primary, if this one is not new itself
+            age_seconds = SYSTEM_CLOCK.timer() - self._raw.opened_at
+            self._raw.leave()
+            if age_seconds > NEW_SECONDS and isinstance(explained_error, StoreUnavailable):
+                return NothingWritten(explained_error.problem, explained_error.advice)
+        return explained_error
 
     def _unwritten(self, error: psycopg.Error) -> Exception:
         explained = self._explained(error)
@@ -367,14 +398,22 @@ class PostgresConnection:
     """A connection for one thread, opened at its first use, and again after it was lost."""
 
     def __init__(
-        self, config: Config, notification: Statement[Row], *, planned: bool = False, hurried: bool = False
+        self,
+        config: Config,
+        notification: Statement[Row],
+        departure: Departure,
+        *,
+        planned: bool = False,
+        hurried: bool = False,
     ) -> None:
         assert config.server is not None
         self._server: Server = config.server
         self._config = config
         self._notification = notification
+        self._departure = departure
         self._planned = planned
         self._hurried = hurried
+        self.times_opened = 0
         self._raw: OwnConnection | None = None
         self._session: Session | None = None
 
@@ -396,6 +435,9 @@ class PostgresConnection:
     def _connected(self) -> Session:
         if self._raw is None or self._session is None or not is_alive(self._raw):
             self.close()
-            self._raw = connect(self._server.url, self._config, planned=self._planned, hurried=self._hurried)
+            self._raw = connect(
+                self._server.url, self._config, self._departure, planned=self._planned, hurried=self._hurried
+            )
+            self.times_opened += 1
             self._session = Session(self._raw, self._config, self._notification, hurried=self._hurried)
         return self._session

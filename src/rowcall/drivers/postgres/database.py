@@ -25,6 +25,7 @@ from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDat
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.postgres.connection import (
+    Departure,
     OwnConnection,
     PostgresConnection,
     Session,
@@ -86,8 +87,9 @@ class PostgresDatabase(Database):
         self._pool: ConnectionPool[OwnConnection] | None = None
         self._transaction_pool: ConnectionPool[OwnConnection] | None = None
         self._first: list[OwnConnection] = []  # opened for a pool, which has not asked for it yet
-        self._silent_at = -math.inf
-        self._writer = PostgresConnection(self._config, self._notification)  # for shared commits, under the lock
+        self._departure = Departure()
+        # for shared commits, under the lock
+        self._writer = PostgresConnection(self._config, self._notification, self._departure)
 
     @property
     def side_folder(self) -> str:
@@ -96,15 +98,19 @@ class PostgresDatabase(Database):
         return os.path.join(_temporary_folder(), f"rowcall-{user}")
 
     def connect(self) -> PostgresConnection:
-        return PostgresConnection(self._config, self._notification, planned=True, hurried=True)
+        return PostgresConnection(self._config, self._notification, self._departure, planned=True, hurried=True)
 
     def connect_to_listen(self) -> OwnConnection | None:
         """Return a connection that can LISTEN, or None behind a pooler that no `listen_url` avoids."""
-        raw = connect(self._server.listen_url or self._server.url, self._config)
+        raw = connect(self._server.listen_url or self._server.url, self._config, self._departure)
         if is_pooled(raw):
             raw.close()
             return None
         return raw
+
+    def is_left(self, raw: psycopg.Connection[Row]) -> bool:
+        """Return whether the server of a connection was left, as it was silent or is no longer the primary."""
+        return isinstance(raw, OwnConnection) and raw.is_left
 
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         def attempt() -> T:
@@ -132,9 +138,9 @@ class PostgresDatabase(Database):
             session = Session(raw, self._config, self._notification)
             session.begin(LONGEST_BLOCK_SILENCE_SECONDS)
         except BaseException:
-            self._put_back(pool, raw)
+            pool.putconn(raw)
             raise
-        return OpenTransaction(session, lambda: self._put_back(pool, raw))
+        return OpenTransaction(session, lambda: pool.putconn(raw))
 
     def _again(
         self, attempt: Callable[[], T], errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)
@@ -188,15 +194,10 @@ class PostgresDatabase(Database):
         try:
             yield Session(raw, self._config, self._notification)
         finally:
-            self._put_back(pool, raw)
-
-    def _put_back(self, pool: ConnectionPool[OwnConnection], raw: OwnConnection) -> None:
-        if raw.was_silent:
-            self._silent_at = SYSTEM_CLOCK.timer()
-        pool.putconn(raw)
+            pool.putconn(raw)
 
     def _checked_out(self, pool: ConnectionPool[OwnConnection]) -> OwnConnection:
-        """Return a connection that was not cut while it was idle, and is newer than the last silence of a server."""
+        """Return a connection that was not cut while it was idle, and does not lead to a server that was left."""
         deadline = SYSTEM_CLOCK.timer() + self._config.busy_timeout_seconds
         while True:
             remaining = max(0.0, deadline - SYSTEM_CLOCK.timer())
@@ -214,7 +215,7 @@ class PostgresDatabase(Database):
                 raise self._exhausted() from None
             except PoolClosed:
                 raise StoreUnavailable(f"{self.name}: the queue is being closed") from None
-            if is_alive(raw) and raw.opened_at > self._silent_at:
+            if is_alive(raw):
                 return raw
             raw.close()
             pool.putconn(raw)
@@ -237,7 +238,7 @@ class PostgresDatabase(Database):
 
     def _new_pool(self) -> ConnectionPool[OwnConnection]:
         # the pool would try for a while before it raises an error, so its first connection is opened here
-        self._first.append(connect(self._server.url, self._config, planned=True))
+        self._first.append(connect(self._server.url, self._config, self._departure, planned=True))
         return ConnectionPool(
             self._server.url,
             connection_class=cast("type[OwnConnection]", SimpleNamespace(connect=self._next_connection)),
@@ -255,6 +256,7 @@ class PostgresDatabase(Database):
         with contextlib.suppress(IndexError):
             return self._first.pop()
         raw = opened(url, self._config, options)
+        raw.departure = self._departure
         try:
             set_up(raw, self._config, planned=True)
         except BaseException:

@@ -46,8 +46,13 @@ def is_stale(error: psycopg.Error) -> bool:
 
 
 def is_starting(error: Exception) -> bool:
-    """Return whether the server says that it is starting or stopping."""
-    return "the database system is" in str(error)
+    """Return whether a server says that it is starting or stopping, or is not a primary, which it may soon be."""
+    return "the database system is" in str(error) or is_standby(error)
+
+
+def is_standby(error: Exception) -> bool:
+    """Return whether the URL asks for a primary, and a standby has replied."""
+    return "session is read-only" in str(error) or "server is in hot standby mode" in str(error)
 
 
 def explained(error: psycopg.Error, name: str) -> RowcallError:
@@ -81,7 +86,7 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
         case errors.InsufficientPrivilege():
             return StoreUnavailable(f"{name}: {message}", "Grant it to this user, or migrate as the tables' owner")
         case errors.ReadOnlySqlTransaction():
-            return StoreUnavailable(f"{name} is read-only ({message})", "Is it a standby? Connect to the primary")
+            return StoreUnavailable(f"{name} is read-only ({message})", _READ_ONLY)
         case errors.DiskFull() | errors.OutOfMemory():
             return StoreUnavailable(f"{name}: {message}", "Nothing of this call was written; free space on the server")
         case errors.TooManyConnections():
@@ -96,6 +101,9 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return RowcallError(f"{name}: {message}" + (f" ({error.sqlstate})" if error.sqlstate else ""))
 
 
+_READ_ONLY = (
+    "Is it a standby? Connect to the primary: name all hosts in the URL, and add target_session_attrs=read-write"
+)
 _CALL_AGAIN = "Nothing was written; call again"
 _SILENT = "Is the server overloaded, its disk stalled, or a row locked for long? Otherwise raise busy_timeout"
 _ESCAPING = "In a password, write %, @, /, ?, # and spaces as %25, %40, %2F, %3F, %23 and %20"
@@ -137,6 +145,8 @@ def cannot_connect(error: psycopg.Error | ValueError, url: str) -> StoreUnavaila
         advice = "Check the URL's user and password, and the server's pg_hba.conf"
     elif "database" in message and "does not exist" in message:
         advice = "Create it first (createdb), or check the URL"
+    elif is_standby(error):
+        advice = "No host of the URL is a primary now: wait for the end of the failover, or promote a standby"
     elif re.search(r"invalid \w+ value", message):
         advice = "Correct that parameter of the URL"
     elif "too many c" in message or "remaining connection slots" in message:

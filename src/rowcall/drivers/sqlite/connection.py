@@ -41,6 +41,8 @@ _in_transaction_when_forked: set[str] = set()
 class SqliteConnection:
     """Used by one thread at a time."""
 
+    times_opened = 1
+
     def __init__(self, config: Config, path: str, side_folder: str, *, watchful: bool = False) -> None:
         """A `watchful` connection raises `FileReplaced` when its file was deleted or replaced, and opens it again."""
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:

@@ -288,8 +288,8 @@ def settle_completed(
     """Settle attempts whose handlers rolled back as given; leave attempts whose transactions are still open alone.
 
     The slots of `abandoned` attempts are not freed: their handlers still run. A job that succeeded at the lease of an
-    attempt counts as committed, also for another holder: its row has none. So after a failover or a restored backup, the
-    handler of an id that was given out again may count as committed; nothing is written about the other job.
+    attempt counts as committed, also for another holder: its row has none. So after a failover or a restored backup,
+    the handler of an id that was given out again may count as committed; nothing is written about the other job.
     """
     ids = sorted(one.job_id for one in ended)
     claimed = set((yield from dialect.ask(RUNNING_IDS, ids)))

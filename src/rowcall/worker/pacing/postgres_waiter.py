@@ -38,7 +38,8 @@ FIRST_DEAF_SECONDS, LAST_DEAF_SECONDS = 0.05, 1.0
 def postgres_waiter(queue: Queue, connection: Connection, waker: Waker, registrar: Registrar) -> PostgresWaiter:
     assert isinstance(queue.dialect, PostgresDialect)
     assert isinstance(queue.database, PostgresDatabase)
-    listener = Listener(queue.database.connect_to_listen, queue.dialect.channel, waker, queue.clock)
+    database, dialect = queue.database, queue.dialect
+    listener = Listener(database.connect_to_listen, dialect.channel, waker, queue.clock, is_left=database.is_left)
     listener.start()
     return PostgresWaiter(
         queue.dialect,
