@@ -3,82 +3,63 @@
 from __future__ import annotations
 
 import argparse
-import logging
+import os
 import sys
-import tempfile
 import time
-import zlib
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
 
-from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
-from rowcall.testing.postgres_database import Databases
-from tests.conformance.notes import Notes
-from tests.faults.cases import Case, Cases
+from rowcall.testing.postgres import PostgresServer
 from tests.faults.injection import Fault, faults_of
-from tests.faults.world import PostgresTemplate, SqliteTemplate
+from tests.faults.parts import DATABASES, Part, Row, run_part
 from tests.shared_postgres import other_server
-
-DATABASES = ("sqlite", "postgres")
-
-
-@contextmanager
-def all_cases(database: str, server_url: str | None = None) -> Iterator[Cases]:
-    """Yield the cases of a database, in a temporary folder; on a new server, without a URL."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if memory_has_room() else None)))
-        notes = Notes(folder / "notes")
-        if database == "sqlite":
-            yield Cases(SqliteTemplate(folder, notes), folder)
-            return
-        if server_url is None:
-            server_url = stack.enter_context(PostgresServer()).url()
-        databases = stack.enter_context(closing(Databases(server_url)))
-        template = stack.enter_context(closing(PostgresTemplate(databases, folder, notes)))
-        yield Cases(template, folder)
 
 
 def main() -> None:
     arguments = _arguments()
-    logging.disable()
-    began, ran, problems = time.monotonic(), 0, 0
+    began, ran, problems, not_sent = time.monotonic(), 0, 0, 0
     for database in arguments.databases:
-        with all_cases(database, other_server()) as cases:
-            for row in _rows(cases, database, arguments):
-                problems += row.pop("problems", 0)
-                ran += row.total()
-                if problems and arguments.stop:
-                    sys.exit(1)
-    print(f"faults: {ran} cases, {problems} problems, {time.monotonic() - began:.0f} s")
-    sys.exit(problems > 0)
+        faults = faults_of(database)
+        print(f"\n{database:<28} {'statements':>10} " + " ".join(f"{fault:>13}" for fault in faults), flush=True)
+        for row in _rows(database, arguments):
+            ran += row.counts.total()
+            not_sent += row.not_sent
+            problems += sum(map(len, row.problems.values()))
+            cells = " ".join(f"{row.counts[fault]}{'!' if fault in row.problems else ''}".rjust(13) for fault in faults)
+            print(f"{row.call:<28} {row.statements:>10} {cells}", flush=True)
+    print(
+        f"faults: {ran} cases, {problems} problems, {not_sent} statements that did not come again,"
+        f" {time.monotonic() - began:.0f} s"
+    )
+    sys.exit(problems > 0 or ran == 0)
 
 
-def _rows(cases: Cases, database: str, arguments: argparse.Namespace) -> Iterator[Counter[str]]:
-    """Print a line for each call: its statements, and the cases of each fault; an exclamation mark for a problem."""
-    faults = faults_of(database)
-    print(f"\n{database:<28} {'statements':>10} " + " ".join(f"{fault:>13}" for fault in faults))
-    for call in cases.calls:
-        if not call.name.startswith(arguments.only):
-            continue
-        row: Counter[str] = Counter()
-        marks: set[Fault] = set()
-        for case in cases.of(call):
-            if not is_in_share(case, arguments.share) or (arguments.stop and row["problems"]):
-                continue
-            row[case.fault] += 1
-            for problem in cases.problems(case):
-                row["problems"] += 1
-                marks.add(case.fault)
-                print(f"! {problem}", flush=True)
-        numbers = " ".join(f"{row[fault]}{'!' if fault in marks else ''}".rjust(13) for fault in faults)
-        print(f"{call.name:<28} {len(cases.healthy(call).sent):>10} {numbers}", flush=True)
-        yield row
+def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Return a row for each call, from processes that each run a part of its cases."""
+    with ExitStack() as stack:
+        server_url = other_server()
+        if database == "postgres" and server_url is None:
+            server_url = stack.enter_context(PostgresServer(in_memory=True)).url()
+        count = arguments.at_once
+        choice = arguments.only, arguments.share, arguments.stop
+        parts = [Part(database, server_url, number, count, *choice) for number in range(count)]
+        # a process of its own, because each forks children that die
+        pool = stack.enter_context(ProcessPoolExecutor(count, mp_context=get_context("spawn")))
+        for rows in zip(*pool.map(run_part, parts), strict=True):
+            yield _together(rows)
 
 
-def is_in_share(case: Case, share: int) -> bool:
-    return zlib.crc32(str(case).encode()) % share == 0
+def _together(rows: Sequence[Row]) -> Row:
+    counts: Counter[Fault] = Counter()
+    problems: dict[Fault, list[str]] = defaultdict(list)
+    for row in rows:
+        counts += row.counts
+        for fault, found in row.problems.items():
+            problems[fault] += found
+    return Row(rows[0].call, max(row.statements for row in rows), counts, problems, sum(row.not_sent for row in rows))
 
 
 def _arguments() -> argparse.Namespace:
@@ -86,6 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("databases", nargs="*", choices=DATABASES, default=DATABASES)
     parser.add_argument("--only", default="", metavar="NAME", help="calls whose names begin with this")
     parser.add_argument("--share", type=int, default=1, metavar="N", help="one case of this many")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--stop", action="store_true", help="stop at the first problem")
     return parser.parse_args()
 

@@ -9,8 +9,9 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +19,13 @@ from rowcall.domain.errors import RowcallError
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.notes import Notes
-from tests.faults.calls import Call, calls, enqueued_by
+from tests.faults.call import Call, Threads
+from tests.faults.calls import calls, enqueued_by
 from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
-from tests.faults.world import App, Template, app_at, copied, finish, plain_database, snapshot
+from tests.faults.world import App, Template, app_at, contents, copied, finish, plain_database, snapshot
 
 LONGEST_SECONDS = 30.0
+DELETING = ("clear", "delete", "caller's delete")
 
 
 class Healthy(NamedTuple):
@@ -69,17 +72,34 @@ class Cases:
                 self._healthy[call.name] = Healthy(sent, before, snapshot(database), writes <= 1)
         return self._healthy[call.name]
 
-    def problems(self, case: Case) -> list[str]:
-        """Run a case, and return what is wrong after it."""
-        healthy, notes = self.healthy(case.call), self._new_notes()
+    def problems(self, case: Case) -> list[str] | None:
+        """Run a case, and return what is wrong after it; None if the statement did not come this time."""
+        healthy, untouched = self.healthy(case.call), self._untouched
+        notes = self._new_notes()
         with copied(self._template) as url:
             outcome = self._fork(url, case, notes) if case.fault in DEADLY else self._run(url, case, notes)
             problems = list(outcome.problems)
-            if healthy.is_atomic:
-                with closing(plain_database(url)) as database:
+            with closing(plain_database(url)) as database:
+                if healthy.is_atomic and case.call.is_steady:
                     problems += _partly_done(healthy, snapshot(database), outcome)
-            problems += finish(url, notes, FakeClock())
+                is_as_before = case.fault not in DEADLY and contents(database) == untouched
+            if not is_as_before:
+                problems += finish(url, notes, FakeClock())
+        if not outcome.was_reached:
+            if not case.call.is_steady and not problems:
+                return None
+            problems.append("the call did not send this statement")
         return [f"{case}: {problem}" for problem in problems]
+
+    @cached_property
+    def _untouched(self) -> Mapping[str, object]:
+        """What is in the world. A healthy worker finishes it, so a case that leaves exactly that needs no worker."""
+        with copied(self._template) as url:
+            with closing(plain_database(url)) as database:
+                untouched = contents(database)
+            problems = list(finish(url, self._new_notes(), FakeClock()))
+            assert not problems, problems
+        return untouched
 
     def _new_notes(self) -> Notes:
         path = self._folder / "notes-of-case"
@@ -87,33 +107,40 @@ class Cases:
         return Notes(path)
 
     def _run(self, url: str, case: Case, notes: Notes) -> Outcome:
-        with injected(self._injector):
-            app = app_at(url, notes)
+        with injected(self._injector), closing(app_at(url, notes)) as app:
             app.jobs.stats()  # connects
+            for job in case.call.prepare(app):
+                notes.write("enqueued", job.id)
             try:
                 return self._call(app, case, notes)
             finally:
                 self._injector.disarm()
-                app.jobs.close()
 
     def _call(self, app: App, case: Case, notes: Notes) -> Outcome:
         in_loop = case.fault is Fault.CANCELLED
-        thread = threading.get_ident() if case.call.name == "drain" else None
-        if case.call.name.startswith(("clear", "delete")):
+        if case.call.name == "clear":
+            notes.write("clearing", 0)
+        if case.call.name.startswith(DELETING):
             for job in app.jobs.list(limit=100).jobs:
                 notes.write("deleting", job.id)
-        self._injector.arm(case.number, case.fault, thread=None if in_loop else thread)
+        own = threading.get_ident()
+        counts: dict[Threads, Callable[[], bool]] = {
+            Threads.ALL: lambda: True,
+            Threads.OWN: lambda: in_loop or threading.get_ident() == own,
+            Threads.OTHERS: lambda: in_loop or threading.get_ident() != own,
+        }
+        self._injector.arm(case.number, case.fault, counts[case.call.threads])
         try:
             result = asyncio.run(self._cancelled(app, case)) if in_loop else case.call.make(app)
         except (RowcallError, TimeoutError, asyncio.CancelledError) as error:
-            return Outcome(error)
+            return Outcome(error, was_reached=self._injector.reached)
         except Exception as error:
             return Outcome(error, problems=(f"it raised {error!r}",))
         finally:
             self._injector.disarm()
         for job in enqueued_by(result):
             notes.write("enqueued", job.id)
-        return Outcome(None)
+        return Outcome(None, was_reached=self._injector.reached)
 
     async def _cancelled(self, app: App, case: Case) -> object:
         """Cancel the call while its statement runs: the statement ends after the cancellation was delivered."""
@@ -149,7 +176,7 @@ class Cases:
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             return Outcome(None, is_known=False)
-        return Outcome(None, is_known=False, problems=("the process did not reach the statement",))
+        return Outcome(None, is_known=False, was_reached=False)
 
 
 class Outcome(NamedTuple):
@@ -157,6 +184,7 @@ class Outcome(NamedTuple):
 
     error: BaseException | None
     is_known: bool = True
+    was_reached: bool = True
     problems: tuple[str, ...] = ()
 
 

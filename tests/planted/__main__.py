@@ -21,7 +21,7 @@ from typing import NamedTuple
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
 from tests.planted.defect import Defect, plant, problems_of, revert
-from tests.planted.layers import Layer, Ran, layers, run
+from tests.planted.layers import SOUND, Layer, Ran, layers, run
 from tests.planted.table import DEFECTS
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,8 @@ def main() -> None:
     if stale:
         sys.exit("\n".join(stale))
     names = arguments.layers.split(",") if arguments.layers else [layer.name for layer in layers()]
-    wanted = [layer for layer in layers() if layer.name in names]
+    kit = " ".join(dict.fromkeys(" ".join(one.kit for one in chosen).split()))
+    wanted = [layer for layer in layers(kit) if layer.name in names]
     for layer in (layer for layer in wanted if not (ROOT / layer.needs).exists()):
         print(f"there is no layer {layer.name} yet: {layer.needs} does not exist")
     wanted = [layer for layer in wanted if (ROOT / layer.needs).exists()]
@@ -68,7 +69,11 @@ def _rows(defects: Sequence[Defect], wanted: Sequence[Layer], trees: Trees, serv
         tree = trees.get()
         try:
             plant(defect, tree)
-            return Row(defect, {layer.name: run(layer, tree, server_url) for layer in wanted})
+            sound = run([SOUND], tree, server_url)
+            if sound.noticed:
+                sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
+            own = {layer.name: layer for layer in layers(defect.kit)}
+            return Row(defect, {layer.name: run(own[layer.name].commands, tree, server_url) for layer in wanted})
         finally:
             revert(defect, tree, ROOT)
             trees.put(tree)
@@ -111,7 +116,7 @@ def _check_healthy(wanted: Sequence[Layer], trees: Trees, server_url: str) -> No
     def healthy(layer: Layer) -> Ran:
         tree = trees.get()
         try:
-            return run(layer, tree, server_url)
+            return run(layer.commands, tree, server_url)
         finally:
             trees.put(tree)
 

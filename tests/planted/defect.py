@@ -19,12 +19,14 @@ class Edit(NamedTuple):
 
 class Defect(NamedTuple):
     name: str
+    kit: str
+    """The classes of the conformance kit that are about it, without `Test`."""
     what: str
     edits: tuple[Edit, ...]
 
 
-def defect(name: str, what: str, *edits: tuple[str, str, str]) -> Defect:
-    return Defect(name, what, tuple(Edit(*edit) for edit in edits))
+def defect(name: str, kit: str, what: str, *edits: tuple[str, str, str]) -> Defect:
+    return Defect(name, kit, what, tuple(Edit(*edit) for edit in edits))
 
 
 def problems_of(defect: Defect, root: Path) -> Iterator[str]:

@@ -7,21 +7,23 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rowcall.base.clock import SYSTEM_CLOCK
 from tests.shared_postgres import OTHER_SERVER
 
-KIT = """
-    Fence Settle Ends Claim ClaimRows ClaimOrder Stage Expiry Retry Keys Steps Signals StepFence Limits RateLimits
-    SlotsOfWorkers LimitsOfHandlers OrderedJobs LostWorkers LeasesByHand Outcomes Progress Results Retention Dependencies
-    Blockers FailingBlockers ChainRows FixedChains CancelRunning CancelSurvives EndedFromOutside Counts Mismatches
-    Schedules ScheduleRaces Transaction Enqueue AsyncTwins ByHand Lifecycle Crash Processes
-"""
-"""The classes of the conformance kit that are about what the defects break. They run on both databases."""
 LOCKS = "tests/store/claims/test_lock_order.py"
+"""Belongs to the kit here: two actions that meet, on a server."""
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+SOUND = (
+    *PYTEST,
+    "tests/store/test_statements.py",
+    "-k",
+    "test_every_statement_can_be_prepared and rowcall_",
+)
+"""A defect is no mistake that every statement would show."""
 FAULT_SHARES = {"sqlite": 40, "postgres": 200}
 """One case of this many."""
 STORM_JOBS = 3000
@@ -36,22 +38,23 @@ class Layer(NamedTuple):
     """A file of the repository without which the layer is not there yet."""
 
 
-def layers() -> list[Layer]:
-    kit = [
+def layers(kit: str = "Fence") -> list[Layer]:
+    """Return all layers; `kit` are the classes of the conformance kit that are about a defect, without `Test`."""
+    classes = [
         f"tests/conformance/test_{database}.py::Test{name}"
+        for name in kit.split()
         for database in ("sqlite", "postgres")
-        for name in KIT.split()
     ]
-    pytest = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line")
     faults = [
-        ("-m", "tests.faults", database, "--share", str(share), "--stop") for database, share in FAULT_SHARES.items()
+        ("-m", "tests.faults", database, "--share", str(share), "--stop", "--at-once", "1")
+        for database, share in FAULT_SHARES.items()
     ]
     storms = [
         ("-m", "tests.crash.all_actions", database, "--jobs", str(STORM_JOBS)) for database in ("sqlite", "postgres")
     ]
     simulation = ("-m", "tests.simulation", "--seeds", "0-199", "--mode", "both")
     return [
-        Layer("kit", ((*pytest, LOCKS, *kit),), "tests/conformance/suite.py"),
+        Layer("kit", ((*PYTEST, *classes, LOCKS),), "tests/conformance/suite.py"),
         Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
         Layer("faults", tuple(faults), "tests/faults/__main__.py"),
         Layer("simulation", (simulation,), "tests/simulation/__main__.py"),
@@ -67,8 +70,8 @@ class Ran(NamedTuple):
     output: str
 
 
-def run(layer: Layer, tree: Path, server_url: str) -> Ran:
-    """Run a layer against a copy of the repository."""
+def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str) -> Ran:
+    """Run the commands of a layer against a copy of the repository, until one notices something."""
     timer = SYSTEM_CLOCK.timer
     began, output = timer(), ""
     environment = {
@@ -77,7 +80,7 @@ def run(layer: Layer, tree: Path, server_url: str) -> Ran:
         "PYTHONDONTWRITEBYTECODE": "1",
         OTHER_SERVER: server_url,
     }
-    for command in layer.commands:
+    for command in commands:
         code, output = _run([sys.executable, *command], tree, environment)
         if code:
             return Ran(True, timer() - began, output)

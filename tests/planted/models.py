@@ -41,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY if memory_has_room() else None) as folder:
         new_store = _stores(Path(folder))
         for machine in (QueueMachine, FlowMachine, StepMachine, SharingMachine):
-            run_state_machine_as_test(_on(machine, new_store), settings=WALKS)
+            run_state_machine_as_test(_on(machine, new_store), settings=WALKS)  # type: ignore[arg-type]
 
 
 def _stores(folder: Path) -> Callable[[], Store]:

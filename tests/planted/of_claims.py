@@ -9,6 +9,7 @@ ROUND, ADMISSION, TICKS = "store/claims/round.py", "store/limits/admission.py", 
 OF_CLAIMS = (
     defect(
         "stage after claim",
+        "Stage Claim Expiry",
         "a round claims first, and then expires and stages",
         (ROUND, "        work, stuck = yield from self._stage(work)\n        self._dialect", "        self._dialect"),
         (ROUND, "RoundResult(work, stuck=stuck, last_queue", "RoundResult(work, last_queue"),
@@ -22,11 +23,13 @@ OF_CLAIMS = (
     ),
     defect(
         "claim leaves the ready row",
+        "Claim ClaimRows",
         "SQLite's claim does not delete the ready rows",
         ("store/sqlite/dialect.py", "                yield from self.ask(claim_queries.DELETE_READY, *rows)\n", ""),
     ),
     defect(
         "slot freed twice",
+        "Limits SlotsOfWorkers LimitsOfHandlers",
         "the slot of an attempt is freed again when a later attempt of the job has one",
         (
             "store/sqlite/limits.py",
@@ -47,6 +50,7 @@ OF_CLAIMS = (
     ),
     defect(
         "slot of a running handler freed",
+        "LimitsOfHandlers SlotsOfWorkers",
         "an attempt frees its slot although its handler was abandoned and still runs",
         (
             "store/ends/attempts.py",
@@ -56,6 +60,7 @@ OF_CLAIMS = (
     ),
     defect(
         "one job too many",
+        "Limits",
         "a full limit admits one more",
         (
             ADMISSION,
@@ -65,6 +70,7 @@ OF_CLAIMS = (
     ),
     defect(
         "rate start counted after rollback",
+        "RateLimits",
         "a start under a rate stays counted when its transaction is rolled back",
         (
             ADMISSION,
@@ -94,6 +100,7 @@ OF_CLAIMS = (
     ),
     defect(
         "order passes two",
+        "OrderedJobs",
         "two jobs of one value run in order at a time",
         (
             ADMISSION,
@@ -104,12 +111,14 @@ OF_CLAIMS = (
     ),
     defect(
         "key free too early",
+        "Keys",
         "the key of a job is free as soon as the job runs",
         ("store/sqlite/flows.py", "($4 = 'active' or not exists (", "($4 = 'never' or not exists ("),
         ("store/postgres/flows.py", "($4::text = 'active' or not exists (", "($4::text = 'never' or not exists ("),
     ),
     defect(
         "retry ignores the key",
+        "Keys Retry RetryOfAKey",
         "a retry by hand runs next to the job that has its key",
         (
             "store/control/single_actions.py",
@@ -119,6 +128,7 @@ OF_CLAIMS = (
     ),
     defect(
         "expiry cancels running jobs",
+        "Expiry Lifecycle",
         "a job that has started expires",
         (
             "store/queries/ends.py",
@@ -128,6 +138,7 @@ OF_CLAIMS = (
     ),
     defect(
         "tick without lock",
+        "ScheduleRaces Schedules",
         "two workers enqueue the same tick of a schedule",
         (
             "store/queries/schedules.py",
@@ -137,6 +148,7 @@ OF_CLAIMS = (
     ),
     defect(
         "tick in two transactions",
+        "Schedules ScheduleRaces",
         "the job of a tick and the time of the next one are written in two transactions",
         (
             TICKS,
@@ -159,6 +171,7 @@ OF_CLAIMS = (
     ),
     defect(
         "wrong order of locks",
+        "Cancel Delete Priority",
         "an action locks jobs before their claims",
         (
             "store/jobs/inspect.py",
@@ -170,6 +183,7 @@ OF_CLAIMS = (
     ),
     defect(
         "prune a needed job",
+        "Retention Needed Dependencies",
         "retention deletes a blocker that a job still waits for",
         (
             "store/sqlite/counts.py",

@@ -10,6 +10,7 @@ SQLITE, POSTGRES = "store/sqlite/ends.py", "store/postgres/ends.py"
 OF_ENDS = (
     defect(
         "fence without holder",
+        "Fence ClaimRows",
         "the fence does not ask who holds the claim",
         (
             SQLITE,
@@ -24,11 +25,13 @@ OF_ENDS = (
     ),
     defect(
         "settle without taking",
+        "Settle Fence",
         "an attempt is settled, and its claim stays",
         (ATTEMPTS, "    yield from dialect.ask(queries.DROP_CLAIMS, fences)\n", ""),
     ),
     defect(
         "complete without fence",
+        "Fence",
         "a handler's transaction completes a job that another attempt holds",
         (
             SQLITE,
@@ -44,6 +47,7 @@ OF_ENDS = (
     ),
     defect(
         "retry without ready row",
+        "Retry Lifecycle Settle",
         "a retry that is due at once has no ready row",
         (
             ATTEMPTS,
@@ -53,12 +57,13 @@ OF_ENDS = (
     ),
     defect(
         "release keeps the lease",
+        "Fence Settle Stopping",
         "a release does not raise the lease",
         (
             SQLITE,
             "update <job> set status = given.status, lease = {_ENDED_LEASE},",
             "update <job> set status = given.status,"
-            " lease = case when given.attempt_returned then lease else {_ENDED_LEASE} end,",
+            " lease = case when given.attempt_returned then <job>.lease else {_ENDED_LEASE} end,",
         ),
         (
             POSTGRES,
@@ -69,15 +74,17 @@ OF_ENDS = (
     ),
     defect(
         "expiry without after_end",
+        "Ends Expiry Dependencies",
         "what follows an end does not follow an expiry",
         (
             WAITING,
-            "    yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)",
-            "",
+            "yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)",
+            "yield from ()",
         ),
     ),
     defect(
         "completion without after_end",
+        "Ends Dependencies",
         "what follows an end does not follow a completion in the handler's transaction",
         (
             ATTEMPTS,
@@ -88,12 +95,14 @@ OF_ENDS = (
     ),
     defect(
         "no savepoint",
+        "ClaimRows Settle EndedFromOutside",
         "SQLite's settle goes back to no savepoint where a claim is gone",
         ("store/sqlite/dialect.py", "        yield from self.ask(end_queries.SAVEPOINT)\n", ""),
         ("store/sqlite/dialect.py", "        yield from self.ask(end_queries.BACK_TO_SAVEPOINT)\n", ""),
     ),
     defect(
         "tallies added twice",
+        "Counts Ends",
         "an end is counted twice",
         (
             AFTER,
@@ -103,16 +112,19 @@ OF_ENDS = (
     ),
     defect(
         "broken job not followed",
+        "Ends Outcomes FailingBlockers",
         "the follow-up of a job that failed with its blocker is forgotten",
         (AFTER, "                if any_followed(touched):\n", "                if False:\n"),
     ),
     defect(
         "waiters not notified",
+        "Results Ends",
         "who waits for a job does not learn that it has ended",
         (AFTER, "    if ended and in_use.waiters:", "    if False:"),
     ),
     defect(
         "next step of a lost attempt",
+        "GoingOn FixedChains Fence",
         "an attempt that is not current writes the next step of its chain",
         (
             ATTEMPTS,
@@ -122,17 +134,20 @@ OF_ENDS = (
     ),
     defect(
         "cancel request forgotten",
+        "CancelRunning CancelSurvives",
         "an attempt with a cancel request is retried",
         ("store/jobs/cancel_requests.py", "    if not asked:\n", "    if True:\n"),
     ),
     defect(
         "unfit without the fingerprint",
+        "Mismatches",
         "a job that does not fit is released without noting what has refused it",
         (SQLITE, "      unfit = {_UNFIT},\n", ""),
         (POSTGRES, '      unfit = {also_unfit("job.unfit", _ended.unfit)},\n', ""),
     ),
     defect(
         "unblock with an open edge",
+        "Dependencies",
         "a job runs as soon as one of its blockers has ended",
         (
             "store/sqlite/flows.py",
@@ -147,6 +162,7 @@ OF_ENDS = (
     ),
     defect(
         "blocker resolved twice",
+        "Dependencies Blockers EdgeRepair",
         "the end of a blocker leaves the edge open, so that it is resolved again",
         (
             AFTER,
@@ -166,6 +182,7 @@ OF_ENDS = (
     ),
     defect(
         "signal taken, wait not finished",
+        "Signals",
         "a wait takes its signal, and stays open",
         (
             "store/steps/recorded.py",
@@ -175,6 +192,7 @@ OF_ENDS = (
     ),
     defect(
         "steps not fenced",
+        "StepFence",
         "an attempt that is not current records a step",
         (
             "store/steps/recorded.py",

@@ -9,11 +9,13 @@ RECOVER = "store/recovery/recover.py"
 OF_WORKERS = (
     defect(
         "recover without counting",
+        "LostWorkers Crash",
         "a recovery does not use up the attempt",
         (RECOVER, "Lost(started, job.opened)", "Lost(False, job.opened)"),
     ),
     defect(
         "recover from a stale list",
+        "LostWorkers",
         "a silent worker is recovered although it has sent a heartbeat since it was listed",
         (
             RECOVER,
@@ -23,11 +25,13 @@ OF_WORKERS = (
     ),
     defect(
         "recover without the lease",
+        "LostWorkers ClockJumps",
         "a worker is lost as soon as one heartbeat is missing",
         ("worker/upkeep/recovery.py", "return (now - since) * 1000 >= peer.lease_ms", "return now >= since"),
     ),
     defect(
         "recovered job keeps its slot",
+        "SlotsOfWorkers Limits LostWorkers",
         "the slots of a lost worker stay taken",
         (RECOVER, "        yield from free_worker(dialect, worker)\n", "        pass\n"),
         (
@@ -38,6 +42,7 @@ OF_WORKERS = (
     ),
     defect(
         "heartbeat that lies",
+        "LostWorkers Crash",
         "a worker that was declared lost takes its heartbeat for confirmed",
         (
             "worker/upkeep/heartbeat.py",
@@ -47,6 +52,7 @@ OF_WORKERS = (
     ),
     defect(
         "lost worker goes on",
+        "LostWorkers Crash",
         "a worker that was declared lost does not stop its handlers",
         (
             "worker/ownership.py",
@@ -56,11 +62,13 @@ OF_WORKERS = (
     ),
     defect(
         "lost reply ignored",
+        "LostWorkers",
         "a worker does not ask what a commit did whose reply was lost",
         ("worker/ownership.py", "self._in_doubt = not isinstance(error, DataRefused)", "self._in_doubt = False"),
     ),
     defect(
         "lost reply repeated",
+        "Enqueue Transaction",
         "a write whose reply was lost is written again",
         (
             "drivers/postgres/database.py",
@@ -70,6 +78,7 @@ OF_WORKERS = (
     ),
     defect(
         "notify before commit",
+        "Enqueue Transaction Processes",
         "a notification is a statement of the transaction that it is about",
         (
             "drivers/postgres/connection.py",
@@ -85,6 +94,7 @@ OF_WORKERS = (
     ),
     defect(
         "commit after an error",
+        "Transaction Enqueue Keys",
         "SQLite's transaction commits what was written before an error",
         (
             "drivers/sqlite/connection.py",
@@ -94,6 +104,7 @@ OF_WORKERS = (
     ),
     defect(
         "one fails all",
+        "Enqueue Threads",
         "the refused member of a shared commit fails the others",
         (
             "drivers/group_commit.py",
@@ -103,6 +114,7 @@ OF_WORKERS = (
     ),
     defect(
         "progress of an old attempt",
+        "Progress Fence",
         "progress is written about whatever attempt holds the job now",
         (
             "store/sqlite/claims.py",
@@ -117,6 +129,7 @@ OF_WORKERS = (
     ),
     defect(
         "liveness file ignored",
+        "LostWorkers Crash",
         "jobs that were only in the buffer of a killed worker pay for it",
         (RECOVER, "started = job.started if begun is None else (job.id, job.lease) in begun", "started = True"),
     ),
