@@ -66,9 +66,7 @@ class Gate:
         self.may_end.set()
 
 
-def declare(
-    jobs: Rowcall, notes: Notes, gate: Gate, url: str
-) -> tuple[ContextTask[[], object], LastSteps]:
+def declare(jobs: Rowcall, notes: Notes, gate: Gate, url: str) -> tuple[ContextTask[[], object], LastSteps]:
     """Declare a task for each feature, and return those for chains. The checks of storms know their names."""
 
     def noted(job: Job, under: str = "") -> None:
@@ -170,6 +168,9 @@ class App(NamedTuple):
         for worker in self.workers:
             worker.stop()
         self.jobs.close()
+        for thread in threading.enumerate():  # a call that was cancelled may still write
+            if thread.name.startswith("rowcall"):
+                thread.join(PATIENCE_SECONDS)
 
 
 class Scene(NamedTuple):

@@ -49,6 +49,10 @@ def main() -> None:
     names = arguments.layers.split(",") if arguments.layers else [layer.name for layer in layers()]
     kit = " ".join(dict.fromkeys(" ".join(one.kit for one in chosen).split()))
     wanted = [layer for layer in layers(kit) if layer.name in names]
+    if unknown := set(names) - {layer.name for layer in wanted}:
+        sys.exit(f"there is no layer {', '.join(sorted(unknown))}")
+    if not chosen:
+        sys.exit(f"there is no defect whose name begins with {arguments.only}")
     for layer in (layer for layer in wanted if not (ROOT / layer.needs).exists()):
         print(f"there is no layer {layer.name} yet: {layer.needs} does not exist")
     wanted = [layer for layer in wanted if (ROOT / layer.needs).exists()]

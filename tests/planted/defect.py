@@ -20,7 +20,7 @@ class Edit(NamedTuple):
 class Defect(NamedTuple):
     name: str
     kit: str
-    """The classes of the conformance kit that are about it, without `Test`."""
+    """The classes of the conformance kit that are about it, without `Test`; or a module of other tests of a store."""
     what: str
     edits: tuple[Edit, ...]
 

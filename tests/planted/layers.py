@@ -14,9 +14,7 @@ from typing import NamedTuple
 from rowcall.base.clock import SYSTEM_CLOCK
 from tests.shared_postgres import OTHER_SERVER
 
-LOCKS = "tests/store/claims/test_lock_order.py"
-"""Belongs to the kit here: two actions that meet, on a server."""
-PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "--timeout=60")
 SOUND = (
     *PYTEST,
     "tests/store/test_statements.py",
@@ -39,12 +37,8 @@ class Layer(NamedTuple):
 
 
 def layers(kit: str = "Fence") -> list[Layer]:
-    """Return all layers; `kit` are the classes of the conformance kit that are about a defect, without `Test`."""
-    classes = [
-        f"tests/conformance/test_{database}.py::Test{name}"
-        for name in kit.split()
-        for database in ("sqlite", "postgres")
-    ]
+    """Return all layers. `kit`: see `Defect`."""
+    tests = [test for name in kit.split() for test in _tests_of(name)]
     faults = [
         ("-m", "tests.faults", database, "--share", str(share), "--stop", "--at-once", "1")
         for database, share in FAULT_SHARES.items()
@@ -54,12 +48,18 @@ def layers(kit: str = "Fence") -> list[Layer]:
     ]
     simulation = ("-m", "tests.simulation", "--seeds", "0-199", "--mode", "both")
     return [
-        Layer("kit", ((*PYTEST, *classes, LOCKS),), "tests/conformance/suite.py"),
+        Layer("kit", ((*PYTEST, *tests),), "tests/conformance/suite.py"),
         Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
         Layer("faults", tuple(faults), "tests/faults/__main__.py"),
         Layer("simulation", (simulation,), "tests/simulation/__main__.py"),
         Layer("storm", tuple(storms), "tests/crash/all_actions.py"),
     ]
+
+
+def _tests_of(name: str) -> list[str]:
+    if "/" in name:
+        return [name]
+    return [f"tests/conformance/test_{database}.py::Test{name}" for database in ("sqlite", "postgres")]
 
 
 class Ran(NamedTuple):

@@ -171,7 +171,7 @@ OF_CLAIMS = (
     ),
     defect(
         "wrong order of locks",
-        "Cancel Delete Priority",
+        "tests/store/claims/test_lock_order.py Cancel Delete",
         "an action locks jobs before their claims",
         (
             "store/jobs/inspect.py",

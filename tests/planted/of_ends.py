@@ -147,7 +147,7 @@ OF_ENDS = (
     ),
     defect(
         "unblock with an open edge",
-        "Dependencies",
+        "Blockers Graphs",
         "a job runs as soon as one of its blockers has ended",
         (
             "store/sqlite/flows.py",
