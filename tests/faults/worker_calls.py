@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
+from unittest import mock
 
 from rowcall import Context, Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.queue import Queue
 from rowcall.testing.fake_clock import FakeClock
+from rowcall.worker import settling
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background
 from rowcall.worker.settings import Settings
@@ -43,6 +45,15 @@ def _upkeep(queue: Queue) -> None:
 
 def _of_worker(work: Callable[[Queue], None]) -> Call:
     return in_thread(f"worker{work.__name__}", lambda app: work(queue_of(app.jobs)))
+
+
+def _drain_in_two_threads(app: App) -> object:
+    """Drain where each small group is settled by the thread that is there for large ones."""
+    with mock.patch.object(settling, "LEAST_GROUP", 2):
+        return app.jobs.drain()
+
+
+DRAIN_BESIDE = in_thread("drain, other threads", _drain_in_two_threads, threads=Threads.OTHERS, is_steady=False)
 
 
 # the services of a worker whose handler runs, has reported progress, and has a cancel request
@@ -167,6 +178,7 @@ def context_methods() -> list[str]:
 
 def worker_calls() -> list[Call]:
     return [
+        DRAIN_BESIDE,
         *(_of_worker(work) for work in (_recover, _free_held, _come_and_go, _upkeep)),
         *map(_service, service_names()),
         *map(_handled, context_methods()),

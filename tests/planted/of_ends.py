@@ -67,9 +67,9 @@ OF_ENDS = (
         ),
         (
             POSTGRES,
-            "update <job> as job set status = {_ended.status}, lease = {_ENDED_LEASE},",
+            "update <job> as job set status = {_ended.status}, lease = {ENDED_LEASE},",
             "update <job> as job set status = {_ended.status},"
-            " lease = case when {_ended.attempt_returned} = 1 then job.lease else {_ENDED_LEASE} end,",
+            " lease = case when {_ended.attempt_returned} = 1 then job.lease else {ENDED_LEASE} end,",
         ),
     ),
     defect(
