@@ -5,11 +5,13 @@ parameters by their names. A new method is here without being listed; one with a
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from rowcall import Flow, Job, Rowcall
+from rowcall import Flow, Job, Rowcall, actions
+from rowcall.declare import option_table
 from rowcall.domain.push_signatures import callback_token
 from tests.faults.call import Call, Threads, in_thread
 from tests.faults.handlers import caller_connection
@@ -29,6 +31,8 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "stack": {"timeout": 0.001},
 }
 """What a method needs beyond its parameters without a default."""
+OPTION_MODULES = (actions, option_table)
+"""Where the options of methods are declared."""
 LEFT_OUT = {
     "close": "sends no statement",
     "events": "follows for ever: `EVENTS` reads once",
@@ -55,9 +59,17 @@ def caller_calls(scene: Scene) -> list[Call]:
     return [
         in_thread(f"caller's {title}", partial(_on_caller, name, arguments))
         for name, signature in methods().items()
-        if name == "enqueue" or "connection" in signature.parameters
+        if _joins(signature)
         for title, arguments in _arguments(name, signature, scene)
     ]
+
+
+def _joins(signature: inspect.Signature) -> bool:
+    """Return whether it takes a connection, perhaps among its options."""
+    options = [re.findall(r"Unpack\[(\w+)\]", str(one.annotation)) for one in signature.parameters.values()]
+    names = {name for found in options for name in found}
+    typed = [getattr(module, name) for module in OPTION_MODULES for name in names if hasattr(module, name)]
+    return "connection" in signature.parameters or any("connection" in one.__annotations__ for one in typed)
 
 
 def _on_caller(name: str, arguments: Mapping[str, Any], app: App) -> object:
@@ -80,7 +92,14 @@ def _arguments(name: str, signature: inspect.Signature, scene: Scene) -> list[tu
     )
     if "job" not in signature.parameters:
         return [(name, arguments)]
-    return [(f"{name} {state}", {"job": scene.jobs[state], **arguments}) for state in STATES]
+    by_id = name == "complete"  # a job that the caller has not claimed
+    about_one: list[tuple[str, Mapping[str, Any]]] = [
+        (f"{name} {state}", {"job": job.id if by_id and state != "claimed" else job, **arguments})
+        for state, job in ((state, scene.jobs[state]) for state in STATES)
+    ]
+    if signature.parameters["job"].default is None:  # it also takes a filter
+        return [*about_one, (f"{name} many", {"queue": "default", **arguments})]
+    return about_one
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Context, Rowcall
+from rowcall.app import queue_of
+from tests.conformance.notes import Notes
 from tests.faults.calls import LEFT_OUT, methods
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault
 from tests.faults.parts import DATABASES, all_cases, is_in_share
+from tests.faults.worker_calls import WITHOUT_STATEMENTS, context_methods, worker_calls
+from tests.faults.world import app_at
 
 SHARE = {"sqlite": 80, "postgres": 320}
 """One case of this many, unless the environment says otherwise: a copy of a database on a server takes long."""
@@ -58,3 +64,18 @@ def test_every_public_method_with_a_twin_is_called() -> None:
     twins = {name[1:] for name in dir(Rowcall) if name.startswith("a") and hasattr(Rowcall, name[1:])}
     public = {name for name in twins if name and not name.startswith("_")}
     assert public == methods().keys() | LEFT_OUT.keys() & public
+
+
+def test_services_and_methods_of_a_context_are_found(tmp_path: Path) -> None:
+    found = {call.name for call in worker_calls()}
+    assert {"service heartbeat", "service recovery", "ctx.step", "ctx.wait_for"} <= found
+    assert WITHOUT_STATEMENTS.keys() <= set(dir(Context))
+    with closing(app_at("sqlite:///:memory:", Notes(tmp_path / "notes"))) as app:
+        tasks = queue_of(app.jobs).declared.tasks
+        assert [name for name in context_methods() if f"ctx_{name}" not in tasks] == []
+
+
+def test_calls_on_a_callers_connection_are_found() -> None:
+    with all_cases("sqlite") as cases:
+        names = {call.name for call in cases.calls}
+    assert {"caller's enqueue", "caller's cancel pending", "caller's signal waiting"} <= names

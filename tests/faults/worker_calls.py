@@ -159,8 +159,6 @@ _PREPARED: Mapping[str, Callable[[App], list[Job]]] = {
 WITHOUT_STATEMENTS = {
     "acomplete": "as `complete`, by the adapter of an async connection",
     "previous_as": "as `previous`",
-    "ablockers_as": "as `ablockers`",
-    "aprevious_as": "as `aprevious`",
     "blockers_as": "as `blockers`",
     "cancelled": "the worker's service asks, and the handler reads what that found",
     "job": "is known to the handler",
