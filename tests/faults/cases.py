@@ -23,6 +23,7 @@ from tests.faults.call import Call, Threads
 from tests.faults.calls import calls, enqueued_by
 from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
 from tests.faults.world import App, Template, app_at, contents, copied, finish, plain_database, snapshot
+from tests.observe.plain_sql import PlainDatabase
 
 LONGEST_SECONDS = 30.0
 DELETING = ("clear", "delete", "caller's delete")
@@ -82,6 +83,8 @@ class Cases:
             with closing(plain_database(url)) as database:
                 if healthy.is_atomic and case.call.is_steady:
                     problems += _partly_done(healthy, snapshot(database), outcome)
+                if outcome.is_known and outcome.error is None:
+                    problems += _claims_left(database)
                 is_as_before = case.fault not in DEADLY and contents(database) == untouched
             if not is_as_before:
                 problems += finish(url, notes, FakeClock())
@@ -186,6 +189,13 @@ class Outcome(NamedTuple):
     is_known: bool = True
     was_reached: bool = True
     problems: tuple[str, ...] = ()
+
+
+def _claims_left(database: PlainDatabase) -> Iterator[str]:
+    """Yield what the workers of this process hold, although they have ended without an error."""
+    held = database.ask(f"select job_id, worker from rowcall_claim where worker like '%:{os.getpid()}:%'")
+    if held:
+        yield f"workers that have ended hold jobs: {held}"
 
 
 def _partly_done(healthy: Healthy, found: Counter[object], outcome: Outcome) -> Iterator[str]:

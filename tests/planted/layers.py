@@ -24,6 +24,8 @@ SOUND = (
 """A defect is no mistake that every statement would show."""
 FAULT_SHARES = {"sqlite": 40, "postgres": 200}
 """One case of this many."""
+SEEDS = ("0-9", "10-49", "50-199")
+"""A defect is mostly noticed by the first ones."""
 STORM_JOBS = 3000
 LONGEST_SECONDS = 400.0
 """A defect may make a layer wait for ever: what takes longer has noticed it."""
@@ -46,12 +48,14 @@ def layers(kit: str = "Fence") -> list[Layer]:
     storms = [
         ("-m", "tests.crash.all_actions", database, "--jobs", str(STORM_JOBS)) for database in ("sqlite", "postgres")
     ]
-    simulation = ("-m", "tests.simulation", "--seeds", "0-199", "--mode", "both")
+    simulation = [
+        ("-m", "tests.simulation", "--seeds", seeds, "--mode", "both", "--processes", "1") for seeds in SEEDS
+    ]
     return [
         Layer("kit", ((*PYTEST, *tests),), "tests/conformance/suite.py"),
         Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
         Layer("faults", tuple(faults), "tests/faults/__main__.py"),
-        Layer("simulation", (simulation,), "tests/simulation/__main__.py"),
+        Layer("simulation", tuple(simulation), "tests/simulation/__main__.py"),
         Layer("storm", tuple(storms), "tests/crash/all_actions.py"),
     ]
 
