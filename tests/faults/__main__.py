@@ -14,7 +14,7 @@ from multiprocessing import get_context
 
 from rowcall.testing.postgres import PostgresServer
 from tests.faults.injection import Fault, faults_of
-from tests.faults.parts import DATABASES, Part, Row, run_part
+from tests.faults.parts import DATABASES, Part, Row, begin, names, run_part
 from tests.shared_postgres import other_server
 
 
@@ -27,7 +27,9 @@ def main() -> None:
         for row in _rows(database, arguments):
             ran += row.counts.total()
             not_sent += row.not_sent
-            problems += sum(map(len, row.problems.values()))
+            for problem in (problem for found in row.problems.values() for problem in found):
+                problems += 1
+                print(f"! {problem}", flush=True)
             cells = " ".join(f"{row.counts[fault]}{'!' if fault in row.problems else ''}".rjust(13) for fault in faults)
             print(f"{row.call:<28} {row.statements:>10} {cells}", flush=True)
     print(
@@ -38,18 +40,24 @@ def main() -> None:
 
 
 def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
-    """Return a row for each call, from processes that each run a part of its cases."""
+    """Return a row for each call. Several processes run parts of its cases."""
     with ExitStack() as stack:
         server_url = other_server()
         if database == "postgres" and server_url is None:
             server_url = stack.enter_context(PostgresServer(in_memory=True)).url()
         count = arguments.at_once
-        choice = arguments.only, arguments.share, arguments.stop
-        parts = [Part(database, server_url, number, count, *choice) for number in range(count)]
-        # a process of its own, because each forks children that die
-        pool = stack.enter_context(ProcessPoolExecutor(count, mp_context=get_context("spawn")))
-        for rows in zip(*pool.map(run_part, parts), strict=True):
-            yield _together(rows)
+        # started anew: each forks children that die
+        context = get_context("spawn")
+        pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
+        chosen = [name for name in pool.submit(names).result() if name.startswith(arguments.only)]
+        parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # if it stops early
+        rows = pool.map(run_part, parts)
+        for together in zip(*[rows] * count, strict=True):
+            row = _together(together)
+            yield row
+            if row.problems and arguments.stop:
+                return
 
 
 def _together(rows: Sequence[Row]) -> Row:

@@ -9,6 +9,7 @@ import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,38 +50,46 @@ class Row(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One of several processes, each of which runs a part of the cases."""
+    """Every `parts`-th case of a call, or a share of these."""
 
-    database: str
-    server_url: str | None
+    call: str
     number: int
     parts: int
-    only: str
     share: int
-    stop: bool
+
+
+class _Process:
+    """What each process keeps: a database with the world in it."""
+
+    cases: Cases
+    stack = ExitStack()
+
+
+def begin(database: str, server_url: str | None) -> None:
+    """Build the world in this process."""
+    logging.disable()
+    _Process.cases = _Process.stack.enter_context(all_cases(database, server_url))
+    Finalize(None, _Process.stack.close, exitpriority=1)
+
+
+def names() -> list[str]:
+    return [call.name for call in _Process.cases.calls]
+
+
+def run_part(part: Part) -> Row:
+    cases = _Process.cases
+    (call,) = (call for call in cases.calls if call.name == part.call)
+    row = Row(call.name, len(cases.healthy(call).sent), Counter(), defaultdict(list), 0)
+    for case in itertools.islice(cases.of(call), part.number, None, part.parts):
+        if not is_in_share(case, part.share):
+            continue
+        found = cases.problems(case)
+        row.counts[case.fault] += found is not None
+        row = row._replace(not_sent=row.not_sent + (found is None))
+        if found:
+            row.problems[case.fault] += found
+    return row
 
 
 def is_in_share(case: Case, share: int) -> bool:
     return zlib.crc32(str(case).encode()) % share == 0
-
-
-def run_part(part: Part) -> list[Row]:
-    logging.disable()
-    rows, found_any = [], False
-    with all_cases(part.database, part.server_url) as cases:
-        for call in cases.calls:
-            if not call.name.startswith(part.only):
-                continue
-            row = Row(call.name, len(cases.healthy(call).sent), Counter(), defaultdict(list), 0)
-            for case in itertools.islice(cases.of(call), part.number, None, part.parts):
-                if not is_in_share(case, part.share) or (found_any and part.stop):
-                    continue
-                found = cases.problems(case)
-                row.counts[case.fault] += found is not None
-                row = row._replace(not_sent=row.not_sent + (found is None))
-                for problem in found or ():
-                    found_any = True
-                    row.problems[case.fault].append(problem)
-                    print(f"! {problem}", flush=True)
-            rows.append(row)
-    return rows

@@ -48,9 +48,7 @@ def layers(kit: str = "Fence") -> list[Layer]:
     storms = [
         ("-m", "tests.crash.all_actions", database, "--jobs", str(STORM_JOBS)) for database in ("sqlite", "postgres")
     ]
-    simulation = [
-        ("-m", "tests.simulation", "--seeds", seeds, "--mode", "both", "--processes", "1") for seeds in SEEDS
-    ]
+    simulation = [("-m", "tests.simulation", "--seeds", seeds, "--mode", "both", "--processes", "1") for seeds in SEEDS]
     return [
         Layer("kit", ((*PYTEST, *tests),), "tests/conformance/suite.py"),
         Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
