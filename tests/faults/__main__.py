@@ -51,7 +51,7 @@ def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
         pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
         chosen = [name for name in pool.submit(names).result() if name.startswith(arguments.only)]
         parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)  # if it stops early
+        stack.callback(pool.shutdown, cancel_futures=True)  # if it stops early
         rows = pool.map(run_part, parts)
         for together in zip(*[rows] * count, strict=True):
             row = _together(together)

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
 from rowcall.testing.postgres_database import Databases
@@ -28,6 +29,8 @@ def all_cases(database: str, server_url: str | None = None) -> Iterator[Cases]:
     """Yield the cases of a database, in a temporary folder; on a new server, without a URL."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if memory_has_room() else None)))
+        # queues of a server keep liveness files there: those of other programs would be copied for each case
+        stack.enter_context(mock.patch.object(tempfile, "tempdir", str(folder)))
         notes = Notes(folder / "notes")
         if database == "sqlite":
             yield Cases(SqliteTemplate(folder, notes), folder)

@@ -304,19 +304,20 @@ class PostgresTemplate:
         self._connection.execute("create schema world")
         for name in (*self._tables, *self._sequences):
             self._connection.execute(f"create table world.{name} as table public.{name}")
+        rows = (
+            f"delete from public.{name}; insert into public.{name} overriding system value select * from world.{name}"
+            for name in self._tables
+        )
+        numbers = (
+            f"select setval('public.{name}', last_value, is_called) from world.{name}" for name in self._sequences
+        )
+        # without triggers and foreign keys; in one round trip
+        self._reset = ";".join(["begin; set local session_replication_role = replica", *rows, *numbers, "commit"])
 
     def copy(self) -> str:
         self._disconnect_others()
         self._drop_more()
-        with self._connection.transaction():
-            self._connection.execute("set local session_replication_role = replica")  # no triggers, no foreign keys
-            for name in self._tables:
-                self._connection.execute(f"delete from public.{name}")
-                self._connection.execute(
-                    f"insert into public.{name} overriding system value select * from world.{name}"
-                )
-            for name in self._sequences:
-                self._connection.execute(f"select setval('public.{name}', last_value, is_called) from world.{name}")
+        self._connection.execute(self._reset)
         return self.url
 
     def _disconnect_others(self) -> None:
@@ -376,26 +377,26 @@ def snapshot(database: PlainDatabase) -> Counter[object]:
 
 def contents(database: PlainDatabase) -> bytes:
     """Return a digest of all rows of all tables."""
-    digest = blake2b(digest_size=16)
-    for (name,) in database.ask(_TABLES[database.url.partition(":")[0]]):
-        rows = database.ask(_ROWS[database.url[0], str(name).startswith("storm_")].format(name))
-        digest.update(repr((name, sorted(map(repr, rows)))).encode())
-    return digest.digest()
+    is_file = database.url.startswith("sqlite")
+    names = [str(name) for (name,) in database.ask(_TABLES["sqlite" if is_file else "postgresql"])]
+    if is_file:
+        rows = [(name, row) for name in names for row in database.ask(f"select * from {name}")]
+    else:
+        rows = database.ask(
+            " union all ".join(_JOURNAL if name == "storm_change" else _ROWS.format(name) for name in names)
+        )
+    return blake2b(repr(sorted(map(repr, rows))).encode(), digest_size=16).digest()
 
 
 _TABLES = {
     "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1",
     "postgresql": "select tablename from pg_tables where schemaname = 'public' order by 1",
 }
-_ROWS = {
-    ("s", False): "select * from {0}",
-    ("s", True): "select * from {0}",
-    ("p", False): "select {0}::text from public.{0}",
-    # the journal of a server has real times; what came first is in its numbers, which a rollback leaves out
-    ("p", True): """
-        select row_number() over (), (to_jsonb(one) - 'seq' - 'began' - 'at')::text
-        from (select * from public.{0} order by 1) as one""",
-}
+_ROWS = "select '{0}', {0}::text from public.{0}"
+_JOURNAL = """
+    select 'storm_change ' || row_number() over (), (to_jsonb(one) - 'seq' - 'began' - 'at')::text
+    from (select * from public.storm_change order by seq) as one"""
+"""It has real times. What came first is in its numbers, which have gaps after a rollback."""
 
 
 def more(url: str, *, rekeyed: bool = False) -> Rowcall:
