@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 
 import psycopg
 
-from rowcall import Backoff, Context, ContextTask, Job, Rowcall
+from rowcall import Backoff, Context, ContextTask, Job, Rowcall, RowcallError
 from rowcall.task import AsyncContextTask
 from tests.crash.storm import terms
 from tests.faults.injection import CallerConnection, CallerFile
@@ -102,4 +102,7 @@ def caller_connection(url: str) -> Iterator[CallerFile | CallerConnection]:
             with suppress(sqlite3.Error, psycopg.Error):  # it may be lost, or rolled back
                 connection.execute("rollback")
             raise
-        connection.execute("commit")
+        try:
+            connection.execute("commit")
+        except (sqlite3.Error, psycopg.Error) as error:
+            raise RowcallError("the app's own commit failed") from error

@@ -286,6 +286,11 @@ class SqliteTemplate:
         shutil.rmtree(Path(url.removeprefix("sqlite:///")).parent)
 
 
+MORE = "more"
+"""The prefix, and on a server the schema, of tables next to the world."""
+_EMPTY_SCHEMA = f"drop schema if exists {MORE} cascade; create schema {MORE}"
+
+
 class PostgresTemplate:
     """One database, whose rows are put back for each case: that takes a tenth of the time of a new database."""
 
@@ -312,11 +317,12 @@ class PostgresTemplate:
             f"select setval('public.{name}', last_value, is_called) from world.{name}" for name in self._sequences
         )
         # without triggers and foreign keys; in one round trip
-        self._reset = ";".join(["begin; set local session_replication_role = replica", *rows, *numbers, "commit"])
+        self._reset = ";".join(
+            [_EMPTY_SCHEMA, "begin; set local session_replication_role = replica", *rows, *numbers, "commit"]
+        )
 
     def copy(self) -> str:
         self._disconnect_others()
-        self._drop_more()
         self._connection.execute(self._reset)
         return self.url
 
@@ -328,16 +334,6 @@ class PostgresTemplate:
             lambda: not self._connection.execute(f"select 1 {others}").fetchall(),
             message="the end of all other connections",
         )
-
-    def _drop_more(self) -> None:
-        """Drop the tables that a case has made, and the functions of their triggers."""
-        ask = self._connection.execute
-        for (name,) in ask("select tablename from pg_tables where schemaname = 'public'").fetchall():
-            if name not in self._tables:
-                ask(f"drop table public.{name} cascade")
-        made = "select oid::regprocedure::text from pg_proc where pronamespace = 'public'::regnamespace"
-        for (function,) in ask(f"{made} and proname like 'more%'").fetchall():
-            ask(f"drop function {function} cascade")
 
     def drop(self, url: str) -> None:
         """Leave it: the next copy is made in its place."""
@@ -383,16 +379,17 @@ def contents(database: PlainDatabase) -> bytes:
         rows = [(name, row) for name in names for row in database.ask(f"select * from {name}")]
     else:
         rows = database.ask(
-            " union all ".join(_JOURNAL if name == "storm_change" else _ROWS.format(name) for name in names)
+            " union all ".join(_JOURNAL if name == "public.storm_change" else _ROWS.format(name) for name in names)
         )
     return blake2b(repr(sorted(map(repr, rows))).encode(), digest_size=16).digest()
 
 
 _TABLES = {
     "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1",
-    "postgresql": "select tablename from pg_tables where schemaname = 'public' order by 1",
+    "postgresql": f"""
+        select schemaname || '.' || tablename from pg_tables where schemaname in ('public', '{MORE}') order by 1""",
 }
-_ROWS = "select '{0}', {0}::text from public.{0}"
+_ROWS = "select '{0}', one::text from {0} as one"
 _JOURNAL = """
     select 'storm_change ' || row_number() over (), (to_jsonb(one) - 'seq' - 'began' - 'at')::text
     from (select * from public.storm_change order by seq) as one"""
@@ -402,7 +399,9 @@ _JOURNAL = """
 def more(url: str, *, rekeyed: bool = False) -> Rowcall:
     """Return a queue next to the world, with other tables, and with keys: perhaps another one for what is written."""
     keys = ["n" * 43, "o" * 43] if rekeyed else ["o" * 43]
-    jobs = Rowcall(url, table_prefix="more_", encrypt=Encryption(keys=keys))
+    if not url.startswith("sqlite"):
+        url += f"{'&' if '?' in url else '?'}options=-csearch_path%3D{MORE}"
+    jobs = Rowcall(url, table_prefix=f"{MORE}_", encrypt=Encryption(keys=keys))
     jobs.task(name="plain")(lambda: None)
     return jobs
 
@@ -426,7 +425,7 @@ def finish(url: str, notes: Notes, clock: FakeClock) -> Iterator[str]:
             yield from (f"{check.__name__}: {problem}" for problem in check(records))
         yield from leftovers.rows_left(database)
         yield from leftovers.odd_timelines(jobs, jobs.list(limit=200).jobs)
-        if any(str(name).startswith("more_") for (name,) in database.ask(_TABLES[url.partition(":")[0]])):
+        if any(f"{MORE}_" in str(name) for (name,) in database.ask(_TABLES[url.partition(":")[0]])):
             yield from _finish_more(url)
 
 
