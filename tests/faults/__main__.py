@@ -49,7 +49,7 @@ def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
         # started anew: each forks children that die
         context = get_context("spawn")
         pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
-        chosen = [name for name in pool.submit(names).result() if name.startswith(arguments.only)]
+        chosen = [name for name in pool.submit(names).result() if name.startswith(tuple(arguments.only.split(",")))]
         parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
         stack.callback(pool.shutdown, cancel_futures=True)  # if it stops early
         rows = pool.map(run_part, parts)
@@ -73,7 +73,7 @@ def _together(rows: Sequence[Row]) -> Row:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("databases", nargs="*", choices=DATABASES, default=DATABASES)
-    parser.add_argument("--only", default="", metavar="NAME", help="calls whose names begin with this")
+    parser.add_argument("--only", default="", metavar="NAMES", help="calls whose names begin with one of these")
     parser.add_argument("--share", type=int, default=1, metavar="N", help="one case of this many")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--stop", action="store_true", help="stop at the first problem")

@@ -76,7 +76,7 @@ def _rows(defects: Sequence[Defect], wanted: Sequence[Layer], trees: Trees, serv
             sound = run([SOUND], tree, server_url)
             if sound.noticed:
                 sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
-            own = {layer.name: layer for layer in layers(defect.kit)}
+            own = {layer.name: layer for layer in layers(defect.kit, defect.calls)}
             return Row(defect, {layer.name: run(own[layer.name].commands, tree, server_url) for layer in wanted})
         finally:
             revert(defect, tree, ROOT)

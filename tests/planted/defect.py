@@ -23,10 +23,12 @@ class Defect(NamedTuple):
     """The classes of the conformance kit that are about it, without `Test`; or a module of other tests of a store."""
     what: str
     edits: tuple[Edit, ...]
+    calls: str = ""
+    """The calls of `tests.faults` that are about it; without any, a share of all."""
 
 
-def defect(name: str, kit: str, what: str, *edits: tuple[str, str, str]) -> Defect:
-    return Defect(name, kit, what, tuple(Edit(*edit) for edit in edits))
+def defect(name: str, kit: str, what: str, *edits: tuple[str, str, str], calls: str = "") -> Defect:
+    return Defect(name, kit, what, tuple(Edit(*edit) for edit in edits), calls)
 
 
 def problems_of(defect: Defect, root: Path) -> Iterator[str]:

@@ -38,11 +38,11 @@ class Layer(NamedTuple):
     """A file of the repository without which the layer is not there yet."""
 
 
-def layers(kit: str = "Fence") -> list[Layer]:
-    """Return all layers. `kit`: see `Defect`."""
+def layers(kit: str = "Fence", calls: str = "") -> list[Layer]:
+    """Return all layers. `kit`, `calls`: see `Defect`."""
     tests = [test for name in kit.split() for test in _tests_of(name)]
     faults = [
-        ("-m", "tests.faults", database, "--share", str(share), "--stop", "--at-once", "1")
+        ("-m", "tests.faults", database, "--stop", "--at-once", "1", *(_only(calls) or ("--share", str(share))))
         for database, share in FAULT_SHARES.items()
     ]
     storms = [
@@ -56,6 +56,10 @@ def layers(kit: str = "Fence") -> list[Layer]:
         Layer("simulation", tuple(simulation), "tests/simulation/__main__.py"),
         Layer("storm", tuple(storms), "tests/crash/all_actions.py"),
     ]
+
+
+def _only(calls: str) -> tuple[str, ...]:
+    return ("--only", calls) if calls else ()
 
 
 def _tests_of(name: str) -> list[str]:

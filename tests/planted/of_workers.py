@@ -75,6 +75,7 @@ OF_WORKERS = (
             "errors: tuple[type[StoreUnavailable], ...] = (Conflict, NothingWritten)",
             "errors: tuple[type[StoreUnavailable], ...] = (StoreUnavailable,)",
         ),
+        calls="enqueue,task.enqueue",
     ),
     defect(
         "notify before commit",
@@ -91,6 +92,7 @@ OF_WORKERS = (
             "            raise self._unsure(error) from error\n        self._notify()\n\n    def _notify",
             "            raise self._unsure(error) from error\n\n    def _notify",
         ),
+        calls="enqueue,retry failed,reschedule scheduled",
     ),
     defect(
         "commit after an error",
@@ -101,6 +103,7 @@ OF_WORKERS = (
             "                self.roll_back()\n                raise\n            self.commit()",
             "                self.commit()\n                raise\n            self.commit()",
         ),
+        calls="cancel blocker,flow.enqueue",
     ),
     defect(
         "one fails all",
