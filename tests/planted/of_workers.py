@@ -41,32 +41,6 @@ OF_WORKERS = (
         ),
     ),
     defect(
-        "heartbeat that lies",
-        "LostWorkers Crash",
-        "a worker that was declared lost takes its heartbeat for confirmed",
-        (
-            "worker/upkeep/heartbeat.py",
-            "        else:\n            self._lost()",
-            "        else:\n            self._registrar.lease.renew(sent_at)",
-        ),
-    ),
-    defect(
-        "lost worker goes on",
-        "LostWorkers Crash",
-        "a worker that was declared lost does not stop its handlers",
-        (
-            "worker/ownership.py",
-            "        self._drop_unstarted()\n        self.dispatcher.stop_all()\n        self.registrar.register()",
-            "        self.registrar.register()",
-        ),
-    ),
-    defect(
-        "lost reply ignored",
-        "LostWorkers",
-        "a worker does not ask what a commit did whose reply was lost",
-        ("worker/ownership.py", "self._in_doubt = not isinstance(error, DataRefused)", "self._in_doubt = False"),
-    ),
-    defect(
         "lost reply repeated",
         "Enqueue Transaction",
         "a write whose reply was lost is written again",
@@ -107,7 +81,7 @@ OF_WORKERS = (
     ),
     defect(
         "one fails all",
-        "Enqueue Threads",
+        "tests/drivers/test_group_commit.py",
         "the refused member of a shared commit fails the others",
         (
             "drivers/group_commit.py",
@@ -129,11 +103,5 @@ OF_WORKERS = (
             "      and lease = {_mark.lease} and holder = {_mark.holder}\n      and not ({_mark.replays}",
             "      and not ({_mark.replays}",
         ),
-    ),
-    defect(
-        "liveness file ignored",
-        "LostWorkers Crash",
-        "jobs that were only in the buffer of a killed worker pay for it",
-        (RECOVER, "started = job.started if begun is None else (job.id, job.lease) in begun", "started = True"),
     ),
 )
