@@ -46,7 +46,7 @@ def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
         if database == "postgres" and server_url is None:
             server_url = stack.enter_context(PostgresServer(in_memory=True)).url()
         count = arguments.at_once
-        # started anew: each forks children that die
+        # started again: each forks children that die
         context = get_context("spawn")
         pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
         chosen = [name for name in pool.submit(names).result() if name.startswith(tuple(arguments.only.split(",")))]

@@ -99,7 +99,7 @@ class Cases:
     @cached_property
     def _finished(self) -> set[tuple[str, bytes]]:
         """What a healthy worker has finished without a problem, by calls: it needs to do so once. The clock stands
-        still, so many cases of a call leave the same rows. Without a call: the world as it was.
+        still, that many cases of a call leave the same rows. Without a call: the world as it was.
         """
         with copied(self._template) as url:
             with closing(plain_database(url)) as database:

@@ -60,7 +60,7 @@ DRAIN_BESIDE = in_thread("drain, other threads", _drain_in_two_threads, threads=
 
 ROUNDS, LOOKS_PER_ROUND = 3, 5
 LONGEST_WAIT_SECONDS, SURVEY_SECONDS, SOME_REPORTS_SECONDS = 0.45, 20.0, 0.1
-"""A pause up to the first is waited for. Where it is longer, the clock goes on instead, until the next survey."""
+"""A pause up to the first is waited for. Where it is longer, the clock continues instead, until the next survey."""
 
 
 class Rounds(Background):
@@ -166,7 +166,7 @@ WITHOUT_STATEMENTS = {
     "log": "writes no row",
     "resources": "come from the app",
 }
-"""Attributes of a context for which no statement is sent by themselves."""
+"""Attributes of a context for which no statement is sent alone."""
 
 
 def context_methods() -> list[str]:

@@ -60,7 +60,7 @@ WITHOUT_TIMES = (
 
 
 class Gate:
-    """Keeps the handler of `busy` from ending, where a call wants that."""
+    """Keeps the handler of `busy` from ending, where a call needs that."""
 
     def __init__(self) -> None:
         self.began, self.may_end = threading.Event(), threading.Event()

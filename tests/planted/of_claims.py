@@ -90,7 +90,9 @@ OF_CLAIMS = (
         (
             ADMISSION,
             "for key in limits if key in self._rooms}, wanted)\n        return needs\n",
-            "for key in limits if key in self._rooms}, wanted)\n"
+            "for key in limits if key in self._rooms}, "
+            "wan"
+            "ted)\n"
             "        for key, room in self._rooms.items():\n"
             "            counted = _COUNTED.get((id(self.declared.of_task), key), NO_STARTS)\n"
             "            if counted.last > room.starts.last:\n"
