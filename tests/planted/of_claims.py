@@ -89,15 +89,12 @@ OF_CLAIMS = (
         ),
         (
             ADMISSION,
-            "for key in limits if key in self._rooms}, wanted)\n        return needs\n",
-            "for key in limits if key in self._rooms}, "
-            "wan"
-            "ted)\n"
+            "        return needs\n\n    def _record_starts",
             "        for key, room in self._rooms.items():\n"
             "            counted = _COUNTED.get((id(self.declared.of_task), key), NO_STARTS)\n"
             "            if counted.last > room.starts.last:\n"
             "                room.starts = counted\n"
-            "        return needs\n",
+            "        return needs\n\n    def _record_starts",
         ),
     ),
     defect(
