@@ -30,7 +30,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test test-py313 thorough faults simulate dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
+.PHONY: help demo check test test-py313 thorough faults simulate planted dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -71,12 +71,15 @@ thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 test-py313: ## Run every check with Python 3.13, in a chroot of Debian 13 (needs root and debootstrap)
 	tools/test_in_chroot test
 
-faults: $(INSTALLED_TEST) ## Let each statement of each call fail in each way (ARGS="sqlite --only enqueue" to choose)
+faults: $(INSTALLED_TEST) ## Let each statement of each call fail in each way (ARGS="sqlite --only enqueue --share 10")
 	$(PYTHON) -m tests.faults $(ARGS)
 
 simulate: SEEDS ?= 0-199
 simulate: $(INSTALLED_TEST) ## Run worlds of workers under virtual time (SEEDS=0-999, ARGS="--mode safety" for one mode)
 	$(PYTHON) -m tests.simulation --seeds $(SEEDS) $(ARGS)
+
+planted: $(INSTALLED_TEST) ## Plant one defect at a time, and show which tests notice it (ARGS="--only fence --layers kit")
+	$(PYTHON) -m tests.planted $(ARGS)
 
 dist: $(INSTALLED_TEST) ## Build the source archive and the wheel, and check them
 	rm -rf dist

@@ -3,78 +3,80 @@
 from __future__ import annotations
 
 import argparse
-import logging
+import os
 import sys
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from pathlib import Path
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
 
-from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
-from rowcall.testing.postgres_database import Databases
-from tests.conformance.notes import Notes
-from tests.faults.cases import Cases
+from rowcall.testing.postgres import PostgresServer
 from tests.faults.injection import Fault, faults_of
-from tests.faults.world import PostgresTemplate, SqliteTemplate
-
-DATABASES = ("sqlite", "postgres")
-
-
-@contextmanager
-def all_cases(database: str, server_url: str | None = None) -> Iterator[Cases]:
-    """Yield the cases of a database, in a temporary folder; on a new server, without a URL."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=MEMORY if memory_has_room() else None)))
-        notes = Notes(folder / "notes")
-        if database == "sqlite":
-            yield Cases(SqliteTemplate(folder, notes), folder)
-            return
-        if server_url is None:
-            server_url = stack.enter_context(PostgresServer()).url()
-        databases = stack.enter_context(closing(Databases(server_url)))
-        template = stack.enter_context(closing(PostgresTemplate(databases, folder, notes)))
-        yield Cases(template, folder)
+from tests.faults.parts import DATABASES, Part, Row, begin, names, run_part
+from tests.shared_postgres import other_server
 
 
 def main() -> None:
     arguments = _arguments()
-    logging.disable()
-    began, ran, problems = time.monotonic(), 0, 0
+    began, ran, problems, not_sent = time.monotonic(), 0, 0, 0
     for database in arguments.databases:
-        with all_cases(database) as cases:
-            for row in _rows(cases, database, arguments.only):
-                problems += row.pop("problems", 0)
-                ran += row.total()
-    print(f"faults: {ran} cases, {problems} problems, {time.monotonic() - began:.0f} s")
-    sys.exit(problems > 0)
-
-
-def _rows(cases: Cases, database: str, only: str) -> Iterator[Counter[str]]:
-    """Print a line for each call: its statements, and the cases of each fault; an exclamation mark for a problem."""
-    faults = faults_of(database)
-    print(f"\n{database:<28} {'statements':>10} " + " ".join(f"{fault:>13}" for fault in faults))
-    for call in cases.calls:
-        if not call.name.startswith(only):
-            continue
-        row: Counter[str] = Counter()
-        marks: set[Fault] = set()
-        for case in cases.of(call):
-            row[case.fault] += 1
-            for problem in cases.problems(case):
-                row["problems"] += 1
-                marks.add(case.fault)
+        faults = faults_of(database)
+        print(f"\n{database:<28} {'statements':>10} " + " ".join(f"{fault:>13}" for fault in faults), flush=True)
+        for row in _rows(database, arguments):
+            ran += row.counts.total()
+            not_sent += row.not_sent
+            for problem in (problem for found in row.problems.values() for problem in found):
+                problems += 1
                 print(f"! {problem}", flush=True)
-        numbers = " ".join(f"{row[fault]}{'!' if fault in marks else ''}".rjust(13) for fault in faults)
-        print(f"{call.name:<28} {len(cases.healthy(call).sent):>10} {numbers}", flush=True)
-        yield row
+            cells = " ".join(f"{row.counts[fault]}{'!' if fault in row.problems else ''}".rjust(13) for fault in faults)
+            print(f"{row.call:<28} {row.statements:>10} {cells}", flush=True)
+    print(
+        f"faults: {ran} cases, {problems} problems, {not_sent} statements that did not come again,"
+        f" {time.monotonic() - began:.0f} s"
+    )
+    sys.exit(problems > 0 or ran == 0)
+
+
+def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Return a row for each call. Several processes run parts of its cases."""
+    with ExitStack() as stack:
+        server_url = other_server()
+        if database == "postgres" and server_url is None:
+            server_url = stack.enter_context(PostgresServer(in_memory=True)).url()
+        count = arguments.at_once
+        # started again: each forks children that die
+        context = get_context("spawn")
+        pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
+        chosen = [name for name in pool.submit(names).result() if name.startswith(tuple(arguments.only.split(",")))]
+        parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
+        stack.callback(pool.shutdown, cancel_futures=True)  # if it stops early
+        rows = pool.map(run_part, parts)
+        for together in zip(*[rows] * count, strict=True):
+            row = _together(together)
+            yield row
+            if row.problems and arguments.stop:
+                return
+
+
+def _together(rows: Sequence[Row]) -> Row:
+    counts: Counter[Fault] = Counter()
+    problems: dict[Fault, list[str]] = defaultdict(list)
+    for row in rows:
+        counts += row.counts
+        for fault, found in row.problems.items():
+            problems[fault] += found
+    return Row(rows[0].call, max(row.statements for row in rows), counts, problems, sum(row.not_sent for row in rows))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("databases", nargs="*", choices=DATABASES, default=DATABASES)
-    parser.add_argument("--only", default="", metavar="NAME", help="calls whose names begin with this")
+    parser.add_argument("--only", default="", metavar="NAMES", help="calls whose names begin with one of these")
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="one case of this many")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many processes")
+    parser.add_argument("--stop", action="store_true", help="stop at the first problem")
     return parser.parse_args()
 
 

@@ -5,19 +5,18 @@ parameters by their names. A new method is here without being listed; one with a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-from rowcall import Flow, Job, Rowcall
-from rowcall.app import queue_of
+from rowcall import Flow, Job, Rowcall, actions
+from rowcall.declare import option_table
 from rowcall.domain.push_signatures import callback_token
-from rowcall.drivers.uncancellable import finish_in_thread
-from rowcall.queue import Queue
-from rowcall.worker.registrar import Registrar
-from rowcall.worker.settings import Settings
-from rowcall.worker.upkeep.pruning import PruningDuties
-from rowcall.worker.upkeep.recovery import Recovery
-from tests.faults.world import NAME, PUSH, App, Scene
+from tests.faults.call import Call, Threads, in_thread
+from tests.faults.handlers import caller_connection
+from tests.faults.worker_calls import worker_calls
+from tests.faults.world import NAME, PUSH, App, Scene, more
 
 STATES = ("pending", "scheduled", "claimed", "succeeded", "failed", "keyed", "blocker", "blocked", "waiting")
 OPTIONS: Mapping[str, Mapping[str, object]] = {
@@ -32,20 +31,13 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "stack": {"timeout": 0.001},
 }
 """What a method needs beyond its parameters without a default."""
+OPTION_MODULES = (actions, option_table)
+"""Where the options of methods are declared."""
 LEFT_OUT = {
-    "clear": "deletes everything, running jobs too: nothing is left to check",
-    "close": "does not talk to the database in a transaction",
-    "events": "follows for ever; the reads of a reader are those of `timeline`",
-    "rekey": "needs a queue with keys: tests/crash/cancelled_calls.py",
+    "close": "sends no statement",
+    "events": "follows for ever: `EVENTS` reads once",
+    "rekey": "needs keys: `REKEY` has them",
 }
-
-
-class Call(NamedTuple):
-    """A call by name. `make` returns it for sync code, `amake` for async code."""
-
-    name: str
-    make: Callable[[App], object]
-    amake: Callable[[App], Awaitable[object]]
 
 
 def methods() -> dict[str, inspect.Signature]:
@@ -59,10 +51,38 @@ def methods() -> dict[str, inspect.Signature]:
 
 def calls(scene: Scene) -> list[Call]:
     of_methods = (call for name, signature in methods().items() for call in _of_method(name, signature, scene))
-    return [*of_methods, *OF_TASKS, *OF_WORKERS]
+    return [*of_methods, *OF_TASKS, MIGRATE, REKEY, EVENTS, *caller_calls(scene), *worker_calls()]
+
+
+def caller_calls(scene: Scene) -> list[Call]:
+    """Return the calls that can join a transaction of the app, on a connection of the app."""
+    return [
+        in_thread(f"caller's {title}", partial(_on_caller, name, arguments))
+        for name, signature in methods().items()
+        if _joins(signature)
+        for title, arguments in _arguments(name, signature, scene)
+    ]
+
+
+def _joins(signature: inspect.Signature) -> bool:
+    """Return whether it takes a connection, perhaps among its options."""
+    options = [re.findall(r"Unpack\[(\w+)\]", str(one.annotation)) for one in signature.parameters.values()]
+    names = {name for found in options for name in found}
+    typed = [getattr(module, name) for module in OPTION_MODULES for name in names if hasattr(module, name)]
+    return "connection" in signature.parameters or any("connection" in one.__annotations__ for one in typed)
+
+
+def _on_caller(name: str, arguments: Mapping[str, Any], app: App) -> object:
+    with caller_connection(app.url) as connection:
+        return getattr(app.jobs, name)(**_with_steps(arguments, app), connection=connection)
 
 
 def _of_method(name: str, signature: inspect.Signature, scene: Scene) -> list[Call]:
+    return [_call(title, name, arguments) for title, arguments in _arguments(name, signature, scene)]
+
+
+def _arguments(name: str, signature: inspect.Signature, scene: Scene) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return titles, and the arguments of a call: one for each kind of job, where it is about a job."""
     needed = [parameter.name for parameter in signature.parameters.values() if _is_needed(parameter)]
     values = _values(scene)
     missing = set(needed) - values.keys() - {"job"}
@@ -71,8 +91,15 @@ def _of_method(name: str, signature: inspect.Signature, scene: Scene) -> list[Ca
         OPTIONS.get(name, {})
     )
     if "job" not in signature.parameters:
-        return [_call(name, name, arguments)]
-    return [_call(f"{name} {state}", name, {"job": scene.jobs[state], **arguments}) for state in STATES]
+        return [(name, arguments)]
+    by_id = name == "complete"  # a job that the caller has not claimed
+    about_one: list[tuple[str, Mapping[str, Any]]] = [
+        (f"{name} {state}", {"job": job.id if by_id and state != "claimed" else job, **arguments})
+        for state, job in ((state, scene.jobs[state]) for state in STATES)
+    ]
+    if signature.parameters["job"].default is None:  # it also takes a filter
+        return [*about_one, (f"{name} many", {"queue": "default", **arguments})]
+    return about_one
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
@@ -96,10 +123,14 @@ def _values(scene: Scene) -> dict[str, object]:
 
 def _call(title: str, name: str, arguments: Mapping[str, Any]) -> Call:
     def bound(app: App, method: str) -> Any:
-        steps = {"steps": [app.step.bind(), app.step.bind()]} if "steps" in arguments else {}
-        return getattr(app.jobs, method)(**{**arguments, **steps})
+        return getattr(app.jobs, method)(**_with_steps(arguments, app))
 
-    return Call(title, lambda app: bound(app, name), lambda app: bound(app, f"a{name}"))
+    call = Call(title, lambda app: bound(app, name), lambda app: bound(app, f"a{name}"))
+    return call._replace(threads=Threads.OWN, is_steady=False) if name == "drain" else call
+
+
+def _with_steps(arguments: Mapping[str, Any], app: App) -> Mapping[str, Any]:
+    return {**arguments, "steps": [app.step.bind(), app.step.bind()]} if "steps" in arguments else arguments
 
 
 # tasks, flows, transactions
@@ -135,38 +166,36 @@ OF_TASKS = (
 )
 
 
-# what a worker does next to its rounds, which are in `drain`
+# tables, and readers of events
 
 
-def _recover(queue: Queue) -> None:
-    Recovery(queue).check()
+def _migrate_more(app: App) -> None:
+    """Make the tables of another prefix, and use them."""
+    with more(app.url) as jobs:
+        jobs.migrate()
+        jobs.enqueue("plain")
 
 
-def _free_held(queue: Queue) -> None:
-    Recovery(queue).held_jobs.check_all()
+def _read_events(app: App) -> None:
+    """Read what a reader finds at its first look, and at the next."""
+    with app.jobs.events() as events:
+        app.jobs.enqueue("plain", queue="events")
+        assert next(events).event == "ENQUEUED"
 
 
-def _come_and_go(queue: Queue) -> None:
-    registrar = Registrar(queue, Settings())
-    registrar.register()
-    registrar.retire(set)
+def _prepare_rekey(app: App) -> list[Job]:
+    _migrate_more(app)
+    return []
 
 
-def _upkeep(queue: Queue) -> None:
-    PruningDuties(queue).round()
+def _rekey(app: App) -> None:
+    with more(app.url, rekeyed=True) as jobs:
+        jobs.rekey()
 
 
-def _of_worker(work: Callable[[Queue], None]) -> Call:
-    def make(app: App) -> None:
-        work(queue_of(app.jobs))
-
-    async def amake(app: App) -> None:
-        await finish_in_thread(lambda: make(app))
-
-    return Call(f"worker{work.__name__}", make, amake)
-
-
-OF_WORKERS = tuple(_of_worker(work) for work in (_recover, _free_held, _come_and_go, _upkeep))
+MIGRATE = in_thread("migrate more", _migrate_more)
+REKEY = in_thread("rekey", _rekey, _prepare_rekey)
+EVENTS = in_thread("events", _read_events, is_steady=False)
 
 
 def enqueued_by(result: object) -> list[Job]:

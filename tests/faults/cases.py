@@ -9,8 +9,9 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +19,14 @@ from rowcall.domain.errors import RowcallError
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.notes import Notes
-from tests.faults.calls import Call, calls, enqueued_by
+from tests.faults.call import Call, Threads
+from tests.faults.calls import calls, enqueued_by
 from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
-from tests.faults.world import App, Template, app_at, copied, finish, plain_database, snapshot
+from tests.faults.world import App, Template, app_at, contents, copied, finish, plain_database, snapshot
+from tests.observe.plain_sql import PlainDatabase
 
 LONGEST_SECONDS = 30.0
+DELETING = ("clear", "delete", "caller's delete")
 
 
 class Healthy(NamedTuple):
@@ -69,17 +73,40 @@ class Cases:
                 self._healthy[call.name] = Healthy(sent, before, snapshot(database), writes <= 1)
         return self._healthy[call.name]
 
-    def problems(self, case: Case) -> list[str]:
-        """Run a case, and return what is wrong after it."""
-        healthy, notes = self.healthy(case.call), self._new_notes()
+    def problems(self, case: Case) -> list[str] | None:
+        """Run a case, and return what is wrong after it; None if the statement did not come this time."""
+        healthy, finished, notes = self.healthy(case.call), self._finished, self._new_notes()
         with copied(self._template) as url:
             outcome = self._fork(url, case, notes) if case.fault in DEADLY else self._run(url, case, notes)
             problems = list(outcome.problems)
-            if healthy.is_atomic:
-                with closing(plain_database(url)) as database:
+            with closing(plain_database(url)) as database:
+                if healthy.is_atomic and case.call.is_steady:
                     problems += _partly_done(healthy, snapshot(database), outcome)
-            problems += finish(url, notes, FakeClock())
+                if outcome.is_known and outcome.error is None:
+                    problems += _claims_left(database)
+                left = case.call.name, contents(database)
+            is_alone = case.call.is_steady or case.fault not in DEADLY  # no dead worker is left in a file
+            if not (is_alone and (left in finished or ("", left[1]) in finished)):
+                problems += finish(url, notes, FakeClock())
+                if not problems:
+                    finished.add(left)
+        if not outcome.was_reached:
+            if not case.call.is_steady and not problems:
+                return None
+            problems.append("the call did not send this statement")
         return [f"{case}: {problem}" for problem in problems]
+
+    @cached_property
+    def _finished(self) -> set[tuple[str, bytes]]:
+        """What a healthy worker has finished without a problem, by calls: it needs to do so once. The clock stands
+        still, that many cases of a call leave the same rows. Without a call: the world as it was.
+        """
+        with copied(self._template) as url:
+            with closing(plain_database(url)) as database:
+                untouched = contents(database)
+            problems = list(finish(url, self._new_notes(), FakeClock()))
+            assert not problems, problems
+        return {("", untouched)}
 
     def _new_notes(self) -> Notes:
         path = self._folder / "notes-of-case"
@@ -87,33 +114,40 @@ class Cases:
         return Notes(path)
 
     def _run(self, url: str, case: Case, notes: Notes) -> Outcome:
-        with injected(self._injector):
-            app = app_at(url, notes)
+        with injected(self._injector), closing(app_at(url, notes)) as app:
             app.jobs.stats()  # connects
+            for job in case.call.prepare(app):
+                notes.write("enqueued", job.id)
             try:
                 return self._call(app, case, notes)
             finally:
                 self._injector.disarm()
-                app.jobs.close()
 
     def _call(self, app: App, case: Case, notes: Notes) -> Outcome:
         in_loop = case.fault is Fault.CANCELLED
-        thread = threading.get_ident() if case.call.name == "drain" else None
-        if case.call.name.startswith(("clear", "delete")):
+        if case.call.name == "clear":
+            notes.write("clearing", 0)
+        if case.call.name.startswith(DELETING):
             for job in app.jobs.list(limit=100).jobs:
                 notes.write("deleting", job.id)
-        self._injector.arm(case.number, case.fault, thread=None if in_loop else thread)
+        own = threading.get_ident()
+        counts: dict[Threads, Callable[[], bool]] = {
+            Threads.ALL: lambda: True,
+            Threads.OWN: lambda: in_loop or threading.get_ident() == own,
+            Threads.OTHERS: lambda: in_loop or threading.get_ident() != own,
+        }
+        self._injector.arm(case.number, case.fault, counts[case.call.threads])
         try:
             result = asyncio.run(self._cancelled(app, case)) if in_loop else case.call.make(app)
         except (RowcallError, TimeoutError, asyncio.CancelledError) as error:
-            return Outcome(error)
+            return Outcome(error, was_reached=self._injector.reached)
         except Exception as error:
             return Outcome(error, problems=(f"it raised {error!r}",))
         finally:
             self._injector.disarm()
         for job in enqueued_by(result):
             notes.write("enqueued", job.id)
-        return Outcome(None)
+        return Outcome(None, was_reached=self._injector.reached)
 
     async def _cancelled(self, app: App, case: Case) -> object:
         """Cancel the call while its statement runs: the statement ends after the cancellation was delivered."""
@@ -149,7 +183,7 @@ class Cases:
         _, status = os.waitpid(child, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             return Outcome(None, is_known=False)
-        return Outcome(None, is_known=False, problems=("the process did not reach the statement",))
+        return Outcome(None, is_known=False, was_reached=False)
 
 
 class Outcome(NamedTuple):
@@ -157,7 +191,15 @@ class Outcome(NamedTuple):
 
     error: BaseException | None
     is_known: bool = True
+    was_reached: bool = True
     problems: tuple[str, ...] = ()
+
+
+def _claims_left(database: PlainDatabase) -> Iterator[str]:
+    """Yield what the workers of this process hold, although they have ended without an error."""
+    held = database.ask(f"select job_id, worker from rowcall_claim where worker like '%:{os.getpid()}:%'")
+    if held:
+        yield f"workers that have ended hold jobs: {held}"
 
 
 def _partly_done(healthy: Healthy, found: Counter[object], outcome: Outcome) -> Iterator[str]:

@@ -14,12 +14,14 @@ import socket
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import psycopg
 
 from rowcall.domain.config import Config
+from rowcall.drivers.caller import sqlite3 as caller_sqlite3
 from rowcall.drivers.postgres.connection import OwnConnection
 from rowcall.drivers.sqlite import connection
 
@@ -62,7 +64,7 @@ def faults_of(database: str) -> list[Fault]:
 
 
 class Injector:
-    """Counts the calls of one thread, or of all threads, and lets one of them fail.
+    """Counts the calls of some threads, or of all, and lets one of them fail.
 
     `sent` are the SQL texts so far, and `writes` the number of transactions that wrote.
     """
@@ -71,23 +73,28 @@ class Injector:
         self._lock = threading.Lock()
         self._number = 0
         self._fault: Fault | None = None
-        self._thread: int | None = None
+        self._counts: Callable[[], bool] = lambda: True
         self._is_armed = False
         self.sent: list[str] = []
         self.writes = 0
         self.cancel: Callable[[], None] = lambda: None
 
-    def arm(self, number: int = 0, fault: Fault | None = None, *, thread: int | None = None) -> None:
-        """Let call `number` fail, counted from 1."""
-        self._number, self._fault, self._thread = number, fault, thread
+    def arm(self, number: int = 0, fault: Fault | None = None, counts: Callable[[], bool] = lambda: True) -> None:
+        """Let call `number` fail, counted from 1. `counts`: whether the calls of this thread count."""
+        self._number, self._fault, self._counts = number, fault, counts
         self.sent, self.writes, self._is_armed = [], 0, True
 
     def disarm(self) -> None:
         self._is_armed = False
 
+    @property
+    def reached(self) -> bool:
+        """Whether the call that is to fail was made."""
+        return len(self.sent) >= self._number
+
     def fault_for(self, sql: str) -> Fault | None:
         with self._lock:
-            if not self._is_armed or self._thread not in (None, threading.get_ident()):
+            if not self._is_armed or not self._counts():
                 return None
             self.sent.append(" ".join(sql.split()))
             if len(self.sent) != self._number or self._fault is None:
@@ -107,7 +114,7 @@ def die() -> None:
 class FaultyFile:
     """A connection of sqlite3 whose calls may fail."""
 
-    def __init__(self, raw: sqlite3.Connection, injector: Injector) -> None:
+    def __init__(self, raw: sqlite3.Connection | _Executor, injector: Injector) -> None:
         self._raw = raw
         self._injector = injector
 
@@ -143,7 +150,7 @@ class FaultyCursor:
         self._execute: Any = psycopg.RawCursor.execute
 
     def execute(self, cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        if not isinstance(cursor.connection, OwnConnection):
+        if not isinstance(cursor.connection, (OwnConnection, CallerConnection)):
             return self._execute(cursor, query, *arguments, **options)
         fault = self._injector.fault_for(str(query))
         if fault is Fault.CANCELLED:
@@ -167,6 +174,37 @@ class FaultyCursor:
         return result
 
 
+class CallerConnection(psycopg.Connection[Any]):
+    """A connection of the app, on which Rowcall's statements may fail."""
+
+
+class CallerFile(sqlite3.Connection):
+    """The same, of sqlite3."""
+
+
+def _faulty_cursors(injector: Injector) -> SimpleNamespace:
+    """Return what replaces the module `sqlite3` where Rowcall uses a caller's connection."""
+
+    class Cursor(sqlite3.Cursor):
+        def execute(self, sql: str, parameters: Any = ()) -> Cursor:
+            # one that belongs to the cursor runs the statement and returns its own cursor, which the caller reads
+            FaultyFile(_Executor(self.connection, super().execute), injector).execute(sql, parameters)
+            return self
+
+    return SimpleNamespace(**{**vars(sqlite3), "Cursor": Cursor})
+
+
+class _Executor:
+    """A connection that runs statements on one of its cursors."""
+
+    def __init__(self, raw: sqlite3.Connection, execute: Callable[..., sqlite3.Cursor]) -> None:
+        self._raw = raw
+        self.execute = execute
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+
 def _cut(raw: psycopg.Connection[Any]) -> None:
     with contextlib.closing(socket.socket(fileno=os.dup(raw.fileno()))) as link:
         link.shutdown(socket.SHUT_RDWR)
@@ -186,5 +224,6 @@ def injected(injector: Injector) -> Iterator[None]:
     with (
         mock.patch.object(connection, "open_file", open_file),
         mock.patch.object(psycopg.RawCursor, "execute", execute),
+        mock.patch.object(caller_sqlite3, "sqlite3", _faulty_cursors(injector)),
     ):
         yield

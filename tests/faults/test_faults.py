@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-import zlib
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall
-from tests.faults.__main__ import DATABASES, all_cases
+from rowcall import Context, Rowcall
+from rowcall.app import queue_of
+from tests.conformance.notes import Notes
 from tests.faults.calls import LEFT_OUT, methods
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault
+from tests.faults.parts import DATABASES, all_cases, is_in_share
+from tests.faults.worker_calls import WITHOUT_STATEMENTS, context_methods, worker_calls
+from tests.faults.world import app_at
 
 SHARE = {"sqlite": 80, "postgres": 320}
 """One case of this many, unless the environment says otherwise: a copy of a database on a server takes long."""
@@ -29,8 +34,7 @@ def no_log() -> Iterator[None]:
 
 
 def is_chosen(case: Case, database: str) -> bool:
-    share = int(os.environ.get("ROWCALL_TEST_FAULT_SHARE", SHARE[database]))
-    return zlib.crc32(str(case).encode()) % share == 0
+    return is_in_share(case, int(os.environ.get("ROWCALL_TEST_FAULT_SHARE", SHARE[database])))
 
 
 @pytest.mark.usefixtures("no_log")
@@ -45,7 +49,7 @@ def test_a_fault_leaves_all_or_nothing(database: str, part: int, request: pytest
 def _problems(cases: Cases, database: str, part: int) -> list[str]:
     chosen = [case for call in cases.calls[part::PARTS] for case in cases.of(call) if is_chosen(case, database)]
     assert chosen
-    return [problem for case in chosen for problem in cases.problems(case)]
+    return [problem for case in chosen for problem in cases.problems(case) or ()]
 
 
 @pytest.mark.usefixtures("no_log")
@@ -53,10 +57,25 @@ def test_vacuum_explains_the_error_of_each_statement() -> None:
     with all_cases("sqlite") as cases:
         (vacuum,) = (call for call in cases.calls if call.name == "vacuum")
         refused = [case for case in cases.of(vacuum) if case.fault is Fault.REFUSED]
-        assert [problem for case in refused for problem in cases.problems(case)] == []
+        assert [problem for case in refused for problem in cases.problems(case) or ()] == []
 
 
 def test_every_public_method_with_a_twin_is_called() -> None:
     twins = {name[1:] for name in dir(Rowcall) if name.startswith("a") and hasattr(Rowcall, name[1:])}
     public = {name for name in twins if name and not name.startswith("_")}
     assert public == methods().keys() | LEFT_OUT.keys() & public
+
+
+def test_services_and_methods_of_a_context_are_found(tmp_path: Path) -> None:
+    found = {call.name for call in worker_calls()}
+    assert {"service heartbeat", "service recovery", "ctx.step", "ctx.wait_for"} <= found
+    assert WITHOUT_STATEMENTS.keys() <= set(dir(Context))
+    with closing(app_at("sqlite:///:memory:", Notes(tmp_path / "notes"))) as app:
+        tasks = queue_of(app.jobs).declared.tasks
+        assert [name for name in context_methods() if f"ctx_{name}" not in tasks] == []
+
+
+def test_calls_on_a_callers_connection_are_found() -> None:
+    with all_cases("sqlite") as cases:
+        names = {call.name for call in cases.calls}
+    assert {"caller's enqueue", "caller's cancel pending", "caller's signal waiting"} <= names

@@ -5,22 +5,41 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from rowcall import Backoff, Chain, Context, ContextTask, Fail, Job, JobOutcome, Limit, PushOptions, Rowcall
+import psycopg
+
+from rowcall import (
+    Backoff,
+    Chain,
+    Context,
+    ContextTask,
+    Encryption,
+    Fail,
+    Job,
+    JobOutcome,
+    Limit,
+    PushOptions,
+    Rowcall,
+)
 from rowcall.app import queue_of
 from rowcall.drivers import liveness_file
 from rowcall.store.schema import TABLES
+from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
 from rowcall.testing.postgres_database import Databases, database_of
+from rowcall.worker.worker import Worker
 from tests.conformance.notes import Notes
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.journal import install
 from tests.crash.storm.records import records_in
+from tests.faults.handlers import LastSteps, declare_handlers
 from tests.faults.injection import die
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
@@ -29,6 +48,7 @@ AGAIN = Backoff.constant(0)
 NAME = "nightly"
 """Of a schedule, of a signal that a job waits for, and of an event."""
 HOURS = 6
+PATIENCE_SECONDS, REPORT_SECONDS = 20.0, 0.05
 WITHOUT_TIMES = (
     *checks.CHECKS,
     flow_checks.jobs_start_after_their_blockers,
@@ -39,8 +59,16 @@ WITHOUT_TIMES = (
 )
 
 
-def declare(jobs: Rowcall, notes: Notes) -> ContextTask[[], object]:
-    """Declare a task for each feature, and return the one for chains. The checks of storms know their names."""
+class Gate:
+    """Keeps the handler of `busy` from ending, where a call needs that."""
+
+    def __init__(self) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+        self.may_end.set()
+
+
+def declare(jobs: Rowcall, notes: Notes, gate: Gate, url: str) -> tuple[ContextTask[[], object], LastSteps]:
+    """Declare a task for each feature, and return those for chains. The checks of storms know their names."""
 
     def noted(job: Job, under: str = "") -> None:
         notes.write(f"begin{under}", job.id, job.lease)
@@ -108,14 +136,42 @@ def declare(jobs: Rowcall, notes: Notes) -> ContextTask[[], object]:
             die()
         notes.write("end", ctx.job.id, ctx.job.lease)
 
-    return step
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN)
+    def busy(ctx: Context) -> None:
+        notes.write("begin", ctx.job.id, ctx.job.lease)
+        gate.began.set()
+        ctx.progress(0.5, "half")
+        while not gate.may_end.wait(REPORT_SECONDS):
+            ctx.progress(0.5, "half")
+        notes.write("end", ctx.job.id, ctx.job.lease)
+
+    return step, declare_handlers(jobs, noted, url)
 
 
 class App(NamedTuple):
-    """A queue with all tasks, and the task of chains."""
+    """A queue with all tasks, and the tasks of chains."""
 
     jobs: Rowcall
     step: ContextTask[[], object]
+    last_steps: LastSteps
+    gate: Gate
+    url: str
+    workers: list[Worker]
+    """Workers that run next to the call."""
+
+    def start_worker(self, queue: str) -> None:
+        worker = self.jobs.worker(queues=[queue])
+        worker.start()
+        self.workers.append(worker)
+
+    def close(self) -> None:
+        self.gate.may_end.set()
+        for worker in self.workers:
+            worker.stop()
+        self.jobs.close()
+        for thread in threading.enumerate():  # a call that was cancelled may still write
+            if thread.name.startswith("rowcall"):
+                thread.join(PATIENCE_SECONDS)
 
 
 class Scene(NamedTuple):
@@ -143,7 +199,8 @@ class Template(Protocol):
 def build(url: str, notes: Notes) -> Scene:
     """Write the world into an empty database."""
     app = app_at(url, notes)
-    with closing(app.jobs) as jobs, closing(plain_database(url)) as database:
+    jobs = app.jobs
+    with closing(app), closing(plain_database(url)) as database:
         jobs.migrate()
         install(database)
         scene = _write(app, notes)
@@ -152,7 +209,7 @@ def build(url: str, notes: Notes) -> Scene:
 
 
 def _write(app: App, notes: Notes) -> Scene:
-    jobs, step = app
+    jobs, step = app.jobs, app.step
     made: dict[str, Job] = {"pending": jobs.enqueue("plain", tags=["storm"])}
     made["scheduled"] = jobs.enqueue("plain", delay=60)
     made["succeeded"] = jobs.complete(_claimed(jobs, "plain", notes)) or jobs.list(status="succeeded").jobs[0]
@@ -200,8 +257,8 @@ def _lose_a_worker(jobs: Rowcall, url: str, notes: Notes) -> None:
 
 
 def app_at(url: str, notes: Notes, clock: FakeClock | None = None) -> App:
-    jobs = Rowcall(url, push=PUSH, clock=clock or FakeClock())
-    return App(jobs, declare(jobs, notes))
+    jobs, gate = Rowcall(url, push=PUSH, clock=clock or FakeClock()), Gate()
+    return App(jobs, *declare(jobs, notes, gate, url), gate, url, [])
 
 
 def plain_database(url: str) -> PlainDatabase:
@@ -229,7 +286,14 @@ class SqliteTemplate:
         shutil.rmtree(Path(url.removeprefix("sqlite:///")).parent)
 
 
+MORE = "more"
+"""The prefix, and on a server the schema, of tables next to the world."""
+_EMPTY_SCHEMA = f"drop schema if exists {MORE} cascade; create schema {MORE}"
+
+
 class PostgresTemplate:
+    """One database, whose rows are put back for each case: that takes a tenth of the time of a new database."""
+
     kind = "postgres"
 
     def __init__(self, databases: Databases, folder: Path, notes: Notes) -> None:
@@ -237,15 +301,46 @@ class PostgresTemplate:
         self.url = databases.create()
         self.scene = build(self.url, notes)
         self.side_files = _kept_files(self.url, folder)
+        self._connection = psycopg.connect(self.url, autocommit=True)
+        tables = self._connection.execute("select tablename from pg_tables where schemaname = 'public'").fetchall()
+        sequences = self._connection.execute("select sequencename from pg_sequences where schemaname = 'public'")
+        self._tables = sorted(str(row[0]) for row in tables)
+        self._sequences = sorted(str(row[0]) for row in sequences.fetchall())
+        self._connection.execute("create schema world")
+        for name in (*self._tables, *self._sequences):
+            self._connection.execute(f"create table world.{name} as table public.{name}")
+        rows = (
+            f"delete from public.{name}; insert into public.{name} overriding system value select * from world.{name}"
+            for name in self._tables
+        )
+        numbers = (
+            f"select setval('public.{name}', last_value, is_called) from world.{name}" for name in self._sequences
+        )
+        # without triggers and foreign keys; in one round trip
+        self._reset = ";".join(
+            [_EMPTY_SCHEMA, "begin; set local session_replication_role = replica", *rows, *numbers, "commit"]
+        )
 
     def copy(self) -> str:
-        return self._databases.create(template=database_of(self.url))
+        self._disconnect_others()
+        self._connection.execute(self._reset)
+        return self.url
+
+    def _disconnect_others(self) -> None:
+        """End what clients that were cut off, or killed, have left on the server."""
+        others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        self._connection.execute(f"select pg_terminate_backend(pid) {others}")
+        eventually(
+            lambda: not self._connection.execute(f"select 1 {others}").fetchall(),
+            message="the end of all other connections",
+        )
 
     def drop(self, url: str) -> None:
-        self._databases.drop(database_of(url))
+        """Leave it: the next copy is made in its place."""
 
     def close(self) -> None:
-        self.drop(self.url)
+        self._connection.close()
+        self._databases.drop(database_of(self.url))
 
 
 # what must be true
@@ -276,9 +371,45 @@ def snapshot(database: PlainDatabase) -> Counter[object]:
     return rows
 
 
+def contents(database: PlainDatabase) -> bytes:
+    """Return a digest of all rows of all tables."""
+    is_file = database.url.startswith("sqlite")
+    names = [str(name) for (name,) in database.ask(_TABLES["sqlite" if is_file else "postgresql"])]
+    if is_file:
+        rows = [(name, row) for name in names for row in database.ask(f"select * from {name}")]
+    else:
+        rows = database.ask(
+            " union all ".join(_JOURNAL if name == "public.storm_change" else _ROWS.format(name) for name in names)
+        )
+    return blake2b(repr(sorted(map(repr, rows))).encode(), digest_size=16).digest()
+
+
+_TABLES = {
+    "sqlite": "select name from sqlite_master where type = 'table' and name not like 'sqlite_%' order by 1",
+    "postgresql": f"""
+        select schemaname || '.' || tablename from pg_tables where schemaname in ('public', '{MORE}') order by 1""",
+}
+_ROWS = "select '{0}', one::text from {0} as one"
+_JOURNAL = """
+    select 'storm_change ' || row_number() over (), (to_jsonb(one) - 'seq' - 'began' - 'at')::text
+    from (select * from public.storm_change order by seq) as one"""
+"""It has real times. What came first is in its numbers, which have gaps after a rollback."""
+
+
+def more(url: str, *, rekeyed: bool = False) -> Rowcall:
+    """Return a queue next to the world, with other tables, and with keys: perhaps another one for what is written."""
+    keys = ["n" * 43, "o" * 43] if rekeyed else ["o" * 43]
+    if not url.startswith("sqlite"):
+        url += f"{'&' if '?' in url else '?'}options=-csearch_path%3D{MORE}"
+    jobs = Rowcall(url, table_prefix=f"{MORE}_", encrypt=Encryption(keys=keys))
+    jobs.task(name="plain")(lambda: None)
+    return jobs
+
+
 def finish(url: str, notes: Notes, clock: FakeClock) -> Iterator[str]:
     """Let a healthy worker finish all jobs, and yield what is wrong then."""
-    with closing(app_at(url, notes, clock).jobs) as jobs, closing(plain_database(url)) as database:
+    with closing(app_at(url, notes, clock)) as app, closing(plain_database(url)) as database:
+        jobs = app.jobs
         for paused in jobs.paused():
             jobs.resume(**{paused.kind: paused.name})
         for schedule in jobs.schedules():
@@ -294,6 +425,18 @@ def finish(url: str, notes: Notes, clock: FakeClock) -> Iterator[str]:
             yield from (f"{check.__name__}: {problem}" for problem in check(records))
         yield from leftovers.rows_left(database)
         yield from leftovers.odd_timelines(jobs, jobs.list(limit=200).jobs)
+        if any(f"{MORE}_" in str(name) for (name,) in database.ask(_TABLES[url.partition(":")[0]])):
+            yield from _finish_more(url)
+
+
+def _finish_more(url: str) -> Iterator[str]:
+    with more(url, rekeyed=True) as jobs:
+        jobs.migrate()
+        jobs.rekey()
+        jobs.drain()
+        for job in jobs.list().jobs:
+            if job.status != "succeeded":
+                yield f"a job next to the world has not succeeded: {job}"
 
 
 @contextmanager

@@ -60,8 +60,8 @@ def check_counts(jobs: Rowcall, rows: Sequence[JobRow], now_ms: int) -> None:
         assert shown == dict(counted)
     oldest: dict[str, int] = {}
     for row in rows:
-        if row.status == "pending" or (row.status == "scheduled" and row.run_at <= now_ms):
-            since = max(row.run_at, row.created_at)
+        since = max(row.run_at, row.created_at)  # after the clock was set back, the latter may be in the future
+        if row.status == "pending" or (row.status == "scheduled" and since <= now_ms):
             oldest[row.queue] = min(since, oldest.get(row.queue, since))
     ages = {queue: max(0.0, (now_ms - since) / 1000) for queue, since in oldest.items()}
     assert stats.oldest_waiting_by_queue == ages

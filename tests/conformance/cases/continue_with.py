@@ -161,6 +161,16 @@ class TestGoingOn:
         chain = jobs.chain(first.id)
         assert [step.payload for step in chain.steps] == [{}, {"number": 2}]
 
+    def test_an_attempt_that_was_lost_does_not_continue(self, jobs: Rowcall, store: Store) -> None:
+        @jobs.task
+        def begin(ctx: Context) -> None:
+            ctx.continue_with("next")
+            store.execute("update rowcall_claim set lease = lease + 2")  # as if another had claimed it since
+
+        first = begin.enqueue()
+        assert jobs.drain().succeeded == 0
+        assert store.execute("select id from rowcall_job") == [(first.id,)]
+
     def test_a_fixed_chain_has_its_next_step_already(self, jobs: Rowcall) -> None:
         @jobs.task
         def begin(ctx: Context) -> None:

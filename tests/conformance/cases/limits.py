@@ -8,11 +8,15 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
+from unittest import mock
 
 import pytest
 
 from rowcall import Job, JobNotFound, LeaseLost, Limit, Retention, Rowcall, Status
 from rowcall.app import queue_of
+from rowcall.operations import by_hand
+from rowcall.store.statement import Plan
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue, StartProgram
@@ -326,6 +330,19 @@ class TestRateLimits:
         clock.advance(10.3)
         assert jobs.drain().succeeded == 2
         assert jobs.drain().total == 0
+
+    def test_a_start_that_was_rolled_back_does_not_count(self, jobs: Rowcall) -> None:
+        declare(jobs, Limit("api", rate=1, per=10))
+        enqueue(jobs, "a")
+        right = by_hand._claim_some
+
+        def interrupted(*arguments: Any) -> Plan[object]:
+            yield from right(*arguments)
+            raise RuntimeError("after the claim, and before its commit")
+
+        with mock.patch.object(by_hand, "_claim_some", interrupted), pytest.raises(RuntimeError):
+            jobs.claim("w")
+        assert len(jobs.claim("w")) == 1
 
     def test_the_rate_of_a_queue_whose_claims_are_all_by_hand(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.limit_queue("default", Limit("mail", rate=3, per=10))

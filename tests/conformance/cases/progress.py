@@ -41,6 +41,22 @@ class TestProgress:
         lines = [line.event for line in jobs.timeline(job.id) if line.detail == "60 %: part 3"]
         assert lines == ["PROGRESS"]
 
+    def test_an_old_attempt_reports_nothing_about_the_next_one(self, jobs: Rowcall) -> None:
+        job = jobs.enqueue("copy", retry=Backoff.constant(0))
+        old = jobs.claim("hand")[0]
+        jobs.fail(old, "NO:GOOD")
+        new = jobs.claim("hand")[0]
+        queue = queue_of(jobs)
+        for fence in (
+            (old.id, old.lease, old.holder),
+            (new.id, new.lease, old.holder),
+            (new.id, old.lease, new.holder),
+        ):
+            queue.run(Write(mark, queue.dialect, [Mark(*fence, progress=0.5, message="half")]))
+        assert progress(jobs, job.id) == (None, None)
+        queue.run(Write(mark, queue.dialect, [Mark(new.id, new.lease, new.holder, progress=0.5, message="half")]))
+        assert progress(jobs, job.id) == (0.5, "half")
+
     def test_a_success_is_all_of_it_if_anything_was_reported(self, jobs: Rowcall) -> None:
         @jobs.task
         def copy(ctx: Context) -> str:

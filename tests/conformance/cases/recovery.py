@@ -52,6 +52,16 @@ class TestLostWorkers:
         assert worker.settle(ready, Succeeded())
         assert (jobs.get(job_id).status, jobs.get(job_id).attempt) == (Status.SUCCEEDED, 1)
 
+    def test_a_heartbeat_after_the_survey_spares_the_worker(self, jobs: Rowcall) -> None:
+        jobs.enqueue("send")
+        worker, queue = StoreWorker(jobs, "slow"), queue_of(jobs)
+        ready = worker.start_one()
+        surveyed = 0
+        assert worker.heartbeat()
+        recovered = queue.run(Write(lambda: recover_worker(queue.dialect, "slow", None, heartbeats=surveyed)))
+        assert recovered == ([], False)
+        assert worker.settle(ready, Succeeded())
+
     def test_a_new_watcher_declares_no_worker_lost(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.enqueue("send")
         StoreWorker(jobs, "silent").claim()

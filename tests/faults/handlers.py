@@ -1,0 +1,108 @@
+"""Handlers that each use one method of their context, and the caller's connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+
+import psycopg
+
+from rowcall import Backoff, Context, ContextTask, Job, Rowcall, RowcallError
+from rowcall.task import AsyncContextTask
+from tests.crash.storm import terms
+from tests.faults.injection import CallerConnection, CallerFile
+
+SIGNAL = "go"
+
+
+LastSteps = Mapping[str, ContextTask[[], object] | AsyncContextTask[[], object]]
+"""The tasks that end a chain, by the methods that they use."""
+
+
+def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: str) -> LastSteps:
+    """Declare a task for each method of a context that reads or writes."""
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_step(ctx: Context) -> object:
+        noted(ctx.job)
+        return [ctx.step("first", lambda: 1), ctx.step("second", lambda: 2)]
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    async def ctx_gather(ctx: Context) -> object:
+        noted(ctx.job)
+
+        async def done() -> int:
+            return 1
+
+        return await ctx.gather(ctx.step("first", done), ctx.step("second", done))
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_sleep(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.sleep(60)
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_wait_for(ctx: Context) -> object:
+        noted(ctx.job)
+        return ctx.wait_for(SIGNAL, timeout=60)
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_progress(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.progress(0.25, "a quarter")
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_blockers(ctx: Context) -> object:
+        noted(ctx.job)
+        return ctx.blockers
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_previous(ctx: Context) -> object:
+        noted(ctx.job)
+        return ctx.previous
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    async def ctx_ablockers(ctx: Context) -> object:
+        noted(ctx.job)
+        return await ctx.ablockers()
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    async def ctx_aprevious(ctx: Context) -> object:
+        noted(ctx.job)
+        return await ctx.aprevious()
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_continue_with(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.continue_with(ctx_previous)
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_complete(ctx: Context) -> None:
+        noted(ctx.job)
+        with caller_connection(url) as connection:
+            ctx.complete("done", connection=connection)
+
+    return {"previous": ctx_previous, "aprevious": ctx_aprevious}
+
+
+@contextmanager
+def caller_connection(url: str) -> Iterator[CallerFile | CallerConnection]:
+    """Yield a connection of the app, in a transaction that is committed at the end."""
+    connection: CallerFile | CallerConnection
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, factory=CallerFile)
+    else:
+        connection = CallerConnection.connect(url, autocommit=True)
+    with closing(connection):
+        connection.execute("begin immediate" if url.startswith("sqlite") else "begin")
+        try:
+            yield connection
+        except BaseException:
+            with suppress(sqlite3.Error, psycopg.Error):  # it may be lost, or rolled back
+                connection.execute("rollback")
+            raise
+        try:
+            connection.execute("commit")
+        except (sqlite3.Error, psycopg.Error) as error:
+            raise RowcallError("the app's own commit failed") from error

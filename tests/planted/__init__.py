@@ -1,0 +1,1 @@
+"""Planted defects: `make planted` breaks the product in one way at a time, and shows which tests notice it."""

@@ -1,0 +1,169 @@
+"""Plant one defect at a time into a copy of the source, and run the layers of tests against it.
+
+python -m tests.planted --only fence --layers kit,faults
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from rowcall.base.clock import SYSTEM_CLOCK
+from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
+from tests.planted.defect import Defect, plant, problems_of, revert
+from tests.planted.layers import SOUND, Layer, Ran, layers, run
+from tests.planted.table import DEFECTS
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("src", "tests", "pyproject.toml", "README.md")
+MOST_SHOWN = 15
+
+
+class Row(NamedTuple):
+    """A defect, and what each layer said about it."""
+
+    defect: Defect
+    ran: dict[str, Ran]
+
+    @property
+    def noticed_by(self) -> list[str]:
+        return [name for name, ran in self.ran.items() if ran.noticed]
+
+
+def main() -> None:
+    arguments = _arguments()
+    chosen = [one for one in DEFECTS if one.name.startswith(tuple(arguments.only.split(",")))]
+    stale = [problem for one in DEFECTS for problem in problems_of(one, ROOT)]
+    if stale:
+        sys.exit("\n".join(stale))
+    names = arguments.layers.split(",") if arguments.layers else [layer.name for layer in layers()]
+    kit = " ".join(dict.fromkeys(" ".join(one.kit for one in chosen).split()))
+    wanted = [layer for layer in layers(kit) if layer.name in names]
+    if unknown := set(names) - {layer.name for layer in wanted}:
+        sys.exit(f"there is no layer {', '.join(sorted(unknown))}")
+    if not chosen:
+        sys.exit(f"there is no defect whose name begins with {arguments.only}")
+    for layer in (layer for layer in wanted if not (ROOT / layer.needs).exists()):
+        print(f"there is no layer {layer.name} yet: {layer.needs} does not exist")
+    wanted = [layer for layer in wanted if (ROOT / layer.needs).exists()]
+    began = SYSTEM_CLOCK.timer()
+    with _trees(arguments.at_once) as trees, PostgresServer(in_memory=True) as server:
+        if arguments.healthy:
+            _check_healthy(wanted, trees, server.url())
+        rows = _rows(chosen, wanted, trees, server.url())
+        ended = [_shown(row, wanted, verbose=arguments.verbose) for row in rows]
+    sys.exit(_summary(ended, SYSTEM_CLOCK.timer() - began))
+
+
+def _rows(defects: Sequence[Defect], wanted: Sequence[Layer], trees: Trees, server_url: str) -> Iterator[Row]:
+    """Print a line for each defect, in the order of the table."""
+    print(f"{'defect':<36} " + " ".join(f"{layer.name:>12}" for layer in wanted), flush=True)
+
+    def planted(defect: Defect) -> Row:
+        tree = trees.get()
+        try:
+            plant(defect, tree)
+            sound = run([SOUND], tree, server_url)
+            if sound.noticed:
+                sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
+            own = {layer.name: layer for layer in layers(defect.kit, defect.calls)}
+            return Row(defect, {layer.name: run(own[layer.name].commands, tree, server_url) for layer in wanted})
+        finally:
+            revert(defect, tree, ROOT)
+            trees.put(tree)
+
+    with ThreadPoolExecutor(trees.qsize()) as threads:
+        yield from threads.map(planted, defects)
+
+
+Trees = SimpleQueue[Path]
+
+
+@contextmanager
+def _trees(count: int) -> Iterator[Trees]:
+    """Yield copies of the repository, in which Python finds Rowcall."""
+    trees: Trees = SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="planted-", dir=MEMORY if memory_has_room() else None) as folder:
+        os.chmod(folder, 0o755)  # a server of the tests may run as another user
+        for number in range(count):
+            tree = Path(folder) / str(number)
+            for name in COPIED:
+                copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+                (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                copy(ROOT / name, tree / name)
+            _check_import(tree)
+            trees.put(tree)
+        yield trees
+
+
+def _check_import(tree: Path) -> None:
+    asked = [sys.executable, "-c", "import rowcall; print(rowcall.__file__)"]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    found = subprocess.run(asked, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(found).is_relative_to(tree):
+        sys.exit(f"Python does not import the copy of the source: it finds {found}")
+
+
+def _check_healthy(wanted: Sequence[Layer], trees: Trees, server_url: str) -> None:
+    """A layer that fails without a defect says nothing about one."""
+
+    def healthy(layer: Layer) -> Ran:
+        tree = trees.get()
+        try:
+            return run(layer.commands, tree, server_url)
+        finally:
+            trees.put(tree)
+
+    with ThreadPoolExecutor(trees.qsize()) as threads:
+        for layer, ran in zip(wanted, threads.map(healthy, wanted), strict=True):
+            print(f"without a defect, {layer.name} takes {ran.seconds:.0f} s", flush=True)
+            if ran.noticed:
+                sys.exit(f"{layer.name} fails without a defect:\n{ran.output[-3000:]}")
+
+
+def _shown(row: Row, wanted: Sequence[Layer], *, verbose: bool) -> Row:
+    cells = [f"{'caught' if (ran := row.ran[layer.name]).noticed else '-'} {ran.seconds:.0f} s" for layer in wanted]
+    print(f"{row.defect.name:<36} " + " ".join(f"{cell:>12}" for cell in cells), flush=True)
+    for name, ran in row.ran.items():
+        if verbose and ran.noticed:
+            print("".join(f"    {name}: {line}\n" for line in ran.output.splitlines()[-MOST_SHOWN:]), flush=True)
+    return row
+
+
+def _summary(rows: Sequence[Row], seconds: float) -> bool:
+    """Print what was found; return whether a defect was not caught."""
+    missed = [row for row in rows if not row.noticed_by]
+    single = [row for row in rows if len(row.noticed_by) == 1]
+    for row in single:
+        print(f"caught by {row.noticed_by[0]} only: {row.defect.name} ({row.defect.what})")
+    for row in missed:
+        print(f"NOT CAUGHT: {row.defect.name} ({row.defect.what})")
+    print(
+        f"planted: {len(rows)} defects, {len(rows) - len(missed)} caught, {len(single)} by one layer only,"
+        f" {seconds:.0f} s"
+    )
+    return bool(missed)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
+    parser.add_argument("--only", default="", metavar="NAMES", help="defects whose names begin with one of these")
+    parser.add_argument("--layers", default="", metavar="NAMES", help="kit, models, faults, simulation, storm")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many defects at a time")
+    parser.add_argument("--verbose", action="store_true", help="show what the layers print")
+    parser.add_argument("--no-healthy", dest="healthy", action="store_false", help="trust the layers")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The layers of tests that may notice a defect: commands that end with 0 if they have noticed nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rowcall.base.clock import SYSTEM_CLOCK
+from tests.shared_postgres import OTHER_SERVER
+
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "--timeout=60")
+SOUND = (
+    *PYTEST,
+    "tests/store/test_statements.py",
+    "-k",
+    "test_every_statement_can_be_prepared and rowcall_",
+)
+"""A defect is no mistake that every statement would show."""
+FAULT_SHARES = {"sqlite": 40, "postgres": 200}
+"""One case of this many."""
+SEEDS = ("0-9", "10-49", "50-199")
+"""A defect is mostly noticed by the first ones."""
+STORM_JOBS = 3000
+LONGEST_SECONDS = 400.0
+"""A defect may make a layer wait for ever: what takes longer has noticed it."""
+
+
+class Layer(NamedTuple):
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    needs: str
+    """A file of the repository without which the layer is not there yet."""
+
+
+def layers(kit: str = "Fence", calls: str = "") -> list[Layer]:
+    """Return all layers. `kit`, `calls`: see `Defect`."""
+    tests = [test for name in kit.split() for test in _tests_of(name)]
+    faults = [
+        ("-m", "tests.faults", database, "--stop", "--at-once", "1", *(_only(calls) or ("--share", str(share))))
+        for database, share in FAULT_SHARES.items()
+    ]
+    storms = [
+        ("-m", "tests.crash.all_actions", database, "--jobs", str(STORM_JOBS)) for database in ("sqlite", "postgres")
+    ]
+    simulation = [("-m", "tests.simulation", "--seeds", seeds, "--mode", "both", "--processes", "1") for seeds in SEEDS]
+    return [
+        Layer("kit", ((*PYTEST, *tests),), "tests/conformance/suite.py"),
+        Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
+        Layer("faults", tuple(faults), "tests/faults/__main__.py"),
+        Layer("simulation", tuple(simulation), "tests/simulation/__main__.py"),
+        Layer("storm", tuple(storms), "tests/crash/all_actions.py"),
+    ]
+
+
+def _only(calls: str) -> tuple[str, ...]:
+    return ("--only", calls) if calls else ()
+
+
+def _tests_of(name: str) -> list[str]:
+    if "/" in name:
+        return [name]
+    return [f"tests/conformance/test_{database}.py::Test{name}" for database in ("sqlite", "postgres")]
+
+
+class Ran(NamedTuple):
+    """What a layer said about a tree."""
+
+    noticed: bool
+    seconds: float
+    output: str
+
+
+def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str) -> Ran:
+    """Run the commands of a layer against a copy of the repository, until one notices something."""
+    timer = SYSTEM_CLOCK.timer
+    began, output = timer(), ""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tree / "src"), str(tree)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        OTHER_SERVER: server_url,
+    }
+    for command in commands:
+        code, output = _run([sys.executable, *command], tree, environment)
+        if code:
+            return Ran(True, timer() - began, output)
+    return Ran(False, timer() - began, output)
+
+
+def _run(command: list[str], tree: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=LONGEST_SECONDS)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return 1, f"it took longer than {LONGEST_SECONDS:.0f} s"
+        finally:
+            # also the workers that it has started: a defect may leave them behind
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
