@@ -64,6 +64,7 @@ def test_calls_give_up_and_the_next_ones_succeed(jobs: Rowcall, server: Postgres
         with frozen(server), pytest.raises(StoreUnavailable, match=f"{LIMIT}.*Nothing was written"):
             jobs.cancel(job)
         jobs.cancel(job)
+        jobs.enqueue("note")
         with frozen(server), pytest.raises(StoreUnavailable, match=f"{LIMIT}.*may have been written"):
             asyncio.run(jobs.aenqueue("note"))
 
