@@ -30,7 +30,7 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test test-py313 thorough faults simulate planted dist dialect-gaps setup lint types contracts quick unit format bench docs screenshots terminal clean
+.PHONY: help demo check test test-py313 thorough faults simulate planted dist dialect-gaps setup lint types contracts quick unit format bench bench-field docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -110,6 +110,9 @@ format: $(INSTALLED_TEST) ## Format the code and fix what can be fixed
 
 bench: $(INSTALLED_BENCH) ## Measure, and print the figures
 	$(PYTHON) -m benchmarks $(ARGS)
+
+bench-field: $(INSTALLED_TEST) ## Measure other queues by the commands of their docs (ARGS="--only huey,rowcall-sqlite --quick")
+	$(PYTHON) -m benchmarks.field $(ARGS)
 
 docs: $(INSTALLED_TEST) ## Draw the state diagram, and build the site of the documentation into build/site
 	$(PYTHON) docs/draw_states.py

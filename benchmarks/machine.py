@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import shutil
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from importlib.metadata import version
@@ -19,6 +21,7 @@ SYNCS = 50
 VIRTUAL = ("vd", "xvd", "nbd", "loop")
 
 
+OF_OUR_ENVIRONMENT = {"SQLAlchemy", "drivers", "other queues"}
 PEERS = ("huey", "pgqueuer", "procrastinate", "saq")
 
 
@@ -35,6 +38,19 @@ def facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
         "Rowcall": f"{version('rowcall')}, {'with' if importlib.util.find_spec('uvloop') else 'without'} uvloop",
         **(_postgres_facts(server) if server is not None else {}),
         "other queues": ", ".join(f"{name} {version(name)}" for name in PEERS if importlib.util.find_spec(name)),
+    }
+
+
+def field_facts(folder: Path, server: PostgresServer | None) -> dict[str, str]:
+    """The same for `make bench-field`, where each queue has its own environment."""
+    redis = shutil.which("redis-server")
+    version_line = (
+        subprocess.run([redis, "--version"], capture_output=True, text=True, check=True).stdout if redis else ""
+    )
+    return {
+        **{name: fact for name, fact in facts(folder, server).items() if name not in OF_OUR_ENVIRONMENT},
+        "Rowcall": f"{version('rowcall')}, without uvloop",
+        **({"Redis": version_line.partition("v=")[2].split()[0]} if redis else {}),
     }
 
 

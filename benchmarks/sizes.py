@@ -51,6 +51,11 @@ class Sizes:
     step_jobs: int = 3_000
     fair_values: int = 100_000
     queues: int = 1_000
+    field_share: float = 1.0
+    field_bulk_jobs: int = 10_000
+    field_pick_ups: int = 100
+    field_kill_seconds: float = 60.0
+    field_patience_seconds: float = 90.0
 
 
 FULL = Sizes()
@@ -98,4 +103,9 @@ QUICK = Sizes(
     step_jobs=1_000,
     fair_values=3_000,
     queues=100,
+    field_share=0.1,
+    field_bulk_jobs=1_000,
+    field_pick_ups=10,
+    field_kill_seconds=5.0,
+    field_patience_seconds=5.0,
 )

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import Site
+from benchmarks.process_tree import cpu_seconds
 
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 40.0
 RUN_SECONDS = 300.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessFailed(Exception):
@@ -66,12 +66,7 @@ class WorkerProcess:
 
     def cpu_seconds(self) -> float:
         """The processor time it has used so far."""
-        threads = Path(f"/proc/{self._process.pid}/task").glob("*/schedstat")
-        nanoseconds = sum(int(path.read_text().split()[0]) for path in threads)
-        if nanoseconds:
-            return nanoseconds / 1e9
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self._process.pid)
 
     def resident_megabytes(self) -> float:
         """The memory it holds now, in units of 1,000,000 bytes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.report.drains import Comparison, what_slows, what_you_get
 from benchmarks.report.method import METHOD
-from benchmarks.report.sections import Section, label_of, measured_sections
+from benchmarks.report.sections import SECTIONS, Section, label_of, measured_sections
 from benchmarks.report.table import FIGURE_HEADINGS, TARGET_HEADINGS, figure_rows, markdown_table, target_rows
 from benchmarks.run import Results
 from benchmarks.sizes import FULL
@@ -27,8 +27,9 @@ def add_earlier(results: Results, folder: Path) -> None:
 def write(results: Results, machine: dict[str, str], folder: Path) -> None:
     """Write README.md, the pictures and figures.json into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.svg"):
-        old.unlink()
+    for section in SECTIONS:
+        for old in folder.glob(f"{section.kind}-*.svg"):
+            old.unlink()
     parts = [_part(section, results, folder) for section in measured_sections(results.measured)]
     (folder / "README.md").write_text(page(results, machine, parts), encoding="utf-8")
     (folder / "figures.json").write_text(raw(results, machine), encoding="utf-8")

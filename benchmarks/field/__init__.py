@@ -1,0 +1,1 @@
+"""`make bench-field`: Rowcall next to other queues, each run by the command of its docs."""
