@@ -8,6 +8,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.dependencies import INJECTED, Depends
 from rowcall.declare.handlers import Override
 from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptions
+from rowcall.domain.attention import Finding, Severity
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
@@ -159,6 +160,7 @@ __all__ = [
     "Fail",
     "Failing",
     "FileReplaced",
+    "Finding",
     "Flow",
     "InProgress",
     "InvalidArguments",
@@ -201,6 +203,7 @@ __all__ = [
     "Schedule",
     "ScheduleNotFound",
     "SchemaMismatch",
+    "Severity",
     "SignalTimeout",
     "Snooze",
     "Stack",

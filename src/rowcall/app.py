@@ -50,6 +50,7 @@ from rowcall.operations.enqueue import Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
 from rowcall.overview import reasons, stacks
+from rowcall.overview.attention import report
 from rowcall.queue import Queue
 from rowcall.queue_setup import Setup, Url
 from rowcall.task import (
@@ -475,6 +476,7 @@ class Rowcall:
 
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
+    attention, aattention = both(report.attention)
     stack, astack = both(stacks.stack)
     dependents, adependents = both(inspect.dependents)
     workers, aworkers = both(inspect.workers)

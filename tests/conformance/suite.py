@@ -22,6 +22,13 @@ pytest.register_assert_rewrite("tests.conformance.cases")
 
 from tests.conformance.cases.aliases import TestAliases  # noqa: E402
 from tests.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
+from tests.conformance.cases.attention import (  # noqa: E402
+    TestAllIsWell,
+    TestAttemptsGoWrong,
+    TestJobsAreKeptFromRunning,
+    TestNobodyRunsJobs,
+    TestTheMachine,
+)
 from tests.conformance.cases.batches import TestBatches  # noqa: E402
 from tests.conformance.cases.blockers import TestBlockers  # noqa: E402
 from tests.conformance.cases.by_hand import TestByHand  # noqa: E402
@@ -126,7 +133,9 @@ __all__ = [
     "TestActOnAll",
     "TestActivity",
     "TestAliases",
+    "TestAllIsWell",
     "TestAsyncTwins",
+    "TestAttemptsGoWrong",
     "TestBatches",
     "TestBlockers",
     "TestByHand",
@@ -168,6 +177,7 @@ __all__ = [
     "TestGraphStorm",
     "TestGraphs",
     "TestHistory",
+    "TestJobsAreKeptFromRunning",
     "TestKeys",
     "TestKeysOfTasks",
     "TestLeasesByHand",
@@ -186,6 +196,7 @@ __all__ = [
     "TestMismatches",
     "TestModel",
     "TestNeeded",
+    "TestNobodyRunsJobs",
     "TestOrderStorm",
     "TestOrderedJobs",
     "TestOutcomes",
@@ -221,6 +232,7 @@ __all__ = [
     "TestSteps",
     "TestStopping",
     "TestStorm",
+    "TestTheMachine",
     "TestThreads",
     "TestTimesAndErrors",
     "TestTraceContext",

@@ -189,7 +189,7 @@ class Explainer:
         if not by.startswith(HELD_PREFIX):
             return _made(job, Reason.HELD, f"it is held as {by!r} until a worker checks it")
         opens_at = time_or_none(held.opens_at_ms)
-        sentence = _limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
+        sentence = limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
         if opens_at is not None:
             sentence += f"; the next start is checked {self._at(opens_at)}"
         return _made(job, Reason.LIMIT, sentence, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
@@ -281,9 +281,9 @@ def _key_text(key: str) -> str:
     return f"{name}{''.join(f' of {msgspec.json.encode(value).decode()}' for value in values[-1:])}"
 
 
-def _limit_text(key: str, numbers: Numbers, used: int) -> str:
+def limit_text(key: str, numbers: Numbers, used: int) -> str:
     """
-    >>> _limit_text('["stripe",42]', Numbers(3), 3), _limit_text('["api"]', Numbers(None, 100, 60_000), 0)
+    >>> limit_text('["stripe",42]', Numbers(3), 3), limit_text('["api"]', Numbers(None, 100, 60_000), 0)
     ('limit stripe of 42 is full: 3 of 3 run', 'limit api allows 100 starts in 1 min')
     """
     name = f"limit {_key_text(key)}"

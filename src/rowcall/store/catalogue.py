@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from rowcall.store.queries import (
+    attention,
     blobs,
     claims,
     control,
@@ -32,7 +33,8 @@ R = TypeVar("R")
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(blobs, claims, control, counts, ends, flows, jobs, limits, notes, order, results, schedules, steps, workers),
+        *(attention, blobs, claims, control, counts, ends, flows, jobs, limits),
+        *(notes, order, results, schedules, steps, workers),
     )
 }
 

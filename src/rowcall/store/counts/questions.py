@@ -106,7 +106,7 @@ def stats(dialect: Dialect, window_ms: int, counts: Counts | None = None) -> Pla
         by_status[status] += jobs
         by_queue[queue][status] += jobs
         by_type[task][status] += jobs
-    since_ms = _since(at_ms, window_ms)
+    since_ms = window_start(at_ms, window_ms)
     groups: dict[tuple[str, str], _Sums] = defaultdict(_sums)
     for ended in (yield from dialect.ask(queries.ENDED, since_ms, at_ms)):
         groups[ended.queue, ended.type].outcomes[ended.outcome] += ended.jobs
@@ -114,8 +114,8 @@ def stats(dialect: Dialect, window_ms: int, counts: Counts | None = None) -> Pla
         sums = groups[durations.queue, durations.type]
         merge_histogram(sums.waits, durations.waits)
         merge_histogram(sums.runs, durations.runs)
-    arrived_since_ms, arrivals = yield from _arrivals(dialect, since_ms, at_ms)
-    for queue, task, jobs in arrivals:
+    arrived_since_ms, arrived = yield from arrivals(dialect, since_ms, at_ms)
+    for queue, task, jobs in arrived:
         groups[queue, task].outcomes["arrived"] += jobs
     pace = _paces(groups, lambda queue, task: "").get("", Pace())
     arrival_seconds = max((at_ms - arrived_since_ms) / 1000, 0.001)
@@ -212,7 +212,7 @@ def _id_at(boundary: Boundary) -> int:
     return boundary.id + 1 + gone * (boundary.at_ms - boundary.created_ms) // (boundary.next_ms - boundary.created_ms)
 
 
-def _since(at_ms: int, window_ms: int) -> int:
+def window_start(at_ms: int, window_ms: int) -> int:
     """Return when a window begins: with a whole span of history."""
     span_ms = _span_of(window_ms)
     return (at_ms - window_ms) // span_ms * span_ms
@@ -227,17 +227,17 @@ def _counts() -> dict[str, int]:
     return {status.value: 0 for status in Status}
 
 
-def _arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
+def arrivals(dialect: Dialect, since_ms: int, at_ms: int) -> Plan[tuple[int, list[tuple[str, str, int]]]]:
     """Return the arrivals since a time, and since when they were counted: of very many, only the last are."""
     (newest,) = yield from dialect.ask(queries.NEWEST_ID)
     from_id = newest - MOST_ARRIVALS_COUNTED + 1
     groups = yield from dialect.ask(queries.ARRIVALS, from_id, since_ms, at_ms)
-    arrivals = [(group.queue, group.type, group.jobs) for group in groups if group.jobs]
+    counted_groups = [(group.queue, group.type, group.jobs) for group in groups if group.jobs]
     older = sum(group.others for group in groups)
-    counted = sum(jobs for _, _, jobs in arrivals)
+    counted = sum(jobs for _, _, jobs in counted_groups)
     if from_id > 1 and counted > 0 and older < NEARLY_NONE * (counted + older):
         since_ms = min(group.first_ms for group in groups if group.first_ms is not None)
-    return since_ms, arrivals
+    return since_ms, counted_groups
 
 
 class _Sums(NamedTuple):
@@ -356,7 +356,7 @@ def failing(dialect: Dialect, window_ms: int, limit: int, fits: Callable[[str, s
     waiting: Counter[str] = Counter()
     uncounted: set[str] = set()
     newest: dict[str, int] = {}
-    for ended in (yield from dialect.ask(queries.ENDED_BY_ERROR, _since(at_ms, window_ms), at_ms)):
+    for ended in (yield from dialect.ask(queries.ENDED_BY_ERROR, window_start(at_ms, window_ms), at_ms)):
         if fits(ended.type, ended.error_code):
             attempts[ended.error_code][ended.type] += ended.jobs
             failed[ended.error_code] += ended.jobs if ended.outcome == "failed" else 0

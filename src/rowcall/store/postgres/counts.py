@@ -73,6 +73,12 @@ def _groups_of(columns: str, proof: str) -> str:
 
 
 finished_groups = f"{_groups_of('status, queue, type', _FINISHED)} status in <finished>"
+oldest_finished = f"""
+    select one.status, one.queue, one.type, (
+      select <ms_or_null:finished_at> from <job> as job
+      where {_FINISHED} and job.status = one.status and job.queue = one.queue and job.type = one.type
+      order by status, queue, type, finished_at limit 1)
+    from ({finished_groups}) as one"""
 waiting_groups = (
     f"{_groups_of('status, error_code, type', 'error_code is not null')} status in (<pending>, <scheduled>)"
 )

@@ -19,6 +19,7 @@ from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
 from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPreview, pending, preview
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
+    attention,
     blobs,
     claims,
     control,
@@ -66,7 +67,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return load_catalogue(
         "postgres",
-        (blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
+        (attention, blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,

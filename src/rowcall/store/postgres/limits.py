@@ -6,8 +6,8 @@ from rowcall.store.postgres.words import milliseconds_of
 from rowcall.store.queries.claims import OF_JOB
 from rowcall.store.queries.limits import COUNTS
 
-_HELD = "<job> as job where status = <pending> and held"
-_IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
+HELD = "<job> as job where status = <pending> and held"
+IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
 
 
 def _given(*columns: str, parameter: int = 1) -> str:
@@ -51,19 +51,19 @@ free_slots = f"""
     select coalesce(jsonb_agg(limit_key), '[]'::jsonb)::text from freed"""
 held_keys = f"""
     with recursive hop (held, hops) as (
-      (select held, 1 from {_HELD} >= $1::text order by held limit 1)
+      (select held, 1 from {HELD} >= $1::text order by held limit 1)
       union all
       select next.held, hops + 1 from hop cross join lateral (
-        select held from {_HELD} > hop.held order by held limit 1) as next
+        select held from {HELD} > hop.held order by held limit 1) as next
       where hops < $2::int
     )
     select coalesce(jsonb_agg(jsonb_build_array(hop.held,
-      (select limits from {_HELD} = hop.held {_IN_TURN} limit 1)) order by hop.held), '[]'::jsonb)::text
+      (select limits from {HELD} = hop.held {IN_TURN} limit 1)) order by hop.held), '[]'::jsonb)::text
     from hop"""
 first_held = f"""
     select coalesce(jsonb_agg(jsonb_build_array(given.held, mine.limits)), '[]'::jsonb)::text
     from jsonb_array_elements_text($1::text::jsonb) as given (held) cross join lateral (
-      select limits from {_HELD} = given.held {_IN_TURN} limit 1) as mine"""
+      select limits from {HELD} = given.held {IN_TURN} limit 1) as mine"""
 recent_starts = f"""
     select coalesce(jsonb_agg(jsonb_build_array(given.key, last,
       (select {milliseconds_of("at")} from <start> as start
@@ -86,7 +86,7 @@ hold = f"""
 unhold = f"""
     update <job> as job set held = null where id = any (array(
       select mine.id from {_given("key text", "slots int")} cross join lateral (
-        select id from {_HELD} = given.key {_IN_TURN} limit given.slots for update skip locked) as mine))"""
+        select id from {HELD} = given.key {IN_TURN} limit given.slots for update skip locked) as mine))"""
 drop_starts = f"""
     delete from <start> where ctid = any (array(
       select mine.ctid from {_given("key text", "number bigint")} cross join lateral (

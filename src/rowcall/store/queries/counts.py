@@ -296,6 +296,11 @@ def durations_from_row(row: Row) -> Durations:
     return Durations(queue, task, histogram_from_json(waits), histogram_from_json(runs))
 
 
+def runs_from_row(row: Row) -> tuple[str, Histogram]:
+    task, runs = cast("tuple[str, str | None]", row)
+    return task, histogram_from_json(runs)
+
+
 def tally_from_row(row: Row) -> WrittenTally:
     tally_id, at, *fields, waits, runs = row
     histograms = [histogram_from_json(cast("str | None", histogram)) for histogram in (waits, runs)]
@@ -305,6 +310,11 @@ def tally_from_row(row: Row) -> WrittenTally:
 def group_from_row(row: Row) -> Group:
     status, queue, task = cast("tuple[str, str, str]", row)
     return Group(Status(status), queue, task)
+
+
+def oldest_from_row(row: Row) -> tuple[Group, int | None]:
+    *group, oldest_ms = row
+    return group_from_row(tuple(group)), milliseconds(oldest_ms)
 
 
 def prunable_from_row(row: Row) -> Prunable:
@@ -484,6 +494,10 @@ _DURATIONS = f"""
     select queue, type, waits, runs
     from {_PAST.format("queue, type, waits, runs", "outcome is not null and (waits <> '{}' or runs <> '{}')")}"""
 DURATIONS = Query("durations", (Ms, Ms), durations_from_row, text=_DURATIONS)
+_RUNS = f"""
+    select type, runs from {_PAST.format("type, runs", "outcome is not null and runs <> '{}'")}
+    where type <in_texts:3>"""
+RUNS = Query("runs", (Ms, Ms, Json), runs_from_row, text=_RUNS)  # how long attempts at jobs of some tasks ran
 # groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
 WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))
 WAITING_ERRORS = Query("waiting_errors", (Text, Text, Text, Int), pair_from_row)
@@ -526,6 +540,8 @@ PRUNE_PAST = Change("prune_past", (Ms, Int), text=_FIRST_PAST.format("at < <time
 PRUNE_FUTURE = Change("prune_future", (Ms, Int), text=_FIRST_PAST.format("at > <time:1>"))
 
 FINISHED_GROUPS = Query("finished_groups", (), group_from_row)
+# the same, with when the oldest job of each group finished
+OLDEST_FINISHED = Query("oldest_finished", (), oldest_from_row)
 # the oldest jobs of a group that finished before a time, with everything that belongs to them
 PRUNE = Change("prune", (Text, Text, Text, Ms, Int))
 # how many of a group finished before a time (None: not asked), up to a number, and when the oldest did
@@ -548,6 +564,8 @@ _COUNT_FINISHED = f"""
 COUNT_FINISHED = Query("count_finished", text=_COUNT_FINISHED)
 
 # settings that all processes share
+DUTY_PREFIX = "duty of "
+"""What the names of settings begin with that say when a worker last did a regular duty."""
 SETTINGS = Query("settings", (), setting_from_row, text="select name, value from <setting>")
 _PUT_SETTING = """
     insert into <setting> (name, value) values (<text:1>, <text:2>)

@@ -53,6 +53,11 @@ remove_tallies = """
 drop_empty_totals = "delete from <total> where jobs = 0"
 
 finished_groups = f"{groups_of(FINISHED_SOURCE)} where status in <finished>"
+oldest_finished = f"""
+    select one.status, one.queue, one.type, (
+      select min(finished_at) from {_FINISHED}
+        and <job>.status = one.status and <job>.queue = one.queue and <job>.type = one.type)
+    from ({groups_of(FINISHED_SOURCE)} where status in <finished>) as one"""
 waiting_groups = f"{groups_of(BY_ERROR)} where status in (<pending>, <scheduled>)"
 waiting_errors = """
     select count(*), coalesce(max(id), 0) from (

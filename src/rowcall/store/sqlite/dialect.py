@@ -27,6 +27,7 @@ from rowcall.store.queries.ends import Owner, Success, ids_of, runs_of
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.sqlite import (
+    attention,
     claims,
     control,
     counts,
@@ -68,7 +69,7 @@ _KIND = attrgetter("queue", "type", "unfit", "priority", "lease")
 def catalogue(prefix: str) -> Catalogue:
     return load_catalogue(
         "sqlite",
-        (claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
+        (attention, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         packed=True,
     )

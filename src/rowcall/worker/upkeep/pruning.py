@@ -14,7 +14,7 @@ from rowcall.operations.effects import Read, Write
 from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
-from rowcall.store.queries.counts import DROP_SETTING, ONCE_EVERY, UPKEEP_STATE, UpkeepState
+from rowcall.store.queries.counts import DROP_SETTING, DUTY_PREFIX, ONCE_EVERY, UPKEEP_STATE, UpkeepState
 from rowcall.worker.pace import (
     CLEAN_UP_EVERY_MS,
     COLLECT_EVERY_MS,
@@ -35,7 +35,7 @@ class Duty(NamedTuple):
     @property
     def setting(self) -> str:
         """The name of the setting that says when it was last done, by any process."""
-        return f"duty of {self.name}"
+        return f"{DUTY_PREFIX}{self.name}"
 
 
 class PruningDuties:

@@ -1,0 +1,312 @@
+"""Jobs that wait although they should not: no worker, a pause, a full limit, a late schedule, too little capacity."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from urllib.parse import quote
+
+from rowcall.base.text import duration
+from rowcall.base.times import milliseconds_of, time_of
+from rowcall.domain.attention import Finding
+from rowcall.domain.job import Paused, what_is_paused
+from rowcall.domain.limits import HELD_PREFIX, name_of
+from rowcall.overview.attention import thresholds
+from rowcall.overview.attention.situation import APP, MOST_OF_CODE, Situation, finding, first_of, jobs_in, oldest_ms
+from rowcall.overview.formats import at_least, counted, moment
+from rowcall.overview.reasons import limit_text
+from rowcall.store.counts.questions import arrivals, window_start
+from rowcall.store.limits.held_jobs import held_job
+from rowcall.store.queries.attention import HELD_BACKLOGS, LEASED_UNTIL, Backlog, HeldBacklog
+from rowcall.store.queries.claims import parts_of
+from rowcall.store.queries.counts import DUTY_PREFIX, ENDED, SETTINGS
+from rowcall.store.statement import Plan
+
+MOST_HELD_KEYS, MOST_HELD = 500, 100_000
+START_A_WORKER = f"Start a worker: rowcall work {APP}"
+
+
+def no_worker(situation: Situation) -> Plan[list[Finding]]:
+    """Find that nobody runs jobs, by hand either, although jobs or schedules are due."""
+    if situation.alive:
+        return []
+    due, lost = situation.due(), sum(one.running + one.buffered for one in situation.workers)
+    late = [one for one in situation.schedules if one.next_run_at_ms is not None]
+    late = [one for one in late if (one.next_run_at_ms or 0) <= situation.before_ms(thresholds.UNSERVED_SECONDS)]
+    if not (due or lost or situation.schedules):
+        return []
+    by_hand = yield from situation.dialect.ask(LEASED_UNTIL, situation.at_ms)
+    last_ms = max([(yield from _last_duty_ms(situation)), *situation.last_ends.values(), *_heartbeats_ms(situation)])
+    began_ms = max(last_ms, min([oldest_ms(due, situation.at_ms), *(one.next_run_at_ms or 0 for one in late)]))
+    if lost:
+        began_ms = last_ms
+    is_late = bool(due or late or lost) and began_ms <= situation.before_ms(thresholds.UNSERVED_SECONDS)
+    is_unused = bool(situation.schedules) and 0 < last_ms <= situation.before_ms(thresholds.UNUSED_SCHEDULE_SECONDS)
+    if by_hand or not (is_late or is_unused):
+        return []
+    facts = [situation.due_text(due)] if due else []
+    facts += [f"{counted(lost, 'job')} of workers that are gone must be recovered"] if lost else []
+    names = [one.name for one in late or situation.schedules][:MOST_OF_CODE]
+    facts += [f"{counted(len(late), 'schedule')} {'is' if len(late) == 1 else 'are'} late"] if late else []
+    facts = facts or [f"{counted(len(situation.schedules), 'schedule')} would not run"]
+    return [
+        finding(
+            "no_worker",
+            f"no worker is alive: {', and '.join(facts)}",
+            START_A_WORKER,
+            link="/workers",
+            since_ms=began_ms if is_late else last_ms,
+            due=jobs_in(due),
+            lost=lost,
+            jobs=(yield from situation.samples(due)),
+            schedules=names,
+            registered=len(situation.workers),
+        )
+    ]
+
+
+def _heartbeats_ms(situation: Situation) -> list[int]:
+    return [milliseconds_of(worker.heartbeat_at) for worker in situation.workers]
+
+
+def _last_duty_ms(situation: Situation) -> Plan[int]:
+    """Return when a worker last did one of its regular duties, at most 10 minutes before it ended."""
+    settings = yield from situation.dialect.ask(SETTINGS)
+    times = (int(value) for name, value in settings if name.startswith(DUTY_PREFIX) and value.isdecimal())
+    return max((at for at in times if at <= situation.at_ms), default=0)
+
+
+def queue_unserved(situation: Situation) -> Plan[list[Finding]]:
+    by_queue: dict[str, list[Backlog]] = defaultdict(list)
+    for one in situation.due() if situation.alive else ():
+        if not situation.servers(one.queue):
+            by_queue[one.queue].append(one)
+    findings = []
+    served = ", ".join(sorted({worker.queues for worker in situation.alive}))
+    for queue, backlogs in sorted(by_queue.items(), key=lambda item: -jobs_in(item[1])):
+        began_ms = max(oldest_ms(backlogs, situation.at_ms), situation.last_end_ms(queue))
+        if began_ms > situation.before_ms(thresholds.UNSERVED_SECONDS):
+            continue
+        findings.append(
+            finding(
+                "queue_unserved",
+                f"no worker serves queue {queue}: {situation.due_text(backlogs)}",
+                f"Start a worker for it: {_command('work', '--queues', queue)};"
+                f" the workers that are alive serve {served}",
+                link=_jobs_link(queue=queue, status="pending"),
+                since_ms=began_ms,
+                queue=queue,
+                due=jobs_in(backlogs),
+                jobs=(yield from situation.samples(backlogs)),
+            )
+        )
+    return first_of(findings)
+
+
+def task_unknown(situation: Situation) -> Plan[list[Finding]]:
+    """Find jobs that no worker of their queue takes: it does not know the task, or not with these arguments."""
+    by_task: dict[tuple[str, str, bool], list[Backlog]] = defaultdict(list)
+    for one in situation.due():
+        if situation.servers(one.queue) and not situation.fits(one):
+            task, unfit = parts_of(one.key)
+            by_task[one.queue, task, bool(unfit)].append(one)
+    findings = []
+    for (queue, task, is_unfit), backlogs in sorted(by_task.items(), key=lambda item: -jobs_in(item[1])):
+        began_ms = max(oldest_ms(backlogs, situation.at_ms), situation.last_end_ms(queue, task))
+        if began_ms > situation.before_ms(thresholds.UNSERVED_SECONDS):
+            continue
+        fails_ms = began_ms + round(situation.queue.config.unknown_task_seconds * 1000)
+        until = "soon" if fails_ms <= situation.at_ms else f"from {moment(time_of(fails_ms))[:-4]} UTC on"
+        code, said, advice = (
+            ("arguments_refused", f"no worker of queue {queue} accepts the arguments of", "the code that enqueued them")
+            if is_unfit
+            else ("task_unknown", f"no worker of queue {queue} knows", "the code that declares it")
+        )
+        findings.append(
+            finding(
+                code,
+                f"{said} task {task}: {situation.due_text(backlogs)}; without such a worker they fail {until}",
+                f"Start a worker with {advice}: {_command('work')}; or cancel the jobs:"
+                f" {_command('cancel', '--type', task)}",
+                link=_jobs_link(type=task, status="pending"),
+                since_ms=began_ms,
+                queue=queue,
+                task=task,
+                due=jobs_in(backlogs),
+                fails_at=time_of(fails_ms).isoformat(),
+                jobs=(yield from situation.samples(backlogs)),
+            )
+        )
+    return first_of(findings)
+
+
+def paused(situation: Situation) -> Plan[list[Finding]]:
+    by_pause: dict[tuple[str, str], list[Backlog]] = defaultdict(list)
+    for one in (*situation.ready, *situation.overdue):
+        if (pause := situation.pause_of(one)) is not None:
+            by_pause[pause.kind, pause.name].append(one)
+    findings = []
+    for pause in situation.paused:
+        backlogs = by_pause[pause.kind, pause.name]
+        since_ms = milliseconds_of(pause.at)
+        if backlogs and since_ms <= situation.before_ms(thresholds.PAUSED_SECONDS):
+            findings.append(_paused(situation, pause, backlogs, (yield from situation.samples(backlogs))))
+    return first_of(sorted(findings, key=lambda one: -int(str(one.evidence["due"]))))
+
+
+def _paused(situation: Situation, pause: Paused, backlogs: list[Backlog], jobs: list[int]) -> Finding:
+    since_ms = milliseconds_of(pause.at)
+    ago = duration((situation.at_ms - since_ms) / 1000)
+    kind = ["--task"] if pause.kind == "task" else []
+    return finding(
+        "paused",
+        f"{what_is_paused(pause.kind, pause.name)} was paused {ago} ago by {pause.actor or 'someone'}:"
+        f" {situation.due_text(backlogs)}",
+        f"Resume it, unless this is intended: {_command('resume', *kind, pause.name)}",
+        link="/queues" if pause.kind == "queue" else _jobs_link(type=pause.name, status="pending"),
+        since_ms=since_ms,
+        **{pause.kind: pause.name},
+        actor=pause.actor,
+        due=jobs_in(backlogs),
+        jobs=jobs,
+    )
+
+
+def limit_full(situation: Situation) -> Plan[list[Finding]]:
+    """Find limits whose first held job has waited for long; keys of one limit count together."""
+    by_limit: dict[str, list[HeldBacklog]] = defaultdict(list)
+    for one in (yield from situation.dialect.ask(HELD_BACKLOGS, MOST_HELD_KEYS, MOST_HELD // MOST_HELD_KEYS)):
+        if one.by.startswith(HELD_PREFIX) and one.since_ms is not None:
+            by_limit[name_of(one.by.removeprefix(HELD_PREFIX))].append(one)
+    findings = []
+    for name, keys in sorted(by_limit.items(), key=lambda item: -sum(one.jobs for one in item[1])):
+        keys.sort(key=lambda one: one.since_ms or 0)
+        since_ms, jobs = keys[0].since_ms or 0, sum(one.jobs for one in keys)
+        if since_ms > situation.before_ms(thresholds.HELD_SECONDS):
+            continue
+        held = yield from held_job(situation.dialect, keys[0].first_id)
+        key = keys[0].by.removeprefix(HELD_PREFIX)
+        said = f"limit {name} is full" if held is None else limit_text(key, held.numbers, held.used)
+        more = any(one.jobs == MOST_HELD // MOST_HELD_KEYS for one in keys) or len(keys) == MOST_HELD_KEYS
+        waits = duration((situation.at_ms - since_ms) / 1000)
+        findings.append(
+            finding(
+                "limit_full",
+                f"{said}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
+                f" the first for {waits}",
+                f"See what its jobs do: {_command('stuck')}; raise the limit if what it protects can take more",
+                link=_jobs_link(status="pending"),
+                since_ms=since_ms,
+                limit=name,
+                held=jobs,
+                keys=len(keys),
+                running=None if held is None else held.used,
+                allowed=None if held is None else held.numbers.concurrency,
+                jobs=[one.first_id for one in keys[:3]],
+            )
+        )
+    return first_of(findings)
+
+
+def schedule_late(situation: Situation) -> Plan[list[Finding]]:
+    yield from ()
+    findings = []
+    for one in sorted(situation.schedules, key=lambda one: one.next_run_at_ms or 0):
+        due_ms = one.next_run_at_ms
+        if one.problem is not None:
+            message = f"schedule {one.name} does not tick: {one.problem}"
+            advice = (
+                f"Correct it, and start the workers again; or remove it: {_command('schedules', '--remove', one.name)}"
+            )
+        elif due_ms is not None and due_ms <= situation.before_ms(thresholds.LATE_SCHEDULE_SECONDS):
+            late = duration((situation.at_ms - due_ms) / 1000)
+            message = f"schedule {one.name} was due {late} ago, and has not enqueued {one.task}"
+            advice = START_A_WORKER
+            if situation.alive:
+                advice = (
+                    f"See what the workers log; cron lines need: pip install 'rowcall[cron]'; {_command('schedules')}"
+                )
+        else:
+            continue
+        findings.append(
+            finding(
+                "schedule_late",
+                message,
+                advice,
+                link="/schedules",
+                since_ms=due_ms,
+                schedule=one.name,
+                task=one.task,
+                problem=one.problem,
+            )
+        )
+    return first_of(findings)
+
+
+def falling_behind(situation: Situation) -> Plan[list[Finding]]:
+    """Find queues whose jobs are served and wait for long, as more arrive than end."""
+    by_queue: dict[str, list[Backlog]] = defaultdict(list)
+    for one in situation.due():
+        if situation.fits(one):
+            by_queue[one.queue].append(one)
+    before_ms = situation.before_ms(thresholds.LONG_WAIT_SECONDS)
+    late = {queue: found for queue, found in by_queue.items() if oldest_ms(found, situation.at_ms) <= before_ms}
+    if not late:
+        return []
+    since_ms = window_start(situation.at_ms, round(thresholds.WINDOW_SECONDS * 1000))
+    arrived: dict[str, int] = defaultdict(int)
+    ended: dict[str, int] = defaultdict(int)
+    arrived_since_ms, groups = yield from arrivals(situation.dialect, since_ms, situation.at_ms)
+    for queue, _, jobs in groups:
+        arrived[queue] += jobs
+    for past in (yield from situation.dialect.ask(ENDED, since_ms, situation.at_ms)):
+        ended[past.queue] += past.jobs if past.outcome in ("succeeded", "failed", "cancelled") else 0
+    findings = []
+    for queue, backlogs in sorted(late.items(), key=lambda item: -jobs_in(item[1])):
+        arriving = arrived[queue] / max((situation.at_ms - arrived_since_ms) / 1000, 1.0)
+        ending = ended[queue] / max((situation.at_ms - since_ms) / 1000, 1.0)
+        drain_seconds = jobs_in(backlogs) / (ending - arriving) if ending > arriving else None
+        if drain_seconds is not None and drain_seconds <= thresholds.LONG_DRAIN_SECONDS:
+            continue
+        findings.append(
+            finding(
+                "falling_behind",
+                f"queue {queue} falls behind: {situation.due_text(backlogs)}; {_rates(arriving, ending)};"
+                f" {_drain(jobs_in(backlogs), ending, drain_seconds)}",
+                f"Add workers or concurrency: {_command('work', '--queues', queue, '--concurrency')} N;"
+                f" see what the jobs that run do: {_command('stuck')}",
+                link=_jobs_link(queue=queue, status="pending"),
+                since_ms=oldest_ms(backlogs, situation.at_ms),
+                queue=queue,
+                due=jobs_in(backlogs),
+                arriving_per_second=round(arriving, 3),
+                ending_per_second=round(ending, 3),
+                drain_seconds=None if drain_seconds is None else round(drain_seconds),
+                jobs=(yield from situation.samples(backlogs)),
+            )
+        )
+    return first_of(findings)
+
+
+def _rates(arriving: float, ending: float) -> str:
+    window = duration(thresholds.WINDOW_SECONDS)
+    unit, factor = ("second", 1) if max(arriving, ending) >= 1 else ("minute", 60)
+    return (
+        f"in the last {window}, {arriving * factor:,.1f} arrived per {unit} and {ending * factor:,.1f} ended per {unit}"
+    )
+
+
+def _drain(jobs: int, ending: float, drain_seconds: float | None) -> str:
+    if drain_seconds is not None:
+        return f"at these rates the backlog is gone in {duration(drain_seconds)}"
+    if ending <= 0:
+        return "no time to drain can be told"
+    return f"if no more arrived, the backlog would take {duration(jobs / ending)}"
+
+
+def _command(name: str, *words: str) -> str:
+    return shlex.join(["rowcall", name, APP, *words])
+
+
+def _jobs_link(**chosen: str) -> str:
+    return "/jobs?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(chosen.items()))

@@ -1,0 +1,125 @@
+"""What needs attention: backlogs, and samples of jobs.
+
+The contract
+------------
+* **Cost.** No query here depends on how many jobs there are: each reads groups by hops through an index, and of a group
+  at most as many rows as it is told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from rowcall.store.statement import Int, Json, Ms, Query, Row, Text, number_from_row, row_as
+
+_TALLIES_READ = 5_000
+
+
+class Backlog(NamedTuple):
+    """Jobs of a queue that are due; `key` is that of ready rows. They are counted up to a number."""
+
+    queue: str
+    key: str
+    jobs: int
+    oldest_ms: int | None
+
+
+class HeldBacklog(NamedTuple):
+    """Jobs that one value of `held` holds, counted up to a number, and since when the first in turn is due."""
+
+    by: str
+    jobs: int
+    first_id: int
+    since_ms: int | None
+
+
+class LongAttempt(NamedTuple):
+    """A handler of a worker that has been running since a time. `progress_ms` is when it last reported progress."""
+
+    id: int
+    queue: str | None
+    type: str | None
+    worker: str
+    attempt: int
+    started_ms: int
+    progress_ms: int | None
+
+
+class LastEnd(NamedTuple):
+    """When an attempt at a job of a queue and a task last ended."""
+
+    queue: str
+    type: str
+    at_ms: int
+
+
+class EndedJob(NamedTuple):
+    id: int
+    queue: str
+    type: str
+    at_ms: int
+
+
+class ServerState(NamedTuple):
+    """Sessions of the server, how many it allows, and whether it refuses to write."""
+
+    sessions: int
+    most_sessions: int
+    read_only: bool
+
+
+def server_state_from_row(row: Row) -> ServerState:
+    used, most, read_only = cast("tuple[int, int, bool]", row)
+    return ServerState(int(used), most, read_only)
+
+
+# of queues and keys of ready rows; at most how many rows of each
+READY_BACKLOGS = Query("ready_backlogs", (Json, Int), row_as(Backlog))
+_FIRST_READY = """
+    select id from <ready> where queue = <text:1> and type = <text:2> order by queue, type, rank, turn, id
+    limit <int:3>"""
+FIRST_READY = Query("first_ready", (Text, Text, Int), number_from_row, text=_FIRST_READY)
+# scheduled jobs that were due before a time: no worker has staged them
+_OVERDUE = """
+    select cast(queue as text), cast(type as text), count(*), <ms_or_null:min(since)> from (
+      select queue, type, <greatest:run_at, created_at> as since from <job> <indexed:job_due>
+      where status = <scheduled> and run_at <= (select <time:1>) order by run_at limit <int:2>) as overdue
+    group by queue, type"""
+OVERDUE = Query("overdue", (Ms, Int), row_as(Backlog), text=_OVERDUE)
+_FIRST_OVERDUE = """
+    select id from <job> <indexed:job_due> where status = <scheduled> and run_at <= (select <time:1>)
+    order by run_at limit <int:2>"""
+FIRST_OVERDUE = Query("first_overdue", (Ms, Int), number_from_row, text=_FIRST_OVERDUE)
+# at most how many values of `held`, and how many jobs of each
+HELD_BACKLOGS = Query("held_backlogs", (Int, Int), row_as(HeldBacklog))
+# each job is read by its id: a join might be turned round, and read all jobs
+_LONG_ATTEMPTS = """
+    select job_id, (select cast(queue as text) from <job> where id = job_id),
+           (select cast(type as text) from <job> where id = job_id),
+           worker, attempt, <ms:started_at>, <ms_or_null:heartbeat_at>
+    from <claim> where lease_until is null and started_at <= (select <time:1>) order by started_at, job_id
+    limit <int:2>"""
+LONG_ATTEMPTS = Query("long_attempts", (Ms, Int), row_as(LongAttempt), text=_LONG_ATTEMPTS)
+# whether a claim by hand is valid at a time
+_LEASED_UNTIL = "select job_id from <claim> where lease_until > (select <time:1>) limit 1"
+LEASED_UNTIL = Query("leased_until", (Ms,), number_from_row, text=_LEASED_UNTIL)
+_LAST_ENDS = f"""
+    select queue, type, <ms:max(at)> from (
+      select queue, type, at, outcome from <tally> order by id desc limit {_TALLIES_READ}) as latest
+    where outcome in ('succeeded', 'failed', 'retried', 'snoozed', 'released') group by queue, type"""
+LAST_ENDS = Query("last_ends", (), row_as(LastEnd), text=_LAST_ENDS)
+# jobs that failed with an error code after a time, newest first
+_FAILED_SINCE = """
+    select id, cast(queue as text), cast(type as text), <ms:finished_at> from <job> <indexed:job_failed>
+    where status = <failed> and coalesce(error_code, '') = <text:1> and finished_at >= (select <time:2>)
+    order by finished_at desc, id desc limit <int:3>"""
+FAILED_SINCE = Query("failed_since", (Text, Ms, Int), row_as(EndedJob), text=_FAILED_SINCE)
+# the newest jobs of a status, an error code and a task
+NEWEST_WITH_ERROR = Query("newest_with_error", (Text, Text, Text, Int), number_from_row)
+_NEWEST_CREATED = "select <ms_or_null:created_at> from <job> order by id desc limit 1"
+NEWEST_CREATED = Query("newest_created", (), lambda row: cast("int | None", row[0]), text=_NEWEST_CREATED)
+_SERVER_STATE = """
+    select (select sum(numbackends) from pg_stat_database),
+           current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+           pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool"""
+SERVER_STATE = Query("server_state", (), server_state_from_row, text=_SERVER_STATE, only=("postgres",))
