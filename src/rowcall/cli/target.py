@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from rowcall.cli.load import load
 from rowcall.domain.config import PATH_ADVICE, shown
 from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import InvalidOption, SchemaMismatch, StoreUnavailable, about_option
+from rowcall.overview.attention.situation import APP
 from rowcall.queue import Queue
 
 
@@ -38,6 +40,14 @@ class Target(NamedTuple):
         named = [self.app] if self.app is not None else ["--url", shown(self.url)] if self.url is not None else []
         return shlex.join(["rowcall", name, *named, *words])
 
+    def typed(self, advice: str) -> str:
+        """Return the advice with commands about this queue, where it names the app only as an example."""
+
+        def named(found: re.Match[str]) -> str:
+            return self.work_command if found[1] == "work" else self.command(found[1])
+
+        return re.sub(rf"\browcall ([a-z-]+) {APP}\b", named, advice)
+
     def unknown_name(self, queue: str | None, task: str | None) -> str:
         """Return what to say about a queue or a task that is not known, or an empty text."""
         if queue is None and task is None:
@@ -53,7 +63,7 @@ class Target(NamedTuple):
 
     @property
     def work_command(self) -> str:
-        return f"rowcall work {self.app or 'app:jobs'}"
+        return f"rowcall work {self.app or APP}"
 
 
 def find(app: str | None, url: str | None) -> Target:

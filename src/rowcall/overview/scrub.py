@@ -15,10 +15,10 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 _TEXTS = {
     *("error_detail", "key", "progress_message", "sample", "traceback"),
-    *("detail", "problem", "sentence", "limit", "target"),
+    *("detail", "problem", "sentence", "limit", "target", "message", "advice"),
 }
-_VALUES = {"payload", "arguments", "result"}
-_OBJECTS = {"payload", "arguments"}
+_VALUES = {"payload", "arguments", "result", "evidence"}
+_OBJECTS = {"payload", "arguments", "evidence"}
 
 
 def scrubbed(failures: Failures, value: V) -> V:

@@ -32,7 +32,7 @@ def test_a_problem_is_shown_with_what_to_do(run: Run, folder: Path) -> None:
 
 @pytest.mark.parametrize("words", [("app:jobs",), ("--url", "sqlite:///queue.db")])
 def test_what_to_type_names_the_same_database(
-    app: Path, folder: Path, examine: Examine, words: tuple[str, ...]
+    app: Path, folder: Path, examine: Examine, run: Run, words: tuple[str, ...]
 ) -> None:
     target = " ".join(words)
     assert examine(*words).advice["file"] == f"Correct the path, or create it with: rowcall migrate {target}"
@@ -40,21 +40,23 @@ def test_what_to_type_names_the_same_database(
     assert examine(*words).advice["tables"] == f"Create them with: rowcall migrate {target}"
     with Rowcall(folder / "queue.db") as jobs:
         jobs.pause("a queue")
-        assert examine(*words).advice["pauses"].endswith(f"unless this is intended: rowcall resume {target} 'a queue'")
-        jobs.resume("a queue")
-        jobs.pause(task="hello")
-        assert (
-            examine(*words).advice["pauses"].endswith(f"unless this is intended: rowcall resume {target} --task hello")
-        )
+        jobs.enqueue("hello", queue="a queue")
+        assert "paused" not in examine(*words).level
+        assert examine(*words).what["pauses"].startswith("queue a queue was paused by ")
+        change(folder, "update rowcall_pause set at = at - 3600000")
+        assert run("doctor", *words, "--strict").exit_code == 1
+        assert examine(*words).advice["paused"].endswith(f"unless this is intended: rowcall resume {target} 'a queue'")
 
 
-def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, examine: Examine) -> None:
+def test_the_advice_names_the_app_that_was_asked_about(queue: Rowcall, folder: Path, examine: Examine) -> None:
     queue.enqueue("hello")
-    assert examine("app:Holder.inner").advice["waiting"] == "Start one: rowcall work app:Holder.inner"
+    change(folder, "update rowcall_job set run_at = run_at - 60000, created_at = created_at - 60000")
+    assert examine("app:Holder.inner").advice["no_worker"] == "Start a worker: rowcall work app:Holder.inner"
 
 
-def test_a_warning_counts_only_if_it_is_strict(run: Run, queue: Rowcall) -> None:
+def test_a_warning_counts_only_if_it_is_strict(run: Run, queue: Rowcall, folder: Path) -> None:
     queue.enqueue("hello")
+    change(folder, "update rowcall_job set created_at = created_at + 3600000")
     for words, code in ((), 0), (("--strict",), 1):
         assert run("doctor", "app:jobs", *words).exit_code == code
         result = run("doctor", "app:jobs", "--json", *words)

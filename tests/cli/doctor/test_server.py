@@ -25,7 +25,7 @@ from tests.postgres.wire import Wire
 
 CHECKS = [
     *("connection", "server", "writable", "clock", "durability", "connections", "pooler", "listen", "horizon"),
-    *("tables", "locks", "privileges", "autovacuum", "dead rows", "waiting", "clock of the rows"),
+    *("tables", "locks", "privileges", "autovacuum", "dead rows", "waiting", "attention"),
 ]
 
 

@@ -7,7 +7,7 @@ import os
 import click
 
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.doctor.finding import Finding, Level, ok
+from rowcall.cli.doctor.finding import CheckResult, Level, ok
 from rowcall.cli.doctor.sqlite_file import check_clock, check_file_and_disk, check_sqlite
 from rowcall.cli.doctor.sqlite_tables import check_tables
 from rowcall.cli.present.console import show
@@ -35,7 +35,7 @@ def doctor_command(target: Target, strict: bool) -> Answer:
     return Answer(data, lambda: _show(findings), well)
 
 
-def _examine(target: Target) -> list[Finding]:
+def _examine(target: Target) -> list[CheckResult]:
     queue = target.queue
     if queue.config.server is not None:
         from rowcall.cli.doctor.server import check_server  # needs psycopg, which not everybody has
@@ -50,7 +50,7 @@ def _examine(target: Target) -> list[Finding]:
     return findings
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[CheckResult]) -> None:
     shown = Table("level", "check", "what", right=("level",), whole=("check",), headings=False)
     arrow = "→" if has_unicode() else "->"
     for finding in findings:

@@ -15,26 +15,26 @@ class Level(StrEnum):
     PROBLEM = "problem"
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     level: Level
     check: str
     what: str
     advice: str = ""
 
 
-def ok(check: str, what: str) -> Finding:
-    return Finding(Level.OK, check, what)
+def ok(check: str, what: str) -> CheckResult:
+    return CheckResult(Level.OK, check, what)
 
 
-def warn(check: str, what: str, advice: str) -> Finding:
-    return Finding(Level.WARN, check, what, advice)
+def warn(check: str, what: str, advice: str) -> CheckResult:
+    return CheckResult(Level.WARN, check, what, advice)
 
 
-def problem(check: str, what: str, advice: str) -> Finding:
-    return Finding(Level.PROBLEM, check, what, advice)
+def problem(check: str, what: str, advice: str) -> CheckResult:
+    return CheckResult(Level.PROBLEM, check, what, advice)
 
 
-def unavailable(check: str, error: Exception) -> Finding:
+def unavailable(check: str, error: Exception) -> CheckResult:
     """Return the problem of an error that ended the checks."""
     what, advice = (error.problem, error.advice) if isinstance(error, StoreUnavailable) else (str(error), "")
     return problem(check, what, advice or "The other checks were skipped")

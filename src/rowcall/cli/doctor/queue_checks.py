@@ -6,25 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rowcall.base.effects import drive
 from rowcall.base.text import duration
-from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.doctor.finding import CheckResult, ok, problem, warn
 from rowcall.cli.target import Target
-from rowcall.domain.job import serves, what_is_paused
-from rowcall.domain.payload import MISMATCH_CODE
-from rowcall.observe.health import LONG_WAIT_SECONDS
+from rowcall.domain.attention import Severity
+from rowcall.domain.job import what_is_paused
+from rowcall.overview.attention.report import find_all, most_urgent_first
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
+from rowcall.overview.scrub import scrubbed
 from rowcall.store.dialect import RESTORE_ADVICE, UNRELEASED, UNRELEASED_ADVICE, Version
 from rowcall.store.queries.claims import task_of
+from rowcall.store.statement import Row, Statement
 
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
-FUTURE_SECONDS = 5.0
+CHECKED_HERE = {"long_transaction", "sessions", "read_only"}
+"""Codes of `attention` for which the doctor has checks of its own, with more details."""
 
 
 Count = tuple[str, int]
 Rows = Callable[[str], list[tuple[Any, ...]]]
 """Renders a query and runs it. Times in the rows are milliseconds."""
+Run = Callable[[Statement[object]], list[Row]]
 
 
 class SeenWorker(NamedTuple):
@@ -35,7 +40,7 @@ class SeenWorker(NamedTuple):
     running: int
 
 
-def check_queue(rows: Rows, target: Target) -> Iterator[Finding]:
+def check_queue(rows: Rows, run: Run, target: Target) -> Iterator[CheckResult]:
     workers = [
         SeenWorker(name, queues, liveness(lock_path, silent_ms / 1000, lease_ms / 1000), silent_ms / 1000, running)
         for name, queues, lock_path, lease_ms, silent_ms, running in rows(WORKERS)
@@ -44,14 +49,12 @@ def check_queue(rows: Rows, target: Target) -> Iterator[Finding]:
     yield from _workers(workers, target)
     if alive:
         yield ok("workers", f"{len(alive)} alive")
-    yield _due(rows, bool(alive), target)
-    yield from _pauses(rows, target)
+    yield _due(rows)
+    yield from _pauses(rows)
     yield from _limits(rows)
-    yield from _queues(rows(BY_QUEUE), alive)
     yield from _tasks(rows, target)
     yield from _schedules(rows, target)
-    yield from _versions(rows)
-    yield _future(rows)
+    yield from _attention(run, target)
 
 
 def prefix_hint(others: Sequence[str], target: Target) -> str:
@@ -66,7 +69,7 @@ def _capitalized(sentence: str) -> str:
 
 def check_version(
     version: Version, newest: int, prefix: str, target: Target, *, where: str = "", hint: str = ""
-) -> Finding:
+) -> CheckResult:
     """`where` says where the tables are; `hint` is added to the advice if there are none."""
     number = version.found
     if number == 0:
@@ -87,7 +90,7 @@ def check_version(
     return ok("tables", summary if number == newest else f"{summary}, newer than this code ({newest}) but compatible")
 
 
-def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[Finding]:
+def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[CheckResult]:
     for worker in workers:
         held = counted(worker.running, "job")
         if worker.state == Liveness.GONE:
@@ -98,38 +101,35 @@ def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[Finding]
             yield warn("workers", what, "If it hangs, kill it; any worker recovers its jobs when its lease is over")
 
 
-def _due(rows: Rows, any_alive: bool, target: Target) -> Finding:
+def _attention(run: Run, target: Target) -> Iterator[CheckResult]:
+    """Look at what the database knows. The doctor's own checks of the file and the server see more than `attention`."""
+    found = drive(find_all(target.queue), run)
+    findings = [one for one in most_urgent_first(found) if one.code not in CHECKED_HERE]
+    for one in (scrubbed(target.queue.declared.failures, finding) for finding in findings):
+        make = problem if one.severity is Severity.CRITICAL else warn
+        yield make(one.code, one.message, target.typed(one.advice))
+    if not findings:
+        yield ok("attention", "nothing needs attention")
+
+
+def _due(rows: Rows) -> CheckResult:
     [(due, longest_ms)] = rows(DUE)
     if not due:
         return ok("waiting", "no due jobs are waiting")
     longest = duration(longest_ms / 1000)
-    summary = f"{due:,} due jobs are waiting, the first for {longest}"
     if due == 1:
-        summary = f"1 due job has been waiting for {longest}"
-    if not any_alive:
-        return warn("waiting", f"{summary}, and no worker is alive", f"Start one: {target.work_command}")
-    if longest_ms > LONG_WAIT_SECONDS * 1000:
-        advice = "Add workers or concurrency, and check that the workers serve these queues and tasks"
-        return warn("waiting", summary, advice)
-    return ok("waiting", summary)
+        return ok("waiting", f"1 due job has been waiting for {longest}")
+    return ok("waiting", f"{due:,} due jobs are waiting, the first for {longest}")
 
 
-def _queues(ready: Sequence[Count], alive: Sequence[SeenWorker]) -> Iterator[Finding]:
-    unserved = [(queue, count) for queue, count in ready if not any(serves(worker.queues, queue) for worker in alive)]
-    if alive and unserved:
-        served = ", ".join(sorted({worker.queues for worker in alive}))
-        what = f"no worker serves {_listed(unserved)}; the workers serve {served}"
-        yield warn("queues", what, "Start a worker for these queues, or add them to --queues of a running one")
-
-
-def _pauses(rows: Rows, target: Target) -> Iterator[Finding]:
+def _pauses(rows: Rows) -> Iterator[CheckResult]:
+    """Name the pauses. They need attention only if jobs wait for their end."""
     for kind, name, actor, paused_ms in rows(PAUSED)[:MOST_SHOWN]:
         what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {duration(paused_ms / 1000)} ago"
-        resume = target.command("resume", *(["--task"] if kind == "task" else []), name)
-        yield warn("pauses", what, f"Resume it, unless this is intended: {resume}")
+        yield ok("pauses", what)
 
 
-def _limits(rows: Rows) -> Iterator[Finding]:
+def _limits(rows: Rows) -> Iterator[CheckResult]:
     """Find the slots of handlers that still run after their attempts ended."""
     for limit, worker, job_id in rows(KEPT_SLOTS)[:MOST_SHOWN]:
         yield warn(
@@ -140,7 +140,7 @@ def _limits(rows: Rows) -> Iterator[Finding]:
         )
 
 
-def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
+def _tasks(rows: Rows, target: Target) -> Iterator[CheckResult]:
     unknown: Counter[str] = Counter()
     for key, count, waited_ms in rows(BY_TYPE):
         if task_of(key) not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
@@ -150,7 +150,7 @@ def _tasks(rows: Rows, target: Target) -> Iterator[Finding]:
         yield warn("tasks", what, "Declare the tasks or delete the jobs, unless workers of another app run them")
 
 
-def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
+def _schedules(rows: Rows, target: Target) -> Iterator[CheckResult]:
     gone = [(name, task) for name, task in rows(DECLARED) if name not in target.queue.declared.schedules]
     for name, task in gone[:MOST_SHOWN] if target.app is not None and target.queue.declared.tasks else ():
         what = f"{target.app} no longer declares schedule {name}, which still enqueues {task}"
@@ -158,27 +158,9 @@ def _schedules(rows: Rows, target: Target) -> Iterator[Finding]:
         yield warn("schedules", what, f"Remove it, unless another app declares it: {remove}")
 
 
-def _versions(rows: Rows) -> Iterator[Finding]:
-    for mismatched, job_id, name, worker, detail in rows(MISMATCHED):
-        wait = "1 job waits" if mismatched == 1 else f"{mismatched:,} jobs wait"
-        yield warn(
-            "versions",
-            f"{wait} for a worker that accepts the arguments; {worker} refused job {job_id} ({name}): {detail}",
-            "Start workers with the code that enqueued them; after mismatch_grace (10 minutes by default) they fail",
-        )
-
-
 def _listed(counts: Sequence[Count]) -> str:
     said = ", ".join(f"{name} ({count:,} waiting)" for name, count in counts[:MOST_SHOWN])
     return said if len(counts) <= MOST_SHOWN else f"{said} and {len(counts) - MOST_SHOWN} more"
-
-
-def _future(rows: Rows) -> Finding:
-    ahead_seconds = max((ms / 1000 for (ms,) in rows(NEWEST)), default=0.0)
-    if ahead_seconds < FUTURE_SECONDS:
-        return ok("clock of the rows", "no job was created in the future")
-    what = f"a job was created {duration(ahead_seconds)} in the future"
-    return warn("clock of the rows", what, "A clock was set back, or another host's is ahead: run NTP on all hosts")
 
 
 WORKERS = """
@@ -195,17 +177,10 @@ select cast(sum(jobs) as bigint), coalesce(<ms:<clock>> - min(<ms_or_null:since>
   union all
   select count(*), null from <job> where status = <pending> and held is not null) as due
 """
-BY_QUEUE = "select queue, count(*) from <ready> group by queue order by queue"
 BY_TYPE = """
 select type, count(*), coalesce(<ms:<clock>> - <ms_or_null:min(since)>, 0) from <ready> group by type order by type
 """
 DECLARED = "select name, task from <schedule> where declared <> 0 and paused = 0 order by name"
-MISMATCHED = f"""
-select count(*) over (), id, <text_of:type>, worker, error_detail from <job> as job
-where status = <pending> and error_code = '{MISMATCH_CODE}' and unfit is not null
-  and not exists (select 1 from <claim> where job_id = job.id)
-order by id limit 1
-"""
 PAUSED = """
 select kind, name, actor, coalesce(<greatest:0, <ms:<clock>> - <ms_or_null:at>>, 0) from <pause> order by kind, name
 """
@@ -214,4 +189,3 @@ select slot.limit_key, slot.worker, slot.job_id from <slot> as slot join <worker
 where not exists (select 1 from <claim> as claim where claim.job_id = slot.job_id and claim.lease = slot.lease)
 order by slot.job_id, slot.limit_key
 """
-NEWEST = "select coalesce(<ms_or_null:created_at> - <ms:<clock>>, 0) from <job> order by id desc limit 1"

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.base.text import duration
 from rowcall.cli.doctor import server_queries
-from rowcall.cli.doctor.finding import Finding, ok, problem, unavailable, warn
+from rowcall.cli.doctor.finding import CheckResult, ok, problem, unavailable, warn
 from rowcall.cli.doctor.server_queries import ANSWER_SECONDS, ServerConnection, connected
 from rowcall.cli.doctor.server_tables import check_tables
 from rowcall.cli.target import Target
@@ -26,7 +26,7 @@ MANY_CONNECTIONS = 0.8
 FULL_NOTIFICATION_QUEUE = 0.1
 
 
-def check_server(target: Target) -> Iterator[Finding]:
+def check_server(target: Target) -> Iterator[CheckResult]:
     """Check a server and the queue on it, without changing anything."""
     config = target.queue.config
     assert config.server is not None
@@ -42,7 +42,7 @@ def check_server(target: Target) -> Iterator[Finding]:
         yield unavailable("connection", explained(error, name))
 
 
-def _checks(server: ServerConnection, config: Config, target: Target) -> Iterator[Finding]:
+def _checks(server: ServerConnection, config: Config, target: Target) -> Iterator[CheckResult]:
     assert config.server is not None
     version = check_version(server)
     yield version
@@ -61,7 +61,7 @@ def _checks(server: ServerConnection, config: Config, target: Target) -> Iterato
         yield from _guarded(check, findings)
 
 
-def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+def _guarded(check: str, findings: Iterator[CheckResult]) -> Iterator[CheckResult]:
     """Yield the findings of a check. If it fails, the other checks continue."""
     try:
         yield from findings
@@ -75,14 +75,14 @@ def _guarded(check: str, findings: Iterator[Finding]) -> Iterator[Finding]:
         yield warn(check, str(error.diag.message_primary), "Run the doctor as a user with this privilege")
 
 
-def check_version(server: ServerConnection) -> Finding:
+def check_version(server: ServerConnection) -> CheckResult:
     version = f"PostgreSQL {server.server_version_text}"
     if server.server_version < OLDEST_SERVER:
         return problem("server", f"{version} is too old; 13 or newer is required", "Upgrade the server")
     return ok("server", version)
 
 
-def _standing(in_recovery: bool, read_only: bool) -> Finding:
+def _standing(in_recovery: bool, read_only: bool) -> CheckResult:
     if in_recovery:
         return problem(
             "writable",
@@ -96,7 +96,7 @@ def _standing(in_recovery: bool, read_only: bool) -> Finding:
     return ok("writable", "this is a primary")
 
 
-def _hosts(server: ServerConnection, config: Server) -> Iterator[Finding]:
+def _hosts(server: ServerConnection, config: Server) -> Iterator[CheckResult]:
     """A client connects to the first host that replies, unless the URL says which one it needs."""
     for name, url in (("the URL", config.url), ("listen_url", config.listen_url)):
         hosts = _hosts_of(url) if url is not None else 1
@@ -119,7 +119,7 @@ def _wants_primary(url: str) -> bool:
     return wanted in ("read-write", "primary")
 
 
-def _clock(server: ServerConnection) -> Finding:
+def _clock(server: ServerConnection) -> CheckResult:
     """The server's clock decides when jobs are due; this machine's is used in logs, and in a run_at of an app."""
     there, asked_at, answered_at = server.timed(server_queries.CLOCK)
     here = (asked_at + answered_at) / 2
@@ -132,7 +132,7 @@ def _clock(server: ServerConnection) -> Finding:
     return warn("clock", what, advice)
 
 
-def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
+def _settings(server: ServerConnection, config: Config) -> Iterator[CheckResult]:
     fsync, full_page_writes, synchronous_commit, encoding = server.row(server_queries.SETTINGS)
     off = [name for name, value in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not value]
     if off:
@@ -150,7 +150,7 @@ def _settings(server: ServerConnection, config: Config) -> Iterator[Finding]:
         yield warn("encoding", what, "Jobs with other characters are refused: create the database with encoding 'UTF8'")
 
 
-def _connections(server: ServerConnection) -> Iterator[Finding]:
+def _connections(server: ServerConnection) -> Iterator[CheckResult]:
     limits = server.rows(server_queries.CONNECTIONS)
     for what, used, allowed, _ in limits:
         if used >= allowed * MANY_CONNECTIONS:
@@ -162,7 +162,7 @@ def _connections(server: ServerConnection) -> Iterator[Finding]:
     yield ok("connections", f"{used} of {allowed} in use, {ours} of them by Rowcall")
 
 
-def _pooler(server: ServerConnection, config: Server) -> Finding:
+def _pooler(server: ServerConnection, config: Server) -> CheckResult:
     if not server.is_pooled:
         return ok("pooler", "none")
     if config.listen_url is not None:
@@ -172,7 +172,7 @@ def _pooler(server: ServerConnection, config: Server) -> Finding:
     return warn("pooler", what, advice)
 
 
-def _listen(server: ServerConnection, config: Server) -> Iterator[Finding]:
+def _listen(server: ServerConnection, config: Server) -> Iterator[CheckResult]:
     """Send a notification as an enqueue does, and receive it as a worker does."""
     channel = f"rowcall_doctor_{secrets.token_hex(8)}"
     try:

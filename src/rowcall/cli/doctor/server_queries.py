@@ -17,7 +17,7 @@ from rowcall.drivers.postgres.connection import is_pooled, tried
 from rowcall.drivers.postgres.errors import cannot_connect
 from rowcall.store.postgres.privileges import NEEDED
 from rowcall.store.postgres.words import render
-from rowcall.store.statement import Row
+from rowcall.store.statement import Row, Statement
 
 ANSWER_SECONDS = 10
 LOCK_SECONDS = 2
@@ -52,6 +52,10 @@ class ServerConnection:
             self._raw.execute(f"set local statement_timeout = '{ANSWER_SECONDS}s'")
             self._raw.execute(f"set local lock_timeout = '{LOCK_SECONDS}s'")
             return self._raw.execute(render(question, self._prefix), parameters).fetchall()
+
+    def run(self, statement: Statement[object]) -> list[Row]:
+        """Run a statement of a plan."""
+        return self.rows(statement.sql, *statement.parameters)
 
     def row(self, question: str, *parameters: object) -> tuple[Any, ...]:
         """Return the first row of a query that always has one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rowcall.base.effects import drive
 from rowcall.base.text import duration
 from rowcall.cli.doctor import queue_checks, server_queries
-from rowcall.cli.doctor.finding import Finding, Level, ok, warn
+from rowcall.cli.doctor.finding import CheckResult, Level, ok, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.server_queries import ServerConnection
 from rowcall.cli.target import Target
@@ -19,7 +19,7 @@ OLD_SNAPSHOT_TRANSACTIONS = 1_000_000
 LONG_NAPTIME_SECONDS = 60.0
 _OFF = ("off", "false", "no", "0")
 
-Check = tuple[str, Iterator[Finding]]
+Check = tuple[str, Iterator[CheckResult]]
 
 
 def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
@@ -33,11 +33,11 @@ def check_tables(server: ServerConnection, target: Target) -> Iterator[Check]:
         yield "privileges", _privileges(server)
         yield "autovacuum", _autovacuum(server, prefix)
         yield "dead rows", _dead_rows(server, prefix)
-        yield "workers", queue_checks.check_queue(server.rows, target)
+        yield "workers", queue_checks.check_queue(server.rows, server.run, target)
 
 
-def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
-    version = drive(PostgresDialect(prefix).version(), lambda one: server.rows(one.sql, *one.parameters))
+def _schema(server: ServerConnection, prefix: str, target: Target) -> CheckResult:
+    version = drive(PostgresDialect(prefix).version(), server.run)
     where, hint = "", ""
     if version.found:
         where = f", in the schema {server.row(server_queries.SCHEMA)[0]}"
@@ -48,7 +48,7 @@ def _schema(server: ServerConnection, prefix: str, target: Target) -> Finding:
     return queue_checks.check_version(version, NEWEST_VERSION, prefix, target, where=where, hint=hint)
 
 
-def _privileges(server: ServerConnection) -> Iterator[Finding]:
+def _privileges(server: ServerConnection) -> Iterator[CheckResult]:
     missing = server.rows(server_queries.MISSING_PRIVILEGES)
     if not missing:
         yield ok("privileges", f"{server.user} may enqueue and work")
@@ -57,7 +57,7 @@ def _privileges(server: ServerConnection) -> Iterator[Finding]:
     yield warn("privileges", f"{server.user} may not {said}", "Grant it, unless this user neither enqueues nor works")
 
 
-def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[Finding]:
+def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[CheckResult]:
     enabled, counted, naptime_seconds = server.row(server_queries.VACUUM_SETTINGS)
     table_settings = dict(server.rows(server_queries.TABLE_SETTINGS))
     if not enabled or not counted:
@@ -75,7 +75,7 @@ def _autovacuum(server: ServerConnection, prefix: str) -> Iterator[Finding]:
         yield ok("autovacuum", f"on; runs every {duration(naptime_seconds)} (autovacuum_naptime)")
 
 
-def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[Finding]:
+def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[CheckResult]:
     live, dead, vacuumed_seconds, table_bytes, index_bytes = server.row(server_queries.DEAD_ROWS)
     size = f"{table_bytes / 1024**2:,.0f} MB and {index_bytes / 1024**2:,.0f} MB of indexes"
     vacuumed = "never" if vacuumed_seconds is None else f"{duration(vacuumed_seconds)} ago"
@@ -91,7 +91,7 @@ def _dead_rows(server: ServerConnection, prefix: str) -> Iterator[Finding]:
     )
 
 
-def _horizon(server: ServerConnection) -> Iterator[Finding]:
+def _horizon(server: ServerConnection) -> Iterator[CheckResult]:
     """Find what still sees old rows: rows that died later cannot be removed."""
     found = [*_transactions(server), *_replicas(server)]
     yield from found
@@ -101,7 +101,7 @@ def _horizon(server: ServerConnection) -> Iterator[Finding]:
         yield ok("horizon", f"nothing keeps dead rows from being removed{blind}")
 
 
-def _transactions(server: ServerConnection) -> Iterator[Finding]:
+def _transactions(server: ServerConnection) -> Iterator[CheckResult]:
     for pid, user, application, state, seconds in server.rows(
         server_queries.LONG_TRANSACTIONS, LONG_TRANSACTION_SECONDS, MOST_SHOWN
     ):
@@ -117,7 +117,7 @@ def _transactions(server: ServerConnection) -> Iterator[Finding]:
         yield warn("horizon", what, "Finish it: commit prepared, or rollback prepared")
 
 
-def _replicas(server: ServerConnection) -> Iterator[Finding]:
+def _replicas(server: ServerConnection) -> Iterator[CheckResult]:
     for slot, active, age in server.rows(server_queries.REPLICATION_SLOTS, OLD_SNAPSHOT_TRANSACTIONS, MOST_SHOWN):
         yield warn(
             "horizon",
@@ -130,7 +130,7 @@ def _replicas(server: ServerConnection) -> Iterator[Finding]:
         yield warn("horizon", what, "End the long query there")
 
 
-def _locks(server: ServerConnection, prefix: str) -> Iterator[Finding]:
+def _locks(server: ServerConnection, prefix: str) -> Iterator[CheckResult]:
     blocked = server.rows(server_queries.BLOCKED)
     if not blocked:
         yield ok("locks", f"no session waits for {prefix}job")

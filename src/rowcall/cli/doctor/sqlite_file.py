@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rowcall.base.clock import Clock
-from rowcall.cli.doctor.finding import Finding, ok, problem, warn
+from rowcall.cli.doctor.finding import CheckResult, ok, problem, warn
 from rowcall.cli.doctor.mounts import file_system_of, is_network
 from rowcall.drivers.side_files import advice_on_rights
 from rowcall.drivers.sqlite.connection import OLDEST_SQLITE
@@ -20,7 +20,7 @@ NO_SPACE_BYTES = 32 * 1024**2
 _EARLIEST_YEAR = 2025
 
 
-def check_sqlite() -> Finding:
+def check_sqlite() -> CheckResult:
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         return problem("sqlite", f"SQLite {version} is too old; 3.35 or newer is required", "Use a newer Python")
@@ -29,7 +29,7 @@ def check_sqlite() -> Finding:
     return ok("sqlite", f"SQLite {version}")
 
 
-def check_clock(clock: Clock) -> Finding:
+def check_clock(clock: Clock) -> CheckResult:
     """Check the clock that decides when jobs are due: SQLite's."""
     raw = sqlite3.connect(":memory:")
     try:
@@ -44,7 +44,7 @@ def check_clock(clock: Clock) -> Finding:
     return ok("clock", f"{now:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def check_file(path: str, migrate: str) -> Finding:
+def check_file(path: str, migrate: str) -> CheckResult:
     """`migrate` is the command that creates the file."""
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -60,7 +60,7 @@ def check_file(path: str, migrate: str) -> Finding:
     return ok("file", f"{path}, {size(os.path.getsize(path))}")
 
 
-def check_folder(path: str) -> Finding:
+def check_folder(path: str) -> CheckResult:
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         what = f"{folder} cannot be written by this user, and SQLite keeps files next to the database"
@@ -68,7 +68,7 @@ def check_folder(path: str) -> Finding:
     return ok("folder", f"{folder} can be written")
 
 
-def check_side_folder(side: str) -> Iterator[Finding]:
+def check_side_folder(side: str) -> Iterator[CheckResult]:
     """Check the folder of the liveness files, if it exists. The first worker creates it."""
     if not os.path.exists(side):
         return
@@ -82,7 +82,7 @@ def check_side_folder(side: str) -> Iterator[Finding]:
         yield ok("worker files", f"{side} can be written")
 
 
-def check_file_system(path: str) -> Finding:
+def check_file_system(path: str) -> CheckResult:
     kind = file_system_of(os.path.dirname(path))
     if kind is None:
         return ok("file system", "its type is unknown on this system")
@@ -94,7 +94,7 @@ def check_file_system(path: str) -> Finding:
     return ok("file system", kind)
 
 
-def check_space(path: str) -> Finding:
+def check_space(path: str) -> CheckResult:
     free = shutil.disk_usage(os.path.dirname(path)).free
     summary = f"{free / 1024**2:,.0f} MB free"
     if free < NO_SPACE_BYTES:
@@ -104,7 +104,7 @@ def check_space(path: str) -> Finding:
     return ok("disk", summary)
 
 
-def check_file_and_disk(path: str, side_folder: str, migrate: str, clock: Clock) -> Iterator[Finding]:
+def check_file_and_disk(path: str, side_folder: str, migrate: str, clock: Clock) -> Iterator[CheckResult]:
     yield check_sqlite()
     yield check_clock(clock)
     yield check_file(path, migrate)

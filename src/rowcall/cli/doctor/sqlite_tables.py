@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from rowcall.cli.doctor import queue_checks
-from rowcall.cli.doctor.finding import Finding, Level, ok, problem, unavailable, warn
+from rowcall.cli.doctor.finding import CheckResult, Level, ok, problem, unavailable, warn
 from rowcall.cli.doctor.queue_checks import MOST_SHOWN
 from rowcall.cli.doctor.schema_version import open_read_only, version_in
 from rowcall.cli.target import Target
@@ -19,7 +19,7 @@ from rowcall.store.sqlite.schema import NEWEST_VERSION
 from rowcall.store.sqlite.words import render
 
 
-def check_tables(path: str, prefix: str, target: Target) -> Iterator[Finding]:
+def check_tables(path: str, prefix: str, target: Target) -> Iterator[CheckResult]:
     """Check an existing file, without changing it."""
     if is_wal_missing(path):  # another connection would begin another WAL
         yield unavailable("wal", wal_deleted(path))
@@ -32,7 +32,7 @@ def check_tables(path: str, prefix: str, target: Target) -> Iterator[Finding]:
         yield unavailable("database", explained(error, path))
 
 
-def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> Iterator[Finding]:
+def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> Iterator[CheckResult]:
     yield _integrity(raw)
     if version_in(raw, prefix).found:  # the first use switches it to WAL
         yield _journal(raw)
@@ -45,10 +45,14 @@ def _checks(raw: sqlite3.Connection, path: str, prefix: str, target: Target) -> 
     yield schema
     if schema.level == Level.OK:
         yield _foreign_keys(raw, prefix)
-        yield from queue_checks.check_queue(lambda sql: raw.execute(render(sql, prefix)).fetchall(), target)
+        yield from queue_checks.check_queue(
+            lambda sql: raw.execute(render(sql, prefix)).fetchall(),
+            lambda one: raw.execute(one.sql, one.parameters).fetchall(),
+            target,
+        )
 
 
-def _integrity(raw: sqlite3.Connection) -> Finding:
+def _integrity(raw: sqlite3.Connection) -> CheckResult:
     complaints = [str(row[0]) for row in raw.execute(f"pragma quick_check({MOST_SHOWN})")]
     if complaints == ["ok"]:
         return ok("integrity", "the file is intact")
@@ -59,7 +63,7 @@ def _integrity(raw: sqlite3.Connection) -> Finding:
     )
 
 
-def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> Finding:
+def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> CheckResult:
     orphans = {table: len(raw.execute(f"pragma foreign_key_check({prefix}{table})").fetchall()) for table in TABLES}
     counts = ", ".join(f"{count} in {prefix}{table}" for table, count in orphans.items() if count)
     if not counts:
@@ -69,7 +73,7 @@ def _foreign_keys(raw: sqlite3.Connection, prefix: str) -> Finding:
     return problem("foreign keys", what, advice)
 
 
-def _journal(raw: sqlite3.Connection) -> Finding:
+def _journal(raw: sqlite3.Connection) -> CheckResult:
     mode: str = raw.execute("pragma journal_mode").fetchone()[0]
     if mode == "wal":
         return ok("journal", "write-ahead log")
@@ -77,7 +81,7 @@ def _journal(raw: sqlite3.Connection) -> Finding:
     return warn("journal", what, "Rowcall sets it when it opens the file; if it fails, check the file system")
 
 
-def _vacuum(raw: sqlite3.Connection) -> Finding:
+def _vacuum(raw: sqlite3.Connection) -> CheckResult:
     if raw.execute("pragma auto_vacuum").fetchone()[0] == 2:
         return ok("vacuum", "space of deleted jobs returns to the disk (incremental)")
     free, pages = (raw.execute(f"pragma {name}").fetchone()[0] for name in ("freelist_count", "page_count"))
@@ -86,7 +90,7 @@ def _vacuum(raw: sqlite3.Connection) -> Finding:
     return warn("vacuum", what, advice)
 
 
-def _wal(path: str) -> Finding:
+def _wal(path: str) -> CheckResult:
     try:
         length = os.path.getsize(f"{path}-wal")
     except FileNotFoundError:
@@ -97,7 +101,7 @@ def _wal(path: str) -> Finding:
     return warn("wal", summary, "Find and end the read transaction that has been open for long; then the log shrinks")
 
 
-def _lock(path: str) -> Finding:
+def _lock(path: str) -> CheckResult:
     holders = sorted(lock_holders(path))
     if not holders:
         return ok("write lock", "free")
@@ -106,7 +110,7 @@ def _lock(path: str) -> Finding:
     return warn("write lock", what, "If the same process keeps it, end its transaction or the process")
 
 
-def _lost_locks(path: str) -> Iterator[Finding]:
+def _lost_locks(path: str) -> Iterator[CheckResult]:
     lost = sorted(users_without_lock(path))
     if lost:
         what = f"SQLite's locks of process {', '.join(map(str, lost))} are lost: it opened and closed {path} directly"
@@ -114,7 +118,7 @@ def _lost_locks(path: str) -> Iterator[Finding]:
         yield problem("locks", what, advice)
 
 
-def _schema(raw: sqlite3.Connection, prefix: str, target: Target) -> Finding:
+def _schema(raw: sqlite3.Connection, prefix: str, target: Target) -> CheckResult:
     version = version_in(raw, prefix)
     hint = ""
     if version.found == 0:

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from rowcall.base.text import duration
 from rowcall.domain.attention import Finding
-from rowcall.domain.encryption import masked
 from rowcall.domain.job import Status
 from rowcall.domain.payload import UNFIT_CODES
 from rowcall.operations.retention import rules_of
@@ -21,7 +20,6 @@ from rowcall.store.counts.questions import window_start
 from rowcall.store.counts.tallies import merge_histogram, percentile_ms
 from rowcall.store.queries.attention import FAILED_SINCE, LONG_ATTEMPTS, NEWEST_WITH_ERROR, EndedJob, LongAttempt
 from rowcall.store.queries.counts import (
-    DETAILS,
     ENDED,
     ENDED_BY_ERROR,
     OLDEST_FINISHED,
@@ -75,7 +73,6 @@ def _failing(situation: Situation, task: str, ended: Ended, code: str) -> Plan[F
         if len(ids) < MOST_SAMPLES:
             more = MOST_SAMPLES - len(ids)
             ids += yield from situation.dialect.ask(NEWEST_WITH_ERROR, status.value, code, task, more)
-    details = [detail for _, (detail, _) in (yield from situation.dialect.ask(DETAILS, ids[:1])) if detail]
     which = "all" if ended.failed == ended.attempts else share(ended.failed, ended.attempts)
     return finding(
         "task_failing",
@@ -88,7 +85,7 @@ def _failing(situation: Situation, task: str, ended: Ended, code: str) -> Plan[F
         attempts=ended.attempts,
         failed=ended.failed,
         error_code=code,
-        sample=masked(details[0]) if details else None,
+        sample=(yield from situation.sample_error(ids)),
         jobs=ids,
     )
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rowcall.base.text import duration
 from rowcall.base.times import time_of
 from rowcall.domain.attention import Finding
+from rowcall.domain.encryption import masked
 from rowcall.domain.job import Paused, WorkerInfo, paused_by, serves
 from rowcall.overview.attention.thresholds import THRESHOLDS
 from rowcall.overview.formats import at_least
@@ -25,7 +26,7 @@ from rowcall.store.queries.attention import (
 )
 from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, takes, task_of
 from rowcall.store.queries.control import PAUSED
-from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.counts import DETAILS, NOW
 from rowcall.store.queries.schedules import SCHEDULES, ScheduleRow
 from rowcall.store.queries.workers import KNOWN_TASKS, WORKERS
 from rowcall.store.statement import Plan
@@ -104,6 +105,12 @@ class Situation(NamedTuple):
         if not ids and self.overdue:
             ids = yield from self.dialect.ask(FIRST_OVERDUE, self.at_ms - OVERDUE_MS, MOST_SAMPLES)
         return ids
+
+    def sample_error(self, jobs: Sequence[int]) -> Plan[str | None]:
+        """Return the error detail of the first of some jobs, as a reader without the key sees it."""
+        for _, (detail, _) in (yield from self.dialect.ask(DETAILS, list(jobs[:1]))):
+            return None if detail is None else masked(detail)
+        return None
 
 
 Check = Callable[[Situation], Plan[list[Finding]]]

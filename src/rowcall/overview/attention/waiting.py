@@ -6,7 +6,7 @@ import shlex
 from collections import defaultdict
 from urllib.parse import quote
 
-from rowcall.base.text import duration
+from rowcall.base.text import duration, one_line
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.attention import Finding
 from rowcall.domain.job import Paused, what_is_paused
@@ -23,6 +23,7 @@ from rowcall.store.queries.counts import DUTY_PREFIX, ENDED, SETTINGS
 from rowcall.store.statement import Plan
 
 MOST_HELD_KEYS, MOST_HELD = 500, 100_000
+MOST_SAID = 200
 START_A_WORKER = f"Start a worker: rowcall work {APP}"
 
 
@@ -122,10 +123,13 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
             if is_unfit
             else ("task_unknown", f"no worker of queue {queue} knows", "the code that declares it")
         )
+        jobs = yield from situation.samples(backlogs)
+        refusal = (yield from situation.sample_error(jobs)) if is_unfit else None
         findings.append(
             finding(
                 code,
-                f"{said} task {task}: {situation.due_text(backlogs)}; without such a worker they fail {until}",
+                f"{said} task {task}: {situation.due_text(backlogs)}; without such a worker they fail {until}"
+                + (f"; {one_line(refusal)[:MOST_SAID]}" if refusal else ""),
                 f"Start a worker with {advice}: {_command('work')}; or cancel the jobs:"
                 f" {_command('cancel', '--type', task)}",
                 link=_jobs_link(type=task, status="pending"),
@@ -134,7 +138,8 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
                 task=task,
                 due=jobs_in(backlogs),
                 fails_at=time_of(fails_ms).isoformat(),
-                jobs=(yield from situation.samples(backlogs)),
+                sample=refusal,
+                jobs=jobs,
             )
         )
     return first_of(findings)
