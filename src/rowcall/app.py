@@ -758,7 +758,7 @@ class Rowcall:
             log_jobs: `"auto"` logs each attempt that succeeds, at level INFO, and above 100 a second one line a second
                 for each task; `"all"` logs each; `"failures"` none. Failures are always logged. Default `"auto"`.
         """
-        return Worker(self._queue, settings(**options), lambda: self.stats(window=60))
+        return Worker(self._queue, settings(**options), lambda: self._queue.run(report.queue_facts(self._queue)))
 
     def lifespan_for_app(
         self, *, worker: bool = False, lifespan: AppLifespan | None = None, **options: Unpack[WorkerOptions]

@@ -62,7 +62,13 @@ LIMITS = {query.name for topic, query in queries_for("sqlite") if topic == "limi
 WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 
 
-@pytest.mark.parametrize("name", [*FLOWS, *sorted(LIMITS - WHOLE)])
+ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}
+# the claims; the last tallies and the newest job, as many as a limit says; rows that another search has found
+READ_IN_ORDER = {"long_attempts", "last_ends", "newest_created"}
+OF_FOUND = {"overdue", "ready_backlogs"}
+
+
+@pytest.mark.parametrize("name", [*FLOWS, *sorted(LIMITS - WHOLE), *sorted(ATTENTION - READ_IN_ORDER - OF_FOUND)])
 def test_no_table_is_scanned(database: sqlite3.Connection, name: str) -> None:
     plan = query_plan(database, TEXTS[name])
     assert [line for line in plan if _bare_scan.match(line)] == []
@@ -93,9 +99,21 @@ def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
         ("unhold_first", "INDEX rowcall_job_held_by (held=?)"),
         ("unhold_some", "INDEX rowcall_job_held_by (held=?)"),
         ("first_held", "INDEX rowcall_job_held_by (held=?)"),
+        ("first_overdue", "SEARCH rowcall_job USING INDEX rowcall_job_due (run_at<?)"),
+        ("failed_since", "INDEX rowcall_job_failed (<expr>=? AND finished_at>?)"),
+        ("newest_with_error", "INDEX rowcall_job_error (status=? AND error_code=? AND type=?)"),
+        ("ready_backlogs", "SEARCH ready USING PRIMARY KEY (queue=? AND type=?)"),
+        ("oldest_finished", "INDEX rowcall_job_aged (status=? AND queue=? AND type=? AND finished_at>?)"),
+        ("held_backlogs", "INDEX rowcall_job_held_by (held=?)"),
     ],
 )
 def test_the_intended_index_is_used(database: sqlite3.Connection, name: str, step: str) -> None:
     plan = query_plan(database, TEXTS[name])
     assert any(step in line for line in plan), plan
     assert not any("TEMP B-TREE" in line for line in plan), plan
+
+
+def test_overdue_jobs_are_read_up_to_a_limit(database: sqlite3.Connection) -> None:
+    plan = query_plan(database, TEXTS["overdue"])
+    assert "SEARCH rowcall_job USING INDEX rowcall_job_due (run_at<?)" in plan
+    assert [line for line in plan if _bare_scan.match(line)] == ["SCAN overdue"]

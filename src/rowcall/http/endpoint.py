@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from rowcall.domain.attention import Finding
 from rowcall.domain.job import Stats
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
@@ -61,6 +62,10 @@ class Call(NamedTuple):
         """Return the statistics. Their counts are some seconds old if counting is slow."""
         counts = await self.counts.jobs.read(self.patience_seconds)
         return await self.read(stats_of(self.queue, window, counts))
+
+    async def attention(self) -> list[Finding]:
+        """Return what needs attention, as it may be shown."""
+        return self.all_scrubbed(await self.counts.attention.read(self.patience_seconds))
 
     def scrubbed(self, value: V) -> V:
         return scrubbed(self.queue.declared.failures, value)

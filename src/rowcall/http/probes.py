@@ -9,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rowcall.domain.errors import RowcallError
-from rowcall.domain.job import Stats
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import ACCESS
 from rowcall.http.shared_counts import SharedCounts
+from rowcall.observe.meter import QueueFacts
 from rowcall.observe.metrics import exposition
+from rowcall.overview.attention.report import counts_by_code
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
 
@@ -41,9 +42,10 @@ def metrics(queue: Queue, counts: SharedCounts) -> Callable[[Request], Awaitable
     """Return the state of the queues for Prometheus. What workers have done is in the metrics of each worker."""
 
     async def answer(request: Request) -> Response:
-        stats: Stats | None = None
+        facts: QueueFacts | None = None
         with contextlib.suppress(RowcallError, TimeoutError):
-            stats = await Call(queue, request.scope[ACCESS], counts).stats(WINDOW_SECONDS)
-        return Response(exposition(stats), media_type=TEXT_FORMAT)
+            call = Call(queue, request.scope[ACCESS], counts)
+            facts = QueueFacts(await call.stats(WINDOW_SECONDS), counts_by_code(await call.attention()))
+        return Response(exposition(facts), media_type=TEXT_FORMAT)
 
     return answer

@@ -8,10 +8,12 @@ import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rowcall.domain.attention import Finding
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.domain.job import Counts, Retries
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries, retries_in_parts
+from rowcall.overview.attention.report import attention
 from rowcall.queue import Operation, Queue
 
 T = TypeVar("T")
@@ -126,18 +128,22 @@ class SharedCounts:
     def __init__(self, queue: Queue) -> None:
         self.jobs: SharedAnswer[Counts] = SharedAnswer(queue, lambda: _counted(queue, count_jobs, count_jobs_in_parts))
         self.attempts: SharedAnswer[Retries] = SharedAnswer(queue, lambda: _counted(queue, retries, retries_in_parts))
+        self.attention: SharedAnswer[list[Finding]] = SharedAnswer(
+            queue, lambda: reading_within(attention(queue), PART_SECONDS)
+        )
+        self._all = (self.jobs, self.attempts, self.attention)
         queue.backend.at_close.add(self._end)
 
     def start(self) -> None:
         """Count for the first reader."""
-        for one in (self.jobs, self.attempts):
+        for one in self._all:
             one.ask()
 
     def forget(self) -> None:
-        for one in (self.jobs, self.attempts):
+        for one in self._all:
             one.forget()
 
     def _end(self) -> None:
         """Do not count for the next reader: that would open connections again."""
-        for one in (self.jobs, self.attempts):
+        for one in self._all:
             one.read_at = -math.inf

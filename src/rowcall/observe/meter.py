@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rowcall.base.clock import Clock
 from rowcall.base.text import duration, one_line
+from rowcall.domain.job import Stats
 from rowcall.domain.outcome import OUTCOMES, SUCCESS, Transition
 from rowcall.store.queries.claims import Ready
 from rowcall.store.recovery.recover import RecoveredAttempt
@@ -25,6 +26,13 @@ PATIENCE_SECONDS = 3.0
 STALE_SECONDS = 30.0
 
 Pair = tuple[str, str]
+
+
+class QueueFacts(NamedTuple):
+    """What the database answered: counts, and how many findings of each code need attention."""
+
+    stats: Stats
+    attention: Mapping[str, int]
 
 
 class EndedAttempt(Protocol):

@@ -18,22 +18,27 @@ from prometheus_client.registry import Collector
 
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import Stats
-from rowcall.observe.meter import Bounded, Latest, Meter
+from rowcall.observe.meter import Bounded, Latest, Meter, QueueFacts
 
 
 class QueueCollector(Collector):
-    """The state of the queues: how many jobs are in each state, and how long the oldest waits."""
+    """The state of the queues: jobs in each state, how long the oldest waits, and what needs attention."""
 
-    def __init__(self, latest: Callable[[], Stats | None]) -> None:
+    def __init__(self, latest: Callable[[], QueueFacts | None]) -> None:
         self._latest = latest
         self._queues = Bounded()
 
     def collect(self) -> Iterator[Metric]:
-        stats = self._latest()
+        facts = self._latest()
         up = "Whether the database answered the query for counts."
-        yield GaugeMetricFamily("rowcall_up", up, value=float(stats is not None))
-        if stats is not None:
-            yield from self._queue_state(stats)
+        yield GaugeMetricFamily("rowcall_up", up, value=float(facts is not None))
+        if facts is not None:
+            yield from self._queue_state(facts.stats)
+            said = "Findings that need attention, by code; 0 if there are none of it."
+            attention = GaugeMetricFamily("rowcall_attention", said, labels=["code"])
+            for code, count in facts.attention.items():
+                attention.add_metric([code], count)
+            yield attention
 
     def _queue_state(self, stats: Stats) -> Iterator[Metric]:
         counts: Counter[tuple[str, str]] = Counter()
@@ -58,7 +63,7 @@ class QueueCollector(Collector):
 class WorkerCollector(Collector):
     """What a worker has done, what it is doing, and the state of the queues."""
 
-    def __init__(self, meter: Meter, counts: Latest[Stats], slots: int, busy: Callable[[], int]) -> None:
+    def __init__(self, meter: Meter, counts: Latest[QueueFacts], slots: int, busy: Callable[[], int]) -> None:
         self._meter = meter
         self._queues = QueueCollector(counts.latest)
         self._slots = slots
@@ -107,10 +112,10 @@ class _DefaultRegistry(Collector):
         yield from REGISTRY.collect()
 
 
-def exposition(stats: Stats | None) -> bytes:
+def exposition(facts: QueueFacts | None) -> bytes:
     """Return the state of the queues as Prometheus reads it; None if the database does not answer."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(QueueCollector(lambda: stats))
+    registry.register(QueueCollector(lambda: facts))
     return generate_latest(registry)
 
 

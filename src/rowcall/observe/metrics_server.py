@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from rowcall.base.clock import Clock
 from rowcall.domain.errors import InvalidOption
-from rowcall.domain.job import Stats
-from rowcall.observe.meter import Latest, Meter
+from rowcall.observe.meter import Latest, Meter, QueueFacts
 from rowcall.observe.optional_libraries import missing
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class MetricsEndpoint:
         host: str,
         port: int,
         clock: Clock,
-        ask: Callable[[], Stats],
+        ask: Callable[[], QueueFacts],
         slots: int,
         busy: Callable[[], int],
         probes: Probes,

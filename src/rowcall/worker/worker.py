@@ -11,10 +11,11 @@ from types import TracebackType
 
 from rowcall.context import logger
 from rowcall.domain.errors import LifespanFailed, RowcallError, SchemaMismatch
-from rowcall.domain.job import Stats, Summary
+from rowcall.domain.job import Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.patience import UPKEEP, patience
 from rowcall.drivers.uncancellable import finish_in_thread
+from rowcall.observe.meter import QueueFacts
 from rowcall.observe.metrics_server import MetricsEndpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
@@ -49,7 +50,7 @@ class Worker:
     async with jobs.worker(): ...
     """
 
-    def __init__(self, queue: Queue, settings: Settings, ask: Callable[[], Stats] | None = None) -> None:
+    def __init__(self, queue: Queue, settings: Settings, ask: Callable[[], QueueFacts] | None = None) -> None:
         self._queue = queue
         self.clock = queue.clock
         self._settings = settings

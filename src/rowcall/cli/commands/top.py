@@ -31,9 +31,11 @@ from rowcall.cli.commands.stuck import (
     worker_states,
 )
 from rowcall.cli.present.console import NARROW_COLUMNS, console, show
+from rowcall.cli.present.findings import attention_text, findings
 from rowcall.cli.present.text_tables import bar_width, text
 from rowcall.cli.processes import interruptible, quit_key
 from rowcall.cli.target import Target
+from rowcall.domain.attention import Finding
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats, WorkerInfo
 from rowcall.overview.formats import counted, moment
@@ -54,14 +56,15 @@ _BAR_WIDTH = 24
 @window_option
 @click.option("--once", is_flag=True, help="Print one screen and exit, as if the output were not a terminal.")
 def top_command(target: Target, window: float, once: bool) -> Answer:
-    """Watch counts, rates, running jobs, errors, what fails now, retries and retention on one screen.
+    """Watch what needs attention, counts, rates, running jobs, errors, retries and retention on one screen.
 
     The screen is refreshed every second, until q or Ctrl-C. If the database does not answer, it says so and tries
     again. The last line names what a short terminal has no room for.
 
-    With --json: {"stats": {…}, "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "failing": [{…}, …],
-    "retention": {…}, "workers": {"alive", "gone", "silent", "stopped", "running", "concurrency", "buffered"}}, each as
-    the command of that name prints it.
+    With --json: {"stats": {…}, "attention": [{"code", "severity", "message", "evidence", "advice", "link", "since"},
+    …], "stuck": [{…}, …], "retries": {…}, "errors": [{…}, …], "failing": [{…}, …], "retention": {…}, "workers":
+    {"alive", "gone", "silent", "stopped", "running", "concurrency", "buffered"}}, each as the command of that name
+    prints it.
     """
     snapshot = _snapshot(target, window)
     live = not once and sys.stdout.isatty()
@@ -78,6 +81,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     errors: list[ErrorGroup]
     failing: list[Failing]
     retention: RetentionReport
+    attention: list[Finding]
     workers: dict[str, Liveness]
     registered: list[WorkerInfo]
 
@@ -100,6 +104,7 @@ def _snapshot(target: Target, window: float) -> Snapshot:
         errors=error_groups(target, SHOWN),
         failing=failing(target, window, SHOWN),
         retention=target.jobs.retention(),
+        attention=findings(target),
         workers=worker_states(target, workers),
         registered=workers,
     )
@@ -135,6 +140,7 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
         "errors": snapshot.errors,
         "failing": snapshot.failing,
         "retention": snapshot.retention,
+        "attention": snapshot.attention,
         "workers": {**{state.value: states.count(state) for state in Liveness}, **snapshot.busy},
     }
 
@@ -215,6 +221,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     """Yield sections, most important first."""
     rows = MOST_ROWS if height >= TALL_LINES else FEW_ROWS
     wide = width >= NARROW_COLUMNS
+    yield Section("attention", attention_text(snapshot.attention, rows))
     yield Section("rates", flow_text(snapshot.stats))
     if snapshot.stats.paused:
         yield Section("pauses", paused_text(snapshot.stats))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rowcall.domain.attention import Finding
 from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
 from rowcall.domain.value import Value
 from rowcall.http.endpoint import Call, EndpointInput
@@ -40,6 +41,17 @@ class Stuck(Value, frozen=True, kw_only=True):
     """Running jobs, longest without a heartbeat first."""
 
     jobs: list[InProgress]
+
+
+class Attention(Value, frozen=True, kw_only=True):
+    """What needs attention, most urgent first."""
+
+    findings: list[Finding]
+
+
+async def get_attention(call: Call) -> Attention:
+    """List what needs attention: no worker, a full limit, a task that fails, a late schedule, little disk space."""
+    return Attention(findings=await call.attention())
 
 
 async def get_stats(call: Call, query: WindowQuery) -> Stats:

@@ -24,6 +24,7 @@ ENDPOINTS = (
     Endpoint("POST", "/push/complete", callbacks.complete_pushed),
     Endpoint("POST", "/push/fail", callbacks.fail_pushed),
     Endpoint("POST", "/push/extend", callbacks.extend_pushed),
+    Endpoint("GET", "/attention", questions.get_attention),
     Endpoint("GET", "/stats", questions.get_stats),
     Endpoint("GET", "/errors", questions.get_errors),
     Endpoint("GET", "/retries", questions.get_retries),

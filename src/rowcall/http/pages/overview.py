@@ -44,4 +44,5 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
         "slots": sum(worker.concurrency for worker in alive),
         "busy": sum(worker.running for worker in alive),
         "now": now,
+        "attention": await call.attention(),
     }

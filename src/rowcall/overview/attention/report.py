@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from rowcall.domain.attention import Finding
 from rowcall.drivers.patience import OVERVIEW, with_patience
+from rowcall.observe.meter import QueueFacts
 from rowcall.operations.effects import Blocking, Read
+from rowcall.operations.stats import stats
 from rowcall.overview.attention import machine, running, waiting
 from rowcall.overview.attention.machine import FileFacts, about_files, file_facts
 from rowcall.overview.attention.situation import Check, read_situation
@@ -30,6 +32,7 @@ CHECKS: Sequence[Check] = (
     machine.clock,
     machine.server,
 )
+METRICS_WINDOW_SECONDS = 60.0
 _ORDER = {code: place for place, code in enumerate(THRESHOLDS)}
 
 
@@ -55,6 +58,20 @@ def find_all(queue: Queue) -> Plan[list[Finding]]:
     for check in CHECKS:
         findings += yield from check(situation)
     return findings
+
+
+def counts_by_code(findings: Iterable[Finding]) -> dict[str, int]:
+    """Return how many findings there are of every code."""
+    counts = dict.fromkeys(THRESHOLDS, 0)
+    for one in findings:
+        counts[one.code] += 1
+    return counts
+
+
+def queue_facts(queue: Queue) -> Operation[QueueFacts]:
+    """Return what the metrics say about the queues."""
+    counts = yield from stats(queue, window=METRICS_WINDOW_SECONDS)
+    return QueueFacts(counts, counts_by_code((yield from attention(queue))))
 
 
 def most_urgent_first(findings: Iterable[Finding]) -> list[Finding]:
