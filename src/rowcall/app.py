@@ -50,7 +50,7 @@ from rowcall.operations.enqueue import Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
 from rowcall.overview import reasons, stacks
-from rowcall.overview.attention import report
+from rowcall.overview.attention import attention_list
 from rowcall.queue import Queue
 from rowcall.queue_setup import Setup, Url
 from rowcall.task import (
@@ -476,7 +476,7 @@ class Rowcall:
 
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
-    attention, aattention = both(report.attention)
+    attention, aattention = both(attention_list.attention)
     stack, astack = both(stacks.stack)
     dependents, adependents = both(inspect.dependents)
     workers, aworkers = both(inspect.workers)
@@ -758,7 +758,9 @@ class Rowcall:
             log_jobs: `"auto"` logs each attempt that succeeds, at level INFO, and above 100 a second one line a second
                 for each task; `"all"` logs each; `"failures"` none. Failures are always logged. Default `"auto"`.
         """
-        return Worker(self._queue, settings(**options), lambda: self._queue.run(report.queue_facts(self._queue)))
+        return Worker(
+            self._queue, settings(**options), lambda: self._queue.run(attention_list.queue_facts(self._queue))
+        )
 
     def lifespan_for_app(
         self, *, worker: bool = False, lifespan: AppLifespan | None = None, **options: Unpack[WorkerOptions]

@@ -163,6 +163,19 @@ def test_failures_show_in_the_title_and_next_to_errors(page: Page, shop: Shop) -
     assert page.locator("link[rel=icon]").get_attribute("href") == "/static/favicon-failed.svg"
 
 
+def test_the_overview_begins_with_what_needs_attention(page: Page, shop: Shop) -> None:
+    page.goto("/")
+    strip = page.locator("#attention li")
+    expect(strip).to_have_count(1)
+    expect(strip).to_contain_text("task charge_card fails: all of 5 attempts in the last 1 h")
+    expect(strip).to_contain_text("rowcall errors app:jobs --type charge_card")
+    strip.get_by_role("link").click()
+    expect(page.locator("[data-row]")).to_have_count(5)
+    shop.jobs.clear()
+    page.goto("/")
+    expect(page.locator("#attention")).to_have_text("Nothing needs attention")
+
+
 def test_heads_stay_in_view(page: Page) -> None:
     page.goto("/jobs")
     page.mouse.move(700, 500)

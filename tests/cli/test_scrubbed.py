@@ -63,6 +63,17 @@ def test_no_secret_is_shown(folder: Path, run: Run, url: str, command: str) -> N
         assert "***" in result.output
 
 
+def test_what_needs_attention_is_scrubbed(folder: Path, run: Run, url: str) -> None:
+    with Rowcall(url) as jobs:
+        for _ in range(6):
+            jobs.enqueue("log_in", max_attempts=1)
+            jobs.fail(jobs.claim("hand")[0], "A:B", "hunter2 is wrong")
+        assert jobs.attention()[0].evidence["sample"] == "hunter2 is wrong"
+    (folder / "app.py").write_text(APP.format(url=url, scrub="hide"))
+    found = json.loads(run("top", "app:jobs", "--json").stdout)["attention"]
+    assert [one["evidence"]["sample"] for one in found] == ["*** is wrong"]
+
+
 def test_the_rest_is_shown_as_it_is(folder: Path, run: Run) -> None:
     fill("sqlite:///queue.db")
     (folder / "app.py").write_text(APP.format(url="sqlite:///queue.db", scrub="hide"))

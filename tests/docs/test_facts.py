@@ -47,6 +47,7 @@ from rowcall.cli.main import COMMANDS, main
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, TASK_OPTIONS
 from rowcall.domain import outcome
 from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
+from rowcall.overview.attention.thresholds import THRESHOLDS
 from rowcall.worker.pace import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
 from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
 
@@ -267,3 +268,10 @@ def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:
     assert len(lines) <= 12
     assert first.line + first.text.count("\n") <= FIRST_SCREEN_LINES
     assert read(README).count("\n") <= MOST_README_LINES
+
+
+def test_the_thresholds_of_findings_are_those_of_the_code() -> None:
+    table = [line for line in read(DOCS / "attention.md").splitlines() if line.startswith("| `")]
+    rows = [f"| `{code}` | {one.severity} | {one.when} |" for code, one in THRESHOLDS.items()]
+    assert [line for line in table if (line.count("|") == 4 and "critical |" in line) or "warning |" in line] == rows
+    assert missing(set(rowcall.Finding.__struct_fields__), read(DOCS / "attention.md")) == []

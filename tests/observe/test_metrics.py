@@ -57,6 +57,7 @@ def test_a_scrape_reports_what_a_worker_did(database: str, tmp_path: Path, reque
             eventually(lambda: value(scrape(port), "rowcall_worker_busy") == 0)
             text = scrape(port)
         assert not is_served(port)
+    assert value(text, "rowcall_attention", code="no_worker") == 0
     attempts = {
         (sample.labels["queue"], sample.labels["task"], sample.labels["outcome"]): sample.value
         for sample in samples(text)

@@ -14,7 +14,7 @@ from rowcall.http.guard import ACCESS
 from rowcall.http.shared_counts import SharedCounts
 from rowcall.observe.meter import QueueFacts
 from rowcall.observe.metrics import exposition
-from rowcall.overview.attention.report import counts_by_code
+from rowcall.overview.attention.attention_list import counts_by_code
 from rowcall.overview.liveness import time_now
 from rowcall.queue import Queue
 

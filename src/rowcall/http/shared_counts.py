@@ -13,7 +13,7 @@ from rowcall.domain.errors import StoreUnavailable
 from rowcall.domain.job import Counts, Retries
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries, retries_in_parts
-from rowcall.overview.attention.report import attention
+from rowcall.overview.attention.attention_list import attention
 from rowcall.queue import Operation, Queue
 
 T = TypeVar("T")

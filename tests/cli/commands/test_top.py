@@ -11,7 +11,7 @@ import pytest
 
 from rowcall import Rowcall, Status
 from rowcall.testing.postgres import PostgresServer
-from tests.cli.conftest import APP, Run
+from tests.cli.conftest import APP, Run, change
 from tests.cli.terminal import Terminal
 
 
@@ -40,7 +40,7 @@ def test_a_pipe_gets_one_screen(run: Run, busy: Rowcall) -> None:
 def test_once_in_json(run: Run, busy: Rowcall) -> None:
     result = run("top", "app:jobs", "--once", "--json")
     shown = json.loads(result.stdout)
-    assert list(shown) == ["stats", "stuck", "retries", "errors", "failing", "retention", "workers"]
+    assert list(shown) == ["stats", "stuck", "retries", "errors", "failing", "retention", "attention", "workers"]
     for command, key, inner in (
         ("retries", "retries", None),
         ("errors", "errors", "errors"),
@@ -54,6 +54,22 @@ def test_once_in_json(run: Run, busy: Rowcall) -> None:
     assert shown["workers"] == {"alive": 0, "gone": 0, "silent": 0, "stopped": 0} | dict.fromkeys(
         ("running", "concurrency", "buffered"), 0
     )
+
+
+def test_what_needs_attention_comes_first(run: Run, busy: Rowcall, folder: Path) -> None:
+    assert "warning" not in run("top", "app:jobs").stdout
+    for number in range(12):
+        busy.enqueue("hello", {"name": "Ann"}, queue=f"queue-{number}")
+        busy.pause(f"queue-{number}")
+    change(folder, "update rowcall_pause set at = at - 3600000")
+    lines = run("top", "app:jobs").stdout.splitlines()
+    assert lines[2].startswith("warning  queue queue-0 was paused 1 h ago by ")
+    assert lines[3] == "  → Resume it, unless this is intended: rowcall resume app:jobs queue-0"
+    [*_, last] = [line for line in lines if line.startswith("warning  ")]
+    assert last.startswith("warning  and 7 more of the kind paused, such as: queue queue-")
+    found = json.loads(run("top", "app:jobs", "--json").stdout)["attention"]
+    assert [one["code"] for one in found] == ["paused"] * 6
+    assert found[0]["advice"] == "Resume it, unless this is intended: rowcall resume app:jobs queue-0"
 
 
 def test_on_a_terminal_it_runs_until_it_is_interrupted(busy: Rowcall) -> None:

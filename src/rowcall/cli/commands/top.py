@@ -221,7 +221,8 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     """Yield sections, most important first."""
     rows = MOST_ROWS if height >= TALL_LINES else FEW_ROWS
     wide = width >= NARROW_COLUMNS
-    yield Section("attention", attention_text(snapshot.attention, rows))
+    if snapshot.attention:
+        yield Section("attention", attention_text(snapshot.attention, rows))
     yield Section("rates", flow_text(snapshot.stats))
     if snapshot.stats.paused:
         yield Section("pauses", paused_text(snapshot.stats))

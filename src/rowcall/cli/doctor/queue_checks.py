@@ -12,7 +12,7 @@ from rowcall.cli.doctor.finding import CheckResult, ok, problem, warn
 from rowcall.cli.target import Target
 from rowcall.domain.attention import Severity
 from rowcall.domain.job import what_is_paused
-from rowcall.overview.attention.report import find_all, most_urgent_first
+from rowcall.overview.attention.attention_list import find_all, most_urgent_first
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
 from rowcall.overview.scrub import scrubbed
@@ -23,7 +23,7 @@ from rowcall.store.statement import Row, Statement
 MOST_SHOWN = 5
 NOTICEABLE_WAIT_SECONDS = 5.0
 CHECKED_HERE = {"long_transaction", "sessions", "read_only"}
-"""Codes of `attention` for which the doctor has checks of its own, with more details."""
+"""Codes of `attention` for which the doctor has its own checks, with more details."""
 
 
 Count = tuple[str, int]

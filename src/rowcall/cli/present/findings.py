@@ -22,16 +22,14 @@ def findings(target: Target) -> list[Finding]:
     ]
 
 
-def attention_text(found: list[Finding], most: int) -> Text:
+def attention_text(listed: list[Finding], most: int) -> Text:
     """Return a line for each finding and one for its advice; of more than `most`, how many there are."""
-    if not found:
-        return text("nothing needs attention", "green")
     arrow = "→" if has_unicode() else "->"
     lines: list[Text] = []
-    for one in found[:most]:
-        line = text(one.severity, STYLES[one.severity])
-        line.append_text(text(f"  {one.message}", "bold" if one.severity is Severity.CRITICAL else ""))
-        lines += [line, text(f"  {arrow} {one.advice}", "dim")]
-    if len(found) > most:
-        lines.append(text(f"and {len(found) - most} more: rowcall doctor", "dim"))
+    for finding in listed[:most]:
+        line = text(finding.severity, STYLES[finding.severity])
+        line.append_text(text(f"  {finding.message}", "bold" if finding.severity is Severity.CRITICAL else ""))
+        lines += [line, text(f"  {arrow} {finding.advice}", "dim")]
+    if len(listed) > most:
+        lines.append(text(f"and {len(listed) - most} more: rowcall doctor", "dim"))
     return Text("\n").join(lines)

@@ -37,7 +37,7 @@ MOST_SAMPLES = 3
 MOST_OF_CODE = 5
 OVERDUE_MS = 10_000  # a worker stages due jobs at once
 APP = "app:jobs"
-"""Stands for the app in the commands of an advice."""
+"""The app in the commands of an advice. Commands replace it by the one that was named."""
 
 
 class Situation(NamedTuple):
@@ -76,7 +76,7 @@ class Situation(NamedTuple):
         return any(takes(self.known_tasks.get(one.name), backlog.key) for one in self.servers(backlog.queue))
 
     def due(self) -> list[Backlog]:
-        """Return the due jobs that nobody has paused."""
+        """Return the due jobs that are not paused."""
         return [one for one in (*self.ready, *self.overdue) if self.pause_of(one) is None]
 
     def pause_of(self, backlog: Backlog) -> Paused | None:

@@ -51,7 +51,7 @@ THRESHOLDS: dict[str, Threshold] = {
     "no_space": Threshold(_CRITICAL, f"less than {size(NO_SPACE_BYTES)} are free on the disk of a SQLite file"),
     "read_only": Threshold(_CRITICAL, "the server is a standby, or read-only"),
     "queue_unserved": Threshold(
-        _CRITICAL, f"jobs of a queue have been due for {_UNSERVED}, and no worker serves it; none ended meanwhile"
+        _CRITICAL, f"jobs of a queue have been due for {_UNSERVED}, and no worker serves it; none ended in that time"
     ),
     "task_unknown": Threshold(
         _CRITICAL, f"jobs of a task have been due for {_UNSERVED}, and no worker of their queue knows it"

@@ -3,7 +3,7 @@
 The contract
 ------------
 * **Cost.** No query here depends on how many jobs there are: each reads groups by hops through an index, and of a group
-  at most as many rows as it is told.
+  at most a given number of rows.
 """
 
 from __future__ import annotations

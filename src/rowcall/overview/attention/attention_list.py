@@ -9,7 +9,7 @@ from rowcall.drivers.patience import OVERVIEW, with_patience
 from rowcall.observe.meter import QueueFacts
 from rowcall.operations.effects import Blocking, Read
 from rowcall.operations.stats import stats
-from rowcall.overview.attention import machine, running, waiting
+from rowcall.overview.attention import failing_and_stuck, machine, not_running
 from rowcall.overview.attention.machine import FileFacts, about_files, file_facts
 from rowcall.overview.attention.situation import Check, read_situation
 from rowcall.overview.attention.thresholds import THRESHOLDS
@@ -18,17 +18,17 @@ from rowcall.store.queries.counts import NOW
 from rowcall.store.statement import Plan
 
 CHECKS: Sequence[Check] = (
-    waiting.no_worker,
-    waiting.queue_unserved,
-    waiting.task_unknown,
-    waiting.schedule_late,
-    waiting.limit_full,
-    waiting.paused,
-    waiting.falling_behind,
-    running.task_failing,
-    running.job_stuck,
-    running.unknown_failures,
-    running.retention_behind,
+    not_running.no_worker,
+    not_running.queue_unserved,
+    not_running.task_unknown,
+    not_running.schedule_late,
+    not_running.limit_full,
+    not_running.paused,
+    not_running.falling_behind,
+    failing_and_stuck.task_failing,
+    failing_and_stuck.job_stuck,
+    failing_and_stuck.unknown_failures,
+    failing_and_stuck.retention_behind,
     machine.clock,
     machine.server,
 )

@@ -28,7 +28,7 @@ START_A_WORKER = f"Start a worker: rowcall work {APP}"
 
 
 def no_worker(situation: Situation) -> Plan[list[Finding]]:
-    """Find that nobody runs jobs, by hand either, although jobs or schedules are due."""
+    """Find that no one runs jobs, by hand either, although jobs or schedules are due."""
     if situation.alive:
         return []
     due, lost = situation.due(), sum(one.running + one.buffered for one in situation.workers)
@@ -107,10 +107,10 @@ def queue_unserved(situation: Situation) -> Plan[list[Finding]]:
 def task_unknown(situation: Situation) -> Plan[list[Finding]]:
     """Find jobs that no worker of their queue takes: it does not know the task, or not with these arguments."""
     by_task: dict[tuple[str, str, bool], list[Backlog]] = defaultdict(list)
-    for one in situation.due():
-        if situation.servers(one.queue) and not situation.fits(one):
-            task, unfit = parts_of(one.key)
-            by_task[one.queue, task, bool(unfit)].append(one)
+    for backlog in situation.due():
+        if situation.servers(backlog.queue) and not situation.fits(backlog):
+            task, unfit = parts_of(backlog.key)
+            by_task[backlog.queue, task, bool(unfit)].append(backlog)
     findings = []
     for (queue, task, is_unfit), backlogs in sorted(by_task.items(), key=lambda item: -jobs_in(item[1])):
         began_ms = max(oldest_ms(backlogs, situation.at_ms), situation.last_end_ms(queue, task))
@@ -118,7 +118,7 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
             continue
         fails_ms = began_ms + round(situation.queue.config.unknown_task_seconds * 1000)
         until = "soon" if fails_ms <= situation.at_ms else f"from {moment(time_of(fails_ms))[:-4]} UTC on"
-        code, said, advice = (
+        code, refuses, advice = (
             ("arguments_refused", f"no worker of queue {queue} accepts the arguments of", "the code that enqueued them")
             if is_unfit
             else ("task_unknown", f"no worker of queue {queue} knows", "the code that declares it")
@@ -128,7 +128,7 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
         findings.append(
             finding(
                 code,
-                f"{said} task {task}: {situation.due_text(backlogs)}; without such a worker they fail {until}"
+                f"{refuses} task {task}: {situation.due_text(backlogs)}; without such a worker they fail {until}"
                 + (f"; {one_line(refusal)[:MOST_SAID]}" if refusal else ""),
                 f"Start a worker with {advice}: {_command('work')}; or cancel the jobs:"
                 f" {_command('cancel', '--type', task)}",
@@ -191,13 +191,13 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
             continue
         held = yield from held_job(situation.dialect, keys[0].first_id)
         key = keys[0].by.removeprefix(HELD_PREFIX)
-        said = f"limit {name} is full" if held is None else limit_text(key, held.numbers, held.used)
+        state = f"limit {name} is full" if held is None else limit_text(key, held.numbers, held.used)
         more = any(one.jobs == MOST_HELD // MOST_HELD_KEYS for one in keys) or len(keys) == MOST_HELD_KEYS
         waits = duration((situation.at_ms - since_ms) / 1000)
         findings.append(
             finding(
                 "limit_full",
-                f"{said}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
+                f"{state}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
                 f" the first for {waits}",
                 f"See what its jobs do: {_command('stuck')}; raise the limit if what it protects can take more",
                 link=_jobs_link(status="pending"),
@@ -216,16 +216,15 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
 def schedule_late(situation: Situation) -> Plan[list[Finding]]:
     yield from ()
     findings = []
-    for one in sorted(situation.schedules, key=lambda one: one.next_run_at_ms or 0):
-        due_ms = one.next_run_at_ms
-        if one.problem is not None:
-            message = f"schedule {one.name} does not tick: {one.problem}"
-            advice = (
-                f"Correct it, and start the workers again; or remove it: {_command('schedules', '--remove', one.name)}"
-            )
+    for schedule in sorted(situation.schedules, key=lambda one: one.next_run_at_ms or 0):
+        due_ms = schedule.next_run_at_ms
+        if schedule.problem is not None:
+            message = f"schedule {schedule.name} does not tick: {schedule.problem}"
+            remove = _command("schedules", "--remove", schedule.name)
+            advice = f"Correct it, and start the workers again; or remove it: {remove}"
         elif due_ms is not None and due_ms <= situation.before_ms(thresholds.LATE_SCHEDULE_SECONDS):
             late = duration((situation.at_ms - due_ms) / 1000)
-            message = f"schedule {one.name} was due {late} ago, and has not enqueued {one.task}"
+            message = f"schedule {schedule.name} was due {late} ago, and has not enqueued {schedule.task}"
             advice = START_A_WORKER
             if situation.alive:
                 advice = (
@@ -240,9 +239,9 @@ def schedule_late(situation: Situation) -> Plan[list[Finding]]:
                 advice,
                 link="/schedules",
                 since_ms=due_ms,
-                schedule=one.name,
-                task=one.task,
-                problem=one.problem,
+                schedule=schedule.name,
+                task=schedule.task,
+                problem=schedule.problem,
             )
         )
     return first_of(findings)
@@ -305,7 +304,7 @@ def _drain(jobs: int, ending: float, drain_seconds: float | None) -> str:
     if drain_seconds is not None:
         return f"at these rates the backlog is gone in {duration(drain_seconds)}"
     if ending <= 0:
-        return "no time to drain can be told"
+        return "none ended, so it is not known how long the backlog takes"
     return f"if no more arrived, the backlog would take {duration(jobs / ending)}"
 
 

@@ -33,7 +33,7 @@ from rowcall.store.statement import Plan
 MOST_LONG, MOST_FAILED = 200, 1_000
 
 
-class Ended(NamedTuple):
+class FailureShare(NamedTuple):
     """Attempts of a task that ended within a window."""
 
     seconds: float
@@ -59,15 +59,15 @@ def task_failing(situation: Situation) -> Plan[list[Finding]]:
     return first_of(findings)
 
 
-def _always_fails(ended: Ended) -> bool:
+def _always_fails(ended: FailureShare) -> bool:
     return ended.failed == ended.attempts >= thresholds.ALWAYS_FAILING_ATTEMPTS
 
 
-def _mostly_fails(ended: Ended) -> bool:
+def _mostly_fails(ended: FailureShare) -> bool:
     return ended.attempts >= thresholds.FAILING_ATTEMPTS and ended.failed >= ended.attempts * thresholds.FAILING_SHARE
 
 
-def _failing(situation: Situation, task: str, ended: Ended, code: str) -> Plan[Finding]:
+def _failing(situation: Situation, task: str, ended: FailureShare, code: str) -> Plan[Finding]:
     ids: list[int] = []
     for status in (Status.FAILED, Status.SCHEDULED, Status.PENDING):
         if len(ids) < MOST_SAMPLES:
@@ -90,17 +90,17 @@ def _failing(situation: Situation, task: str, ended: Ended, code: str) -> Plan[F
     )
 
 
-def _ended_since(situation: Situation, seconds: float) -> Plan[dict[str, Ended]]:
+def _ended_since(situation: Situation, seconds: float) -> Plan[dict[str, FailureShare]]:
     """Return how many attempts of each task ended, and how many of them failed."""
     since_ms = window_start(situation.at_ms, round(seconds * 1000))
     attempts: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    for one in (yield from situation.dialect.ask(ENDED, since_ms, situation.at_ms)):
-        if one.outcome in UNSUCCESSFUL:
-            failed[one.type] += one.jobs
-        if one.outcome in (*UNSUCCESSFUL, "succeeded"):
-            attempts[one.type] += one.jobs
-    return {task: Ended(seconds, count, failed[task]) for task, count in attempts.items()}
+    for past in (yield from situation.dialect.ask(ENDED, since_ms, situation.at_ms)):
+        if past.outcome in UNSUCCESSFUL:
+            failed[past.type] += past.jobs
+        if past.outcome in (*UNSUCCESSFUL, "succeeded"):
+            attempts[past.type] += past.jobs
+    return {task: FailureShare(seconds, count, failed[task]) for task, count in attempts.items()}
 
 
 def job_stuck(situation: Situation) -> Plan[list[Finding]]:
@@ -113,10 +113,10 @@ def job_stuck(situation: Situation) -> Plan[list[Finding]]:
         return []
     usual = yield from _usual_seconds(situation, sorted({one.type for one in running if one.type is not None}))
     stuck: dict[str, list[LongAttempt]] = defaultdict(list)
-    for one in running:
-        task = one.type or ""
-        if one.started_ms <= situation.before_ms(_allowed_seconds(situation, one, usual.get(task))):
-            stuck[task].append(one)
+    for attempt in running:
+        task = attempt.type or ""
+        if attempt.started_ms <= situation.before_ms(_allowed_seconds(situation, attempt, usual.get(task))):
+            stuck[task].append(attempt)
     findings = [
         _stuck(situation, task, jobs, usual.get(task))
         for task, jobs in sorted(stuck.items(), key=lambda item: item[1][0].started_ms)
@@ -155,7 +155,7 @@ def _stuck(situation: Situation, task: str, jobs: list[LongAttempt], usual_secon
         f"{at_least(len(jobs), len(jobs) == MOST_LONG)} {'job' if len(jobs) == 1 else 'jobs'} of task {task} {verb}"
         f" unusually long, job {first.id} for {runs} on {first.worker}{usually}",
         f"See where it is: {_command('stack', str(first.id))}; end it: {_command('cancel', str(first.id))};"
-        " a timeout ends such handlers by itself",
+        " a timeout ends such handlers automatically",
         link=f"/jobs/{first.id}",
         since_ms=first.started_ms,
         task=task,
