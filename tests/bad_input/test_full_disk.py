@@ -97,6 +97,8 @@ try:
 except StoreUnavailable as error:
     errors.append(error)
 assert len(errors) == 4, errors
+if isinstance(disk, FileSystem):
+    assert jobs.attention()[0].code == "no_space", jobs.attention()
 assert [job.id for job in jobs.list(limit=1000).jobs] == sorted(written, reverse=True), "half-written"
 disk.make_room()
 written.append(task.enqueue("after").id)

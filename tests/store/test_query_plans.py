@@ -65,7 +65,7 @@ WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}
 # the claims; the last tallies and the newest job, as many as a limit says; rows that another search has found
 READ_IN_ORDER = {"long_attempts", "last_ends", "newest_created"}
-OF_FOUND = {"overdue", "ready_backlogs"}
+OF_FOUND = {"overdue", "ready_backlogs", "queues_by_hand"}
 
 
 @pytest.mark.parametrize("name", [*FLOWS, *sorted(LIMITS - WHOLE), *sorted(ATTENTION - READ_IN_ORDER - OF_FOUND)])

@@ -99,10 +99,14 @@ class TestNobodyRunsJobs:
         StoreWorker(jobs, "w1", lease_seconds=LONG).claim()
         assert codes(jobs) == []
 
-    def test_a_schedule_that_is_not_due_yet_needs_a_worker_too(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_schedule_that_is_not_due_yet_needs_a_worker_too(
+        self, jobs: Rowcall, clock: FakeClock, store: Store
+    ) -> None:
         jobs.add_schedule("nightly", "clean_up", every=86_400)
-        jobs.enqueue("send")
-        jobs.complete(jobs.claim("hand")[0])
+        clock.advance(3600)
+        assert codes(jobs) == []  # there was never a worker
+        at_ms = round(clock.wall() * 1000)
+        store.execute(f"insert into rowcall_setting (name, value) values ('duty of prune', '{at_ms}')")
         found = named_after(jobs, clock, thresholds.UNUSED_SCHEDULE_SECONDS)
         assert found.message == "no worker is alive: 1 schedule would not run"
         jobs.pause_schedule("nightly")
@@ -384,7 +388,10 @@ class TestAllIsWell:
     def test_a_queue_without_a_worker_whose_jobs_are_claimed_by_hand(self, jobs: Rowcall, clock: FakeClock) -> None:
         for _ in range(20):
             jobs.enqueue("send")
-        for _ in range(10):
+        worker(jobs, queues="others")
+        for number in range(10):
+            if number == 5:
+                stop(jobs, "w1")
             (job,) = jobs.claim("hand", lease=300)
             clock.advance(200)
             assert jobs.attention() == []

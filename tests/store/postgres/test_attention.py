@@ -23,6 +23,7 @@ CASES = {
     "overdue": (DIALECT.ask(queries.OVERDUE, LATER_MS, 100), {"rowcall_job_due(run_at)"}),
     "first_overdue": (DIALECT.ask(queries.FIRST_OVERDUE, LATER_MS, 3), {"rowcall_job_due(run_at)"}),
     "long_attempts": (DIALECT.ask(queries.LONG_ATTEMPTS, LATER_MS, 100), {"rowcall_job_pkey(id)"}),
+    "queues_by_hand": (DIALECT.ask(queries.QUEUES_BY_HAND, LATER_MS), {"rowcall_job_pkey(id)"}),
     "failed_since": (
         DIALECT.ask(queries.FAILED_SINCE, "A:B", LATER_MS, 100),
         {"rowcall_job_failed(error_code, finished_at)"},

@@ -17,7 +17,7 @@ from rowcall.overview.formats import at_least, counted, moment
 from rowcall.overview.reasons import limit_text
 from rowcall.store.counts.questions import arrivals, window_start
 from rowcall.store.limits.held_jobs import held_job
-from rowcall.store.queries.attention import HELD_BACKLOGS, LEASED_UNTIL, Backlog, HeldBacklog
+from rowcall.store.queries.attention import HELD_BACKLOGS, Backlog, HeldBacklog
 from rowcall.store.queries.claims import parts_of
 from rowcall.store.queries.counts import DUTY_PREFIX, ENDED, SETTINGS
 from rowcall.store.statement import Plan
@@ -36,14 +36,15 @@ def no_worker(situation: Situation) -> Plan[list[Finding]]:
     late = [one for one in late if (one.next_run_at_ms or 0) <= situation.before_ms(thresholds.UNSERVED_SECONDS)]
     if not (due or lost or situation.schedules):
         return []
-    by_hand = yield from situation.dialect.ask(LEASED_UNTIL, situation.at_ms)
-    last_ms = max([(yield from _last_duty_ms(situation)), *situation.last_ends.values(), *_heartbeats_ms(situation)])
+    last_duty_ms = yield from _last_duty_ms(situation)
+    last_ms = max(last_duty_ms, _last_sign_ms(situation))
     began_ms = max(last_ms, min([oldest_ms(due, situation.at_ms), *(one.next_run_at_ms or 0 for one in late)]))
     if lost:
         began_ms = last_ms
     is_late = bool(due or late or lost) and began_ms <= situation.before_ms(thresholds.UNSERVED_SECONDS)
-    is_unused = bool(situation.schedules) and 0 < last_ms <= situation.before_ms(thresholds.UNUSED_SCHEDULE_SECONDS)
-    if by_hand or not (is_late or is_unused):
+    is_unused = bool(situation.schedules) and last_ms <= situation.before_ms(thresholds.UNUSED_SCHEDULE_SECONDS)
+    is_unused &= last_duty_ms > 0  # else there was never a worker: schedules tick when jobs are claimed by hand, too
+    if situation.by_hand or not (is_late or is_unused):
         return []
     facts = [situation.due_text(due)] if due else []
     facts += [f"{counted(lost, 'job')} of workers that are gone must be recovered"] if lost else []
@@ -66,8 +67,10 @@ def no_worker(situation: Situation) -> Plan[list[Finding]]:
     ]
 
 
-def _heartbeats_ms(situation: Situation) -> list[int]:
-    return [milliseconds_of(worker.heartbeat_at) for worker in situation.workers]
+def _last_sign_ms(situation: Situation) -> int:
+    """Return when an attempt last ended, or a worker that is gone sent its last heartbeat."""
+    heartbeats = [milliseconds_of(worker.heartbeat_at) for worker in situation.workers]
+    return max((at for at in (*situation.last_ends.values(), *heartbeats) if at <= situation.at_ms), default=0)
 
 
 def _last_duty_ms(situation: Situation) -> Plan[int]:
@@ -80,7 +83,7 @@ def _last_duty_ms(situation: Situation) -> Plan[int]:
 def queue_unserved(situation: Situation) -> Plan[list[Finding]]:
     by_queue: dict[str, list[Backlog]] = defaultdict(list)
     for one in situation.due() if situation.alive else ():
-        if not situation.servers(one.queue):
+        if not situation.servers(one.queue) and one.queue not in situation.by_hand:
             by_queue[one.queue].append(one)
     findings = []
     served = ", ".join(sorted({worker.queues for worker in situation.alive}))

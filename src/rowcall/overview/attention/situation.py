@@ -21,6 +21,7 @@ from rowcall.store.queries.attention import (
     FIRST_READY,
     LAST_ENDS,
     OVERDUE,
+    QUEUES_BY_HAND,
     READY_BACKLOGS,
     Backlog,
 )
@@ -57,6 +58,8 @@ class Situation(NamedTuple):
     ready: Sequence[Backlog]
     overdue: Sequence[Backlog]
     last_ends: Mapping[tuple[str, str], int]
+    by_hand: frozenset[str | None]
+    """Queues whose jobs are claimed by hand now."""
     most: int
     """Up to how many ready jobs of a queue and a key are counted."""
 
@@ -136,6 +139,7 @@ def read_situation(queue: Queue) -> Plan[Situation]:
         ready=(yield from dialect.ask(READY_BACKLOGS, pairs, most)) if pairs else [],
         overdue=(yield from dialect.ask(OVERDUE, at_ms - OVERDUE_MS, MOST_OVERDUE)),
         last_ends={(one.queue, one.type): one.at_ms for one in (yield from dialect.ask(LAST_ENDS))},
+        by_hand=frozenset((yield from dialect.ask(QUEUES_BY_HAND, at_ms))),
         most=most,
     )
 

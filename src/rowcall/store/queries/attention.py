@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from rowcall.store.statement import Int, Json, Ms, Query, Row, Text, number_from_row, row_as
 
-_TALLIES_READ = 5_000
+_TALLIES_READ, _CLAIMS_READ = 5_000, 1_000
 
 
 class Backlog(NamedTuple):
@@ -100,9 +100,12 @@ _LONG_ATTEMPTS = """
     from <claim> where lease_until is null and started_at <= (select <time:1>) order by started_at, job_id
     limit <int:2>"""
 LONG_ATTEMPTS = Query("long_attempts", (Ms, Int), row_as(LongAttempt), text=_LONG_ATTEMPTS)
-# whether a claim by hand is valid at a time
-_LEASED_UNTIL = "select job_id from <claim> where lease_until > (select <time:1>) limit 1"
-LEASED_UNTIL = Query("leased_until", (Ms,), number_from_row, text=_LEASED_UNTIL)
+# the queues of jobs that are claimed by hand, as far as the claims are valid at a time
+_QUEUES_BY_HAND = f"""
+    select distinct (select cast(queue as text) from <job> where id = job_id) from (
+      select job_id from <claim> where lease_until > (select <time:1>) order by lease_until desc
+      limit {_CLAIMS_READ}) as latest"""
+QUEUES_BY_HAND = Query("queues_by_hand", (Ms,), lambda row: cast("str | None", row[0]), text=_QUEUES_BY_HAND)
 _LAST_ENDS = f"""
     select queue, type, <ms:max(at)> from (
       select queue, type, at, outcome from <tally> order by id desc limit {_TALLIES_READ}) as latest
