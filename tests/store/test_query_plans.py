@@ -63,8 +63,8 @@ WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 
 
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}
-# the claims; the last tallies and the newest job, as many as a limit says; rows that another search has found
-READ_IN_ORDER = {"long_attempts", "last_ends", "newest_created"}
+# claims; tallies and their history; the newest job. Then: rows that another search has found
+READ_IN_ORDER = {"long_attempts", "last_ends", "newest_created", "runs", "ends_of_task"}
 OF_FOUND = {"overdue", "ready_backlogs", "queues_by_hand"}
 
 

@@ -261,6 +261,7 @@ class TestAttemptsGoWrong:
         assert "rowcall errors app:jobs --type charge" in found.advice
         assert "rowcall retry app:jobs --type charge" in found.advice
         assert (found.evidence["error_code"], found.evidence["sample"]) == ("API:DOWN", "no route to api-1")
+        assert found.since == clock.now()
         failed = [job.id for job in jobs.list(status="failed")]
         assert set(found.evidence["jobs"]) <= set(failed)  # type: ignore[call-overload]
         for _ in range(10):

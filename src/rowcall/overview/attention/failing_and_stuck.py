@@ -18,13 +18,20 @@ from rowcall.overview.attention.situation import APP, MOST_SAMPLES, Situation, f
 from rowcall.overview.formats import at_least, counted, share
 from rowcall.store.counts.questions import window_start
 from rowcall.store.counts.tallies import merge_histogram, percentile_ms
-from rowcall.store.queries.attention import FAILED_SINCE, LONG_ATTEMPTS, NEWEST_WITH_ERROR, EndedJob, LongAttempt
+from rowcall.store.queries.attention import (
+    ENDS_OF_TASK,
+    FAILED_SINCE,
+    LONG_ATTEMPTS,
+    NEWEST_WITH_ERROR,
+    RUNS,
+    EndedJob,
+    LongAttempt,
+)
 from rowcall.store.queries.counts import (
     ENDED,
     ENDED_BY_ERROR,
     OLDEST_FINISHED,
     PRUNABLE,
-    RUNS,
     UNSUCCESSFUL,
     Histogram,
 )
@@ -81,6 +88,7 @@ def _failing(situation: Situation, task: str, ended: FailureShare, code: str) ->
         f"See the error: {_command('errors', '--type', task)}; when its cause is gone, run the failed jobs again:"
         f" {_command('retry', '--type', task)}; until then you may pause it: {_command('pause', '--task', task)}",
         link=f"/jobs?error_code={quote(code, safe='')}&type={quote(task, safe='')}",
+        since_ms=(yield from _failing_since_ms(situation, task)) if which == "all" else None,
         task=task,
         attempts=ended.attempts,
         failed=ended.failed,
@@ -88,6 +96,16 @@ def _failing(situation: Situation, task: str, ended: FailureShare, code: str) ->
         sample=(yield from situation.sample_error(ids)),
         jobs=ids,
     )
+
+
+def _failing_since_ms(situation: Situation, task: str) -> Plan[int]:
+    """Return when attempts of a task began to fail: after the last success of the longer window, to the minute."""
+    window_ms = round(thresholds.ALWAYS_FAILING_SECONDS * 1000)
+    since_ms = window_start(situation.at_ms, window_ms)
+    ends = yield from situation.dialect.ask(ENDS_OF_TASK, since_ms, situation.at_ms, task)
+    succeeded_ms = max((one.last_ms for one in ends if one.outcome == "succeeded"), default=0)
+    failed_ms = min((one.first_ms for one in ends if one.outcome in UNSUCCESSFUL), default=situation.at_ms)
+    return max(succeeded_ms, failed_ms)
 
 
 def _ended_since(situation: Situation, seconds: float) -> Plan[dict[str, FailureShare]]:

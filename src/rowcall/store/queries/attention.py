@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from rowcall.store.queries.counts import ANY_OUTCOME, PAST, Histogram, histogram_from_json
 from rowcall.store.statement import Int, Json, Ms, Query, Row, Text, number_from_row, row_as
 
 _TALLIES_READ, _CLAIMS_READ = 5_000, 1_000
@@ -53,6 +54,12 @@ class LastEnd(NamedTuple):
     at_ms: int
 
 
+class EndsOfOutcome(NamedTuple):
+    outcome: str
+    first_ms: int
+    last_ms: int
+
+
 class EndedJob(NamedTuple):
     id: int
     queue: str
@@ -71,6 +78,11 @@ class ServerState(NamedTuple):
 def server_state_from_row(row: Row) -> ServerState:
     used, most, read_only = cast("tuple[int, int, bool]", row)
     return ServerState(int(used), most, read_only)
+
+
+def runs_from_row(row: Row) -> tuple[str, Histogram]:
+    task, runs = cast("tuple[str, str | None]", row)
+    return task, histogram_from_json(runs)
 
 
 # of queues and keys of ready rows; at most how many rows of each
@@ -111,6 +123,15 @@ _LAST_ENDS = f"""
       select queue, type, at, outcome from <tally> order by id desc limit {_TALLIES_READ}) as latest
     where outcome in ('succeeded', 'failed', 'retried', 'snoozed', 'released') group by queue, type"""
 LAST_ENDS = Query("last_ends", (), row_as(LastEnd), text=_LAST_ENDS)
+# of one task, the first and the last time of each outcome
+_ENDS_OF_TASK = f"""
+    select outcome, <ms:min(at)>, <ms:max(at)>
+    from {PAST.format("type, outcome, at", ANY_OUTCOME)} where type = <text:3> group by 1"""
+ENDS_OF_TASK = Query("ends_of_task", (Ms, Ms, Text), row_as(EndsOfOutcome), text=_ENDS_OF_TASK)
+_RUNS = f"""
+    select type, runs from {PAST.format("type, runs", "outcome is not null and runs <> '{}'")}
+    where type <in_texts:3>"""
+RUNS = Query("runs", (Ms, Ms, Json), runs_from_row, text=_RUNS)  # how long attempts at jobs of some tasks ran
 # jobs that failed with an error code after a time, newest first
 _FAILED_SINCE = """
     select id, cast(queue as text), cast(type as text), <ms:finished_at> from <job> <indexed:job_failed>

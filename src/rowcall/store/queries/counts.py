@@ -296,11 +296,6 @@ def durations_from_row(row: Row) -> Durations:
     return Durations(queue, task, histogram_from_json(waits), histogram_from_json(runs))
 
 
-def runs_from_row(row: Row) -> tuple[str, Histogram]:
-    task, runs = cast("tuple[str, str | None]", row)
-    return task, histogram_from_json(runs)
-
-
 def tally_from_row(row: Row) -> WrittenTally:
     tally_id, at, *fields, waits, runs = row
     histograms = [histogram_from_json(cast("str | None", histogram)) for histogram in (waits, runs)]
@@ -470,34 +465,30 @@ _BOUNDARIES = f"""
     from place where place.step = 0"""
 BOUNDARIES = Query("boundaries", (Ids, Int, Int, Int), row_as(Boundary), text=_BOUNDARIES)
 # history and tallies between two times, and what a column must be
-_PAST = """
+PAST = """
     (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}
      union all
      select {0} from <tally> where at between (select <time:1>) and (select <time:2>) and {1}) as past"""
-_ANY_OUTCOME = "outcome is not null"
+ANY_OUTCOME = "outcome is not null"
 _ENDED = f"""
-    select queue, type, outcome, sum(jobs) from {_PAST.format("queue, type, outcome, jobs", _ANY_OUTCOME)}
+    select queue, type, outcome, sum(jobs) from {PAST.format("queue, type, outcome, jobs", ANY_OUTCOME)}
     group by 1, 2, 3"""
 ENDED = Query("ended", (Ms, Ms), sum_as(EndedCount), text=_ENDED)
 _ENDED_BY_ERROR = f"""
     select type, error_code, outcome, sum(jobs)
-    from {_PAST.format("type, error_code, outcome, jobs", f"outcome in {literals(UNSUCCESSFUL)}")}
+    from {PAST.format("type, error_code, outcome, jobs", f"outcome in {literals(UNSUCCESSFUL)}")}
     group by 1, 2, 3"""
 ENDED_BY_ERROR = Query("ended_by_error", (Ms, Ms), sum_as(EndedByError), text=_ENDED_BY_ERROR)
 # in periods of a number of milliseconds
 _ENDED_BY_PERIOD = f"""
     select <ms:at> / <bigint:3>, outcome, error_code, sum(jobs)
-    from {_PAST.format("at, outcome, error_code, jobs", _ANY_OUTCOME)}
+    from {PAST.format("at, outcome, error_code, jobs", ANY_OUTCOME)}
     group by 1, 2, 3"""
 ENDED_BY_PERIOD = Query("ended_by_period", (Ms, Ms, Int), sum_as(EndedInPeriod), text=_ENDED_BY_PERIOD)
 _DURATIONS = f"""
     select queue, type, waits, runs
-    from {_PAST.format("queue, type, waits, runs", "outcome is not null and (waits <> '{}' or runs <> '{}')")}"""
+    from {PAST.format("queue, type, waits, runs", "outcome is not null and (waits <> '{}' or runs <> '{}')")}"""
 DURATIONS = Query("durations", (Ms, Ms), durations_from_row, text=_DURATIONS)
-_RUNS = f"""
-    select type, runs from {_PAST.format("type, runs", "outcome is not null and runs <> '{}'")}
-    where type <in_texts:3>"""
-RUNS = Query("runs", (Ms, Ms, Json), runs_from_row, text=_RUNS)  # how long attempts at jobs of some tasks ran
 # groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
 WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))
 WAITING_ERRORS = Query("waiting_errors", (Text, Text, Text, Int), pair_from_row)
