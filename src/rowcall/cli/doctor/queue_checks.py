@@ -50,7 +50,7 @@ def check_queue(rows: Rows, run: Run, target: Target) -> Iterator[CheckResult]:
     if alive:
         yield ok("workers", f"{len(alive)} alive")
     yield _due(rows)
-    yield from _pauses(rows)
+    yield from _pauses(rows, target)
     yield from _limits(rows)
     yield from _tasks(rows, target)
     yield from _schedules(rows, target)
@@ -122,11 +122,12 @@ def _due(rows: Rows) -> CheckResult:
     return ok("waiting", f"{due:,} due jobs are waiting, the first for {longest}")
 
 
-def _pauses(rows: Rows) -> Iterator[CheckResult]:
+def _pauses(rows: Rows, target: Target) -> Iterator[CheckResult]:
     """Name the pauses. They need attention only if jobs wait for their end."""
     for kind, name, actor, paused_ms in rows(PAUSED)[:MOST_SHOWN]:
         what = f"{what_is_paused(kind, name)} was paused by {actor or 'someone'} {duration(paused_ms / 1000)} ago"
-        yield ok("pauses", what)
+        resume = target.command("resume", *(["--task"] if kind == "task" else []), name)
+        yield ok("pauses", f"{what}; to resume it: {resume}")
 
 
 def _limits(rows: Rows) -> Iterator[CheckResult]:
