@@ -10,10 +10,20 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+from rowcall.domain.lifecycle import Move
+from rowcall.domain.outcome import OUTCOMES
 from rowcall.store.queries.counts import ANY_OUTCOME, PAST, Histogram, histogram_from_json
+from rowcall.store.rendering import literals
 from rowcall.store.statement import Int, Json, Ms, Query, Row, Text, number_from_row, row_as
 
 _TALLIES_READ, _CLAIMS_READ = 5_000, 1_000
+_RAN = (
+    OUTCOMES[Move.SUCCEED],
+    OUTCOMES[Move.FAIL],
+    OUTCOMES[Move.RETRY],
+    OUTCOMES[Move.SNOOZE],
+    OUTCOMES[Move.RELEASE],
+)
 
 
 class Backlog(NamedTuple):
@@ -121,7 +131,7 @@ QUEUES_BY_HAND = Query("queues_by_hand", (Ms,), lambda row: cast("str | None", r
 _LAST_ENDS = f"""
     select queue, type, <ms:max(at)> from (
       select queue, type, at, outcome from <tally> order by id desc limit {_TALLIES_READ}) as latest
-    where outcome in ('succeeded', 'failed', 'retried', 'snoozed', 'released') group by queue, type"""
+    where outcome in {literals(_RAN)} group by queue, type"""
 LAST_ENDS = Query("last_ends", (), row_as(LastEnd), text=_LAST_ENDS)
 # of one task, the first and the last time of each outcome
 _ENDS_OF_TASK = f"""
