@@ -54,7 +54,7 @@ KNOWN_WAITS = {
     "http/shared_events.py": ["asyncio.wait([self._task])"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],
     "operations/results.py": ["thread.join(CLOSE_SECONDS)"],
-    "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)", "poll.poll(SILENCE_SECONDS * 1000)"],
+    "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)", "poll.poll(pause_seconds * 1000)"],
     # psycopg's own method, around which silence is counted
     "drivers/postgres/connection.py": [
         "super().wait(gen, *args, **options)",
