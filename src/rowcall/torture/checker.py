@@ -19,13 +19,14 @@ SUCCEEDED, FAILED, LOST, RELEASED = "succeeded", "failed", "lost", "released"
 UNCOUNTED = (RELEASED, "snoozed")
 LOST_CODE = "WORKER:LOST"
 
+_IS_DELETED = "not exists (select 1 from <job> where id = job_id)"
 LEFT_OVER = {
     "claims": "select job_id, lease, worker from <claim>",
     "ready rows": "select queue, type, id from <ready>",
     "slots": "select limit_key, job_id, lease from <slot>",
     "workers": "select name from <worker>",
-    "attempts of deleted jobs": "select job_id from <attempt> where job_id not in (select id from <job>)",
-    "events of deleted jobs": "select job_id from <event> where job_id not in (select id from <job>)",
+    "attempts of deleted jobs": f"select job_id from <attempt> where {_IS_DELETED}",
+    "events of deleted jobs": f"select job_id from <event> where {_IS_DELETED}",
 }
 """What is empty when no job is left and no worker runs."""
 
