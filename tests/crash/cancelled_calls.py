@@ -188,6 +188,7 @@ for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents", "awhy
 for _name in (
     *(
         "aactivity",
+        "aattention",
         "alist",
         "alist_chains",
         "apaused",

@@ -158,6 +158,8 @@ class App(NamedTuple):
     url: str
     workers: list[Worker]
     """Workers that run next to the call."""
+    others: frozenset[threading.Thread]
+    """Threads that were there before: other tests leave handlers that never end."""
 
     def start_worker(self, queue: str) -> None:
         worker = self.jobs.worker(queues=[queue])
@@ -169,7 +171,7 @@ class App(NamedTuple):
         for worker in self.workers:
             worker.stop()
         self.jobs.close()
-        for thread in threading.enumerate():  # a call that was cancelled may still write
+        for thread in {*threading.enumerate()} - self.others:  # a call that was cancelled may still write
             if thread.name.startswith("rowcall"):
                 thread.join(PATIENCE_SECONDS)
 
@@ -257,8 +259,9 @@ def _lose_a_worker(jobs: Rowcall, url: str, notes: Notes) -> None:
 
 
 def app_at(url: str, notes: Notes, clock: FakeClock | None = None) -> App:
+    others = frozenset(threading.enumerate())
     jobs, gate = Rowcall(url, push=PUSH, clock=clock or FakeClock()), Gate()
-    return App(jobs, *declare(jobs, notes, gate, url), gate, url, [])
+    return App(jobs, *declare(jobs, notes, gate, url), gate, url, [], others)
 
 
 def plain_database(url: str) -> PlainDatabase:

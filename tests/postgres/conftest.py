@@ -28,6 +28,15 @@ def server(frail_server: PostgresServer) -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
+def twin(server: PostgresServer, postgres_url: str) -> Iterator[str]:
+    """A database on that server which has the name of the one at `postgres_url`."""
+    name = database_of(postgres_url)
+    yield server.create_database(name)
+    server.start()
+    server.drop_database(name)
+
+
+@pytest.fixture
 def url(server: PostgresServer) -> Iterator[str]:
     """A new, empty database on that server."""
     url = server.create_database()

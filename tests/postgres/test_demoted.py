@@ -33,10 +33,10 @@ REWIND = """
 
 
 @pytest.fixture
-def demoted_later(server: PostgresServer, postgres_url: str) -> Iterator[str]:
+def demoted_later(server: PostgresServer, postgres_url: str, twin: str) -> Iterator[str]:
     """The URL of two servers with the same tables, of which the first one may become read-only."""
     name = database_of(postgres_url)
-    first, second = conninfo_to_dict(server.create_database(name)), conninfo_to_dict(postgres_url)
+    first, second = conninfo_to_dict(twin), conninfo_to_dict(postgres_url)
     hosts = ",".join(f"127.0.0.1:{one['port']}" for one in (first, second))
     with Rowcall(server.url(name)) as jobs:
         jobs.migrate()

@@ -220,7 +220,7 @@ def test_a_worker_that_dies_before_the_next_survey_is_noticed_by_its_file(
         thread.wait()
 
 
-def test_a_file_that_belongs_to_another_queue_costs_one_survey(
+def test_a_file_that_belongs_to_another_queue_costs_two_surveys(
     site: PostgresSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recovery = Recovery(queue_of(site.jobs))
@@ -228,6 +228,7 @@ def test_a_file_that_belongs_to_another_queue_costs_one_survey(
     folder.mkdir()
     (folder / "worker-of-another-queue").touch()
     monkeypatch.setattr(type(queue_of(site.jobs).database), "side_folder", str(folder))
-    assert recovery.any_dead_here()
-    assert recovery.check() == 0
+    for _ in range(2):  # after one, its worker may be about to register
+        assert recovery.any_dead_here()
+        assert recovery.check() == 0
     assert not recovery.any_dead_here()

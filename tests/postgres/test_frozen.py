@@ -160,10 +160,9 @@ def database_of_queue(jobs: Rowcall) -> PostgresDatabase:
 
 
 @pytest.mark.slow
-def test_a_worker_continues_on_the_promoted_standby(server: PostgresServer, postgres_url: str) -> None:
+def test_a_worker_continues_on_the_promoted_standby(server: PostgresServer, postgres_url: str, twin: str) -> None:
     """Its URL names both. The frozen server still accepts connections, and its listener hears no end of it."""
-    name = database_of(postgres_url)
-    first = conninfo_to_dict(server.create_database(name))
+    name, first = database_of(postgres_url), conninfo_to_dict(twin)
     standby = conninfo_to_dict(postgres_url)
     hosts = f"127.0.0.1:{first['port']},{standby['host']}:{standby['port']}"
     ran: list[str] = []
