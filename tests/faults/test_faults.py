@@ -20,7 +20,7 @@ from tests.faults.parts import DATABASES, all_cases, is_in_share
 from tests.faults.worker_calls import WITHOUT_STATEMENTS, context_methods, worker_calls
 from tests.faults.world import app_at
 
-SHARE = {"sqlite": 80, "postgres": 320}
+SHARE = {"sqlite": 240, "postgres": 960}
 """One case of this many, unless the environment says otherwise: a copy of a database on a server takes long."""
 PARTS = 4
 """The calls are spread over this many tests, which run on several cores."""

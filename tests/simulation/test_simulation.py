@@ -11,7 +11,7 @@ import pytest
 
 from tests.simulation.scenario import MODES, Mode
 
-SEEDS = int(os.environ.get("ROWCALL_TEST_SEEDS", 60))
+SEEDS = int(os.environ.get("ROWCALL_TEST_SEEDS", 30))
 
 
 def simulate(*arguments: str) -> str:
