@@ -58,7 +58,7 @@ def test_otherwise_it_looks_at_the_beginning(resuming: Resuming, found: RoundRes
 def test_after_a_slow_search_it_resumes_however_few_were_claimed(resuming: Resuming) -> None:
     """Otherwise slow rounds keep the buffer small, and a small buffer keeps the rounds slow."""
     few, resumed = Demand(worker="w", slots=3), Demand(worker="w", slots=3, resume=PLACES)
-    resuming.note(few, claim(3, seconds=SLOW_SECONDS - 0.01))
+    resuming.note(few, claim(3, seconds=SLOW_SECONDS / 2))
     assert resuming.places() == NOTHING_KNOWN
     resuming.note(few, claim(3, seconds=SLOW_SECONDS))
     assert resuming.places() == PLACES
@@ -69,7 +69,7 @@ def test_after_a_slow_search_it_resumes_however_few_were_claimed(resuming: Resum
 
 
 def test_of_many_queues_it_resumes_only_after_a_slow_search(resuming: Resuming) -> None:
-    resuming.note(FULL, claim(knows_all=False))
+    resuming.note(FULL, claim(knows_all=False, seconds=SLOW_SECONDS / 2))
     assert resuming.places() == NOTHING_KNOWN
     resuming.note(FULL, claim(knows_all=False, seconds=SLOW_SECONDS))
     assert resuming.places() == PLACES

@@ -16,8 +16,9 @@ from rowcall.worker.registrar import Registrar
 
 LEAST_CLAIMED = 100
 """A round that claimed as many has deleted as many: the next search would go through them."""
-SLOW_SECONDS, LONGEST_SECONDS = 0.05, 5.0
-"""A search that took so long is resumed, and for at most so long: jobs of a higher priority wait until then."""
+SLOW_SECONDS, LONGEST_SECONDS = 0.005, 5.0
+"""A search that took so long is resumed, and for at most so long: jobs of a higher priority wait until then. Next to an
+old snapshot, a search of 30 ms in each round halved the rate of a worker that claims fewer than 100 at a time."""
 SHARE_OF_TIME = 0.05
 """Searches from the beginning take at most this share of the time."""
 
