@@ -53,6 +53,16 @@ def later_product(oldest: int = NEWEST_VERSION, statements: tuple[str, ...] = AD
         yield
 
 
+@contextlib.contextmanager
+def _renaming_product() -> Iterator[None]:
+    """In here triggers are left as they are: those of today would name a table that is gone."""
+    with contextlib.ExitStack() as stack:
+        for dialect in (sqlite, postgres):
+            stack.enter_context(mock.patch.object(dialect.schema, "CODE", ()))
+        stack.enter_context(later_product(LATER_VERSION, ("alter table <claim> rename to <prefix>held",)))
+        yield
+
+
 def migrate_and_die(url: str, number: int) -> int:
     """Migrate in a child that dies after a statement, as SIGKILL ends it, and return its wait status."""
     child = os.fork()
@@ -113,7 +123,7 @@ def main() -> None:
         "earlier": contextlib.nullcontext(),
         "later": later_product(),
         "breaking": later_product(LATER_VERSION),
-        "renaming": later_product(LATER_VERSION, ("alter table <claim> rename to <prefix>held",)),
+        "renaming": _renaming_product(),
     }
     with versions[version], Rowcall(url) as jobs:
         match command:

@@ -13,7 +13,7 @@ from tests.conformance.notes import Notes
 from tests.crash.storm.journal import install
 from tests.faults.world import build, plain_database
 from tests.observe.plain_sql import PlainDatabase
-from tests.upgrades.stored import FOLDER, NEXT, path_of
+from tests.upgrades.stored import FOLDER, read_statements
 
 TABLES = {
     "sqlite": "select name from sqlite_master where type = 'table' and name like '{}%' order by rowid",
@@ -60,7 +60,7 @@ def _rows(database: str, plain: PlainDatabase) -> Iterator[tuple[str, dict[str, 
 
 def load(database: str, version: int, url: str, notes: Path) -> None:
     """Make the tables of a version in an empty database, with the rows and notes of that version."""
-    statements = path_of(database, version).read_text(encoding="utf-8").split(NEXT)
+    statements = read_statements(database, version)
     is_trigger = ["create trigger" in statement[:40] for statement in statements]
     shutil.copyfile(notes_path(database, version), notes)
     with closing(plain_database(url)) as plain:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
-from rowcall.store.migration import Migration
 from rowcall.store.postgres import schema as postgres
 from rowcall.store.postgres.words import render as render_postgres
 from rowcall.store.sqlite import schema as sqlite
@@ -31,26 +31,37 @@ def _on_postgres(statement: str) -> str:
     return render_postgres(statement, PREFIX, "public")
 
 
-DATABASES: dict[str, tuple[tuple[Migration, ...], str, Callable[[str], str]]] = {
-    "sqlite": (sqlite.MIGRATIONS, sqlite.VERSION_TABLE, _on_sqlite),
-    "postgres": (postgres.MIGRATIONS, postgres.VERSION_TABLE, _on_postgres),
+DATABASES: dict[str, tuple[ModuleType, Callable[[str], str]]] = {
+    "sqlite": (sqlite, _on_sqlite),
+    "postgres": (postgres, _on_postgres),
 }
 
 
-def made_by(database: str, version: int) -> str:
-    """Return the SQL that makes the tables of a version in an empty database, with the rows that say so."""
-    migrations, version_table, render = DATABASES[database]
-    statements = [version_table]
-    for migration in migrations:
-        if migration.version <= version:
-            values = f"{migration.version}, '{migration.name}', <clock>, {migration.oldest}, '{migration.fingerprint}'"
-            columns = "(version, name, applied_at, oldest, fingerprint)"
-            statements += [*migration.statements, f"insert into <migration> {columns} values ({values})"]
-    return NEXT.join(render(statement).strip() for statement in statements) + "\n"
+def tables_of(database: str, version: int) -> list[str]:
+    """Return the statements that make the tables of a version, with the rows that say so, but no triggers or views."""
+    schema, render = DATABASES[database]
+    statements = [schema.VERSION_TABLE]
+    for migration in schema.MIGRATIONS[:version]:
+        values = f"{migration.version}, '{migration.name}', <clock>, {migration.oldest}, '{migration.fingerprint}'"
+        columns = "(version, name, applied_at, oldest, fingerprint)"
+        statements += [*migration.statements, f"insert into <migration> {columns} values ({values})"]
+    return [render(statement).strip() for statement in statements]
+
+
+def newest_of(database: str) -> list[str]:
+    """Return the statements that make the newest version in an empty database."""
+    schema, render = DATABASES[database]
+    code = [render(part.create).strip() for part in schema.CODE]
+    return [*tables_of(database, schema.NEWEST_VERSION), *code]
 
 
 def path_of(database: str, version: int) -> Path:
     return FOLDER / str(version) / f"{database}.sql"
+
+
+def read_statements(database: str, version: int) -> list[str]:
+    """Return what the stored file of a version holds."""
+    return path_of(database, version).read_text(encoding="utf-8").removesuffix("\n").split(NEXT)
 
 
 def main() -> None:
@@ -58,10 +69,10 @@ def main() -> None:
     from rowcall.testing.postgres_database import Databases
     from tests.upgrades.rows import write_rows
 
-    for database, (migrations, _, _) in DATABASES.items():
-        path = path_of(database, migrations[-1].version)
+    for database, (schema, _) in DATABASES.items():
+        path = path_of(database, schema.NEWEST_VERSION)
         path.parent.mkdir(exist_ok=True)
-        path.write_text(made_by(database, migrations[-1].version), encoding="utf-8")
+        path.write_text(NEXT.join(newest_of(database)) + "\n", encoding="utf-8")
         print(path.relative_to(FOLDER.parent.parent))
     with TemporaryDirectory() as folder:
         write_rows("sqlite", sqlite.NEWEST_VERSION, f"sqlite:///{folder}/app.db")

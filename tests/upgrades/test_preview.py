@@ -10,7 +10,7 @@ import pytest
 from rowcall import Rowcall
 from rowcall.app import queue_of
 from rowcall.store.migration import MigrationPreview
-from rowcall.store.postgres.schema import LOCKING, NEWEST_VERSION
+from rowcall.store.postgres.schema import CODE, LOCKING, NEWEST_VERSION
 from tests.store.postgres.databases import migrated
 from tests.upgrades.product import ADDITIONS, LATER_VERSION, later_product
 from tests.upgrades.stored import DATABASES
@@ -66,7 +66,7 @@ def test_each_statement_takes_the_lock_that_was_foretold(postgres_url: str) -> N
     with migrated(postgres_url) as server:
         with Rowcall(postgres_url) as jobs, later_product(statements=EVERY_KIND):
             steps = preview(jobs).steps
-        assert len(steps) == len(EVERY_KIND)
+        assert len(steps) == len(EVERY_KIND) + sum(len(part.replace) for part in CODE)
         assert {step.lock for step in steps} == {None, *LOCKING.names.values()}
         for step in steps:
             with server.transaction():
@@ -89,13 +89,14 @@ def test_rows_and_times_are_those_until_the_end(database: str, tmp_path: Path, r
         with later_product():
             would = preview(jobs)
     assert (would.before, would.after) == (NEWEST_VERSION, LATER_VERSION)
-    add, _, fill, index, table, copy = would.steps
+    add, _, fill, index, table, copy, *code = would.steps
     assert (add.rows, add.seconds) == (0, 0)
     assert (fill.rows, index.rows) == (ROWS, ROWS)
     assert fill.seconds > index.seconds > 0
     assert add.locked_seconds == fill.locked_seconds == would.locked_seconds == fill.seconds + index.seconds
     assert table.locked_seconds == 0
     assert copy.table is None  # no one else knows it
+    assert {(step.rows, step.seconds) for step in code} == {(0, 0.0)}
 
 
 def test_every_statement_of_every_version_is_known(tmp_path: Path) -> None:

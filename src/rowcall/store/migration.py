@@ -26,6 +26,16 @@ class Migration(NamedTuple):
         return hashlib.sha256(" ".join(" ".join(self.statements).split()).encode()).hexdigest()[:16]
 
 
+class Code(NamedTuple):
+    """What makes a trigger, a function or a view, and what makes it where an older version of it may be.
+
+    Each migration makes all of them again.
+    """
+
+    create: str
+    replace: tuple[str, ...]
+
+
 LOCK_SECONDS = 0.5
 """How long a migration waits for a lock on a server: all who come later wait behind it."""
 RECORD_MIGRATION = """
@@ -40,12 +50,20 @@ STOP_OLDER_WORKERS = "delete from <worker>"
 """Only a registered worker claims. One that is not registers again, and then finds tables that it does not know."""
 
 
-def pending(migrations: Iterable[Migration], before: int) -> Iterator[tuple[Migration, Sequence[str]]]:
+def pending(
+    migrations: Sequence[Migration], code: Iterable[Code], before: int
+) -> Iterator[tuple[Migration, Sequence[str]]]:
     """Return the migrations after version `before`, with the statements of each."""
     for migration in migrations:
-        if migration.version > before:
-            breaks_older = 0 < before < migration.oldest
-            yield migration, (*migration.statements, STOP_OLDER_WORKERS) if breaks_older else migration.statements
+        if migration.version <= before:
+            continue
+        statements = list(migration.statements)
+        if migration is migrations[-1]:
+            for part in code:
+                statements += part.replace if before else (part.create,)
+        if 0 < before < migration.oldest:
+            statements.append(STOP_OLDER_WORKERS)
+        yield migration, statements
 
 
 class TableChange(Enum):
@@ -68,17 +86,18 @@ _TABLE_MADE = re.compile(rf"create (?:unlogged )?table (?:if not exists )?{_NAME
 _REFERENCE = re.compile(rf" references {_NAME}")
 _ALTERED = re.compile(rf"alter table (?:if exists )?(?:only )?{_NAME} (?P<how>.*)")
 # names and plain types: any other column is checked in each row, or filled in
-_SHORT = re.compile(r"add column (?:if not exists )?\w+ (?:text|bigint|integer|smallint|boolean|bytea|jsonb)|rename .*")
+_TYPES = r"text(?: collate \"C\")?|bigint|integer|smallint|boolean|bytea|jsonb|timestamptz|double precision|real"
+_SHORT = re.compile(rf"add column (?:if not exists )?\w+ (?:{_TYPES})|rename .*")
 _TUNED = re.compile(r"(?:alter column \w+ set \([^)]*\)(?:, |$))+")
 _CHANGES = [
     (re.compile(rf"create (?:unique )?index (?:if not exists )?\S+ on {_NAME}"), TableChange.INDEXES),
     (re.compile(rf"create trigger .*? on {_NAME}"), TableChange.ADDS_TRIGGER),
     (re.compile(rf"drop trigger (?:if exists )?\S+ on {_NAME}"), TableChange.ALTERS),
-    (re.compile(rf"drop (?:table|view|index|trigger) (?:if exists )?{_NAME}"), TableChange.ALTERS),
+    (re.compile(rf"drop (?:table|view|index) (?:if exists )?{_NAME}"), TableChange.ALTERS),
     (re.compile(rf"create or replace view {_NAME}"), TableChange.ALTERS),
     (re.compile(rf"(?:update|delete from|insert into) {_NAME}"), TableChange.CHANGES_ROWS),
 ]
-_NEW = re.compile(r"create (?:or replace )?(?:domain|function|view) ")
+_NEW = re.compile(r"create (?:or replace )?(?:domain|function|view) |drop trigger if exists \S+$")
 
 
 class UnknownStatement(Exception):
@@ -151,6 +170,7 @@ class MigrationPreview(NamedTuple):
 
 def preview(
     migrations: Sequence[Migration],
+    code: Iterable[Code],
     before: int,
     rendered: Callable[[str], str],
     locking: Locking,
@@ -162,7 +182,7 @@ def preview(
     """
     made: set[str] = set()
     steps = []
-    for migration, statements in pending(migrations, before):
+    for migration, statements in pending(migrations, code, before):
         for template in statements:
             step = MigrationStep(migration.version, migration.name, rendered(template).strip())
             statement = " ".join(step.statement.split())

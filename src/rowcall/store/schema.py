@@ -19,12 +19,13 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import MISMATCH_CODE, UNFIT_CODES
 from rowcall.domain.step import FOREVER_MS
+from rowcall.store.additions import with_additions
 from rowcall.store.rendering import literals
 
 QUEUE_ID = "queue_id"
 """The setting that identifies the queue. What is encrypted is bound to it, and it moves with the tables."""
 NAME_QUEUE = f"insert into <setting> (name, value) values ('{QUEUE_ID}', {{}})"
-TABLES = {
+FIRST_TABLES = {
     "migration": """
   version int? primary key
   name text? not null
@@ -323,6 +324,7 @@ TABLES = {
   problem text
 """,
 }
+TABLES = with_additions(FIRST_TABLES)
 
 # What keeps later jobs of the same value from running, where `ordered` is not null.
 HOLDS_ORDER = "ordered is not null and (status in <unfinished> or status = <failed> and order_blocks = 1)"
@@ -393,18 +395,29 @@ _BY_CLAIM = {
     },
     **dict.fromkeys(("finished_at", "result", "error_code", "error_detail", "traceback"), "null"),
 }
-_COLUMNS = [line.split()[0] for line in TABLES["job"].strip().splitlines()]
+_FIRST_COLUMNS = [line.split()[0] for line in FIRST_TABLES["job"].strip().splitlines()]
 _OF_CLAIM = ("holder", "heartbeat_at", "lease_until", "lease_ms")
+_LATER_COLUMNS = [line.split()[0] for line in TABLES["job"].strip().splitlines()][len(_FIRST_COLUMNS) :]
+
+
+def _shown(name: str) -> str:
+    if name in _BY_CLAIM:
+        return f"case when claim.job_id is null then job.{name} else {_BY_CLAIM[name]} end as {name}"
+    return f"job.{name}"
+
+
+# a server replaces a view only if its columns stay, and new ones come last
 _JOBS = f"""
 create view <prefix>jobs as
 select {
     ", ".join(
-        f"case when claim.job_id is null then job.{name} else {_BY_CLAIM[name]} end as {name}"
-        if name in _BY_CLAIM
-        else f"job.{name}"
-        for name in _COLUMNS
+        (
+            *map(_shown, _FIRST_COLUMNS),
+            *(f"claim.{name}" for name in _OF_CLAIM),
+            *map(_shown, _LATER_COLUMNS),
+        )
     )
-}, {", ".join(f"claim.{name}" for name in _OF_CLAIM)}
+}
 from <job> as job left join <claim> as claim on claim.job_id = job.id
 """
 

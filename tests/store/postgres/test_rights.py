@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from rowcall import Rowcall
-from rowcall.store.postgres.schema import MIGRATIONS
+from rowcall.store.postgres.schema import CODE
 from rowcall.testing.postgres_database import database_of
 
 pytestmark = pytest.mark.no_tables
@@ -48,12 +48,7 @@ def test_a_user_who_may_delete_jobs_runs_nothing_as_their_owner(postgres_url: st
             owner.execute(f"drop role {role}".encode())
 
 
-FUNCTIONS = [
-    statement
-    for migration in MIGRATIONS
-    for statement in migration.statements
-    if "security definer" in statement and "set search_path" not in statement
-]
+FUNCTIONS = [part.create for part in CODE if "security definer" in part.create and "set search_path" not in part.create]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

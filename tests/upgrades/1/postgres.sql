@@ -397,6 +397,10 @@ create index rowcall_edge_unsure on rowcall_edge (blocker_id) where unsure <> 0
 -- next statement
 create index rowcall_waiter_by_job on rowcall_waiter (job_id)
 -- next statement
+insert into rowcall_setting (name, value) values ('queue_id', gen_random_uuid()::text)
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, '2debebf7af30496b')
+-- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
@@ -696,7 +700,3 @@ union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, 'until a worker comes that the arguments fit', null
 from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code = 'INVALID_INPUT:SCHEMA_MISMATCH'
--- next statement
-insert into rowcall_setting (name, value) values ('queue_id', gen_random_uuid()::text)
--- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', date_trunc('milliseconds', clock_timestamp()), 1, 'aa10dfb11a1829af')

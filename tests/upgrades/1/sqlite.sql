@@ -366,6 +366,10 @@ create index rowcall_schedule_due on rowcall_schedule (next_run_at) where paused
 -- next statement
 create index rowcall_job_followed on rowcall_job (id) where on_end is not null
 -- next statement
+insert into rowcall_setting (name, value) values ('queue_id', lower(hex(randomblob(16))))
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, '47542088f38320c5')
+-- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
   select raise(abort, 'CHECK constraint failed: tags_are_a_json_array')
@@ -600,7 +604,3 @@ union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
        'HELD', null, 'until a worker comes that the arguments fit', null
 from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code = 'INVALID_INPUT:SCHEMA_MISMATCH'
--- next statement
-insert into rowcall_setting (name, value) values ('queue_id', lower(hex(randomblob(16))))
--- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, 'd976025ed15b0ca7')

@@ -137,7 +137,7 @@ class PostgresDialect:
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         old_version = version.found
-        for migration, statements in pending(MIGRATIONS, old_version):
+        for migration, statements in pending(MIGRATIONS, schema.CODE, old_version):
             for statement in statements:
                 yield plain(render(statement, self._prefix, str(namespace)))
             recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
@@ -149,7 +149,7 @@ class PostgresDialect:
         version.require_fit(NEWEST_VERSION)
         ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
         rendered = partial(render, prefix=self._prefix, schema=str(namespace))
-        return (yield from preview(MIGRATIONS, version.found, rendered, schema.LOCKING, self._rows_about))
+        return (yield from preview(MIGRATIONS, schema.CODE, version.found, rendered, schema.LOCKING, self._rows_about))
 
     def _rows_about(self, table: str) -> Plan[int]:
         estimates = yield self._statement(schema.ROWS_ABOUT, table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rowcall.store.postgres.schema import MIGRATIONS
+from rowcall.store.postgres.schema import CODE, MIGRATIONS
 
 _MADE = re.compile(r"\s*create (?:unlogged )?(table|view|sequence) <(?:prefix>(\w+)|(\w+)>)")
 _OF_KIND = {"table": "SELECT, INSERT, UPDATE, DELETE", "view": "SELECT", "sequence": "USAGE"}
@@ -25,8 +25,7 @@ _NUMBERED_BY_US = ("job",)
 NEEDED = (
     *(
         Needed(made[1], made[2] or made[3], _OF_KIND[made[1]])
-        for migration in MIGRATIONS
-        for statement in migration.statements
+        for statement in (*(text for one in MIGRATIONS for text in one.statements), *(part.create for part in CODE))
         if (made := _MADE.match(statement))
     ),
     Needed("table", "migration", "SELECT"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.store import schema
-from rowcall.store.migration import LOCK_SECONDS, Locking, Migration, TableChange
+from rowcall.store.additions import later_migrations
+from rowcall.store.migration import LOCK_SECONDS, Code, Locking, Migration, TableChange
 from rowcall.store.postgres.words import HIGHEST_ID, MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
     FAIR_TURN,
+    FIRST_TABLES,
     INDEXES,
     IS_NO_END,
     NAME_QUEUE,
@@ -377,15 +380,33 @@ MIGRATIONS = (
         "the tables of the first release",
         (
             *(_domain(name) for name in _DOMAINS),
-            *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
-            *(*INDEXES, *_MORE_INDEXES),
+            *(_table(name, columns) for name, columns in FIRST_TABLES.items() if name != "migration"),
+            _table("blob", _BLOB),
+            *(*INDEXES, *_MORE_INDEXES, NAME_QUEUE.format("gen_random_uuid()::text")),
+        ),
+    ),
+    *later_migrations(_table, _column),
+)
+NEWEST_VERSION = MIGRATIONS[-1].version
+
+
+def _code(statement: str) -> Code:
+    kind, name = statement.split()[1:3]
+    if kind == "trigger":
+        (table,) = re.findall(r" on (<\w+>)", statement)
+        return Code(statement, (f"drop trigger if exists {name} on {table}", statement))
+    return Code(statement, (statement.replace("create", "create or replace", 1),))
+
+
+CODE = tuple(
+    map(
+        _code,
+        (
             *(_TAG_FUNCTION, _TAG_TRIGGER, _TAG_STATUS_TRIGGER),
             *(_FAIR_FUNCTION, _FAIR_TRIGGER),
             *(_INSERTED_FUNCTION, _INSERTED_TRIGGER, _DELETED_FUNCTION, _DELETED_TRIGGER),
             *(_EMPTIED_FUNCTION, _EMPTIED_TRIGGER, _READY_FUNCTION, *_READY_TRIGGERS),
             *(_UNREAD_FUNCTION, _UNREAD_TRIGGER, *VIEWS),
-            NAME_QUEUE.format("gen_random_uuid()::text"),
         ),
-    ),
+    )
 )
-NEWEST_VERSION = MIGRATIONS[-1].version

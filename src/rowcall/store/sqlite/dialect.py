@@ -133,7 +133,7 @@ class SqliteDialect:
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         old_version = version.found
-        for migration, statements in pending(MIGRATIONS, old_version):
+        for migration, statements in pending(MIGRATIONS, schema.CODE, old_version):
             for statement in statements:
                 yield self._statement(statement)
             recorded = (migration.version, migration.name, migration.oldest, migration.fingerprint)
@@ -144,7 +144,7 @@ class SqliteDialect:
         version = yield from self.version()
         version.require_fit(NEWEST_VERSION)
         rendered = partial(render, prefix=self._prefix)
-        return (yield from preview(MIGRATIONS, version.found, rendered, schema.LOCKING, _count_rows))
+        return (yield from preview(MIGRATIONS, schema.CODE, version.found, rendered, schema.LOCKING, _count_rows))
 
     def _statement(self, template: str, *parameters: Parameter) -> Statement[Row]:
         return plain(render(template, self._prefix), *parameters)

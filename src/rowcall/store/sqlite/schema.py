@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import Status
-from rowcall.store.migration import Locking, Migration, TableChange
+from rowcall.store.additions import later_migrations
+from rowcall.store.migration import Code, Locking, Migration, TableChange
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.schema import (
     FAIR_TURN,
+    FIRST_TABLES,
     INDEXES,
     IS_NO_END,
     NAME_QUEUE,
@@ -263,14 +265,29 @@ MIGRATIONS = (
         1,
         "the tables of the first release",
         (
-            *(_table(name, columns) for name, columns in TABLES.items() if name != "migration"),
-            *(*INDEXES, _FOLLOWED_INDEX),
+            *(_table(name, columns) for name, columns in FIRST_TABLES.items() if name != "migration"),
+            *(*INDEXES, _FOLLOWED_INDEX, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
+        ),
+    ),
+    *later_migrations(_table, _column),
+)
+NEWEST_VERSION = MIGRATIONS[-1].version
+
+
+def _code(statement: str) -> Code:
+    kind, name = statement.split()[1:3]
+    return Code(statement, (f"drop {kind} if exists {name}", statement))
+
+
+CODE = tuple(
+    map(
+        _code,
+        (
             *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _FAIR_INSERTED_TRIGGER, _SPECIAL_INSERTED_TRIGGER),
             *(_refuse_insert(table) for table in ("event", "change")),
             *(_refuse_update(table) for table in ("job", "event", "change")),
             *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER),
-            *(_UNREAD_TRIGGER, *VIEWS, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
+            *(_UNREAD_TRIGGER, *VIEWS),
         ),
-    ),
+    )
 )
-NEWEST_VERSION = MIGRATIONS[-1].version
