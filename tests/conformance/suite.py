@@ -118,7 +118,7 @@ from tests.conformance.cases.threads import TestThreads  # noqa: E402
 from tests.conformance.cases.trace import TestTraceContext  # noqa: E402
 from tests.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
 from tests.conformance.cases.turns import TestRetryOfAKey, TestTurns  # noqa: E402
-from tests.conformance.cases.why import TestWhy  # noqa: E402
+from tests.conformance.cases.why import TestWhy, TestWhyQueuesWait  # noqa: E402
 from tests.conformance.fixtures import (  # noqa: E402
     clock,
     jobs,
@@ -242,6 +242,7 @@ __all__ = [
     "TestUnfairInput",
     "TestUnknownTasks",
     "TestWhy",
+    "TestWhyQueuesWait",
     "clock",
     "jobs",
     "new_migrated_store",

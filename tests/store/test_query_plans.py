@@ -65,7 +65,7 @@ WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}
 # claims; tallies and their history; the newest job. Then: rows that another search has found
 READ_IN_ORDER = {"long_attempts", "last_ends", "newest_created", "runs", "ends_of_task"}
-OF_FOUND = {"overdue", "ready_backlogs", "queues_by_hand"}
+OF_FOUND = {"overdue", "overdue_jobs", "first_in_turn", "ready_backlogs", "queues_by_hand"}
 
 
 @pytest.mark.parametrize("name", [*FLOWS, *sorted(LIMITS - WHOLE), *sorted(ATTENTION - READ_IN_ORDER - OF_FOUND)])
@@ -105,6 +105,7 @@ def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
         ("ready_backlogs", "SEARCH ready USING PRIMARY KEY (queue=? AND type=?)"),
         ("oldest_finished", "INDEX rowcall_job_aged (status=? AND queue=? AND type=? AND finished_at>?)"),
         ("held_backlogs", "INDEX rowcall_job_held_by (held=?)"),
+        ("first_held_of_group", "INDEX rowcall_job_held (queue=? AND type=?)"),
     ],
 )
 def test_the_intended_index_is_used(database: sqlite3.Connection, name: str, step: str) -> None:

@@ -17,6 +17,7 @@ from rowcall.http.problems import Problem
 from rowcall.http.shared_counts import SharedCounts
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import stats_of
+from rowcall.overview.attention.queue_waits import QueueWait
 from rowcall.overview.scrub import V, scrubbed
 from rowcall.queue import Operation, Queue
 
@@ -66,6 +67,11 @@ class Call(NamedTuple):
     async def attention(self) -> list[Finding]:
         """Return what needs attention, as it may be shown."""
         return self.all_scrubbed(await self.counts.attention.read(self.patience_seconds))
+
+    async def waits(self) -> dict[str, list[QueueWait]]:
+        """Return why due jobs wait, by queue, as it may be shown."""
+        found = await self.counts.waits.read(self.patience_seconds)
+        return {name: self.all_scrubbed(waits) for name, waits in found.items()}
 
     def scrubbed(self, value: V) -> V:
         return scrubbed(self.queue.declared.failures, value)

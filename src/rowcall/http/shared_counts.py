@@ -14,6 +14,7 @@ from rowcall.domain.job import Counts, Retries
 from rowcall.operations.effects import reading_within
 from rowcall.operations.stats import count_jobs, count_jobs_in_parts, retries, retries_in_parts
 from rowcall.overview.attention.attention_list import attention
+from rowcall.overview.attention.queue_waits import QueueWait, queue_waits
 from rowcall.queue import Operation, Queue
 
 T = TypeVar("T")
@@ -131,7 +132,10 @@ class SharedCounts:
         self.attention: SharedAnswer[list[Finding]] = SharedAnswer(
             queue, lambda: reading_within(attention(queue), PART_SECONDS)
         )
-        self._all = (self.jobs, self.attempts, self.attention)
+        self.waits: SharedAnswer[dict[str, list[QueueWait]]] = SharedAnswer(
+            queue, lambda: reading_within(queue_waits(queue), PART_SECONDS)
+        )
+        self._all = (self.jobs, self.attempts, self.attention, self.waits)
         queue.backend.at_close.add(self._end)
 
     def start(self) -> None:

@@ -40,7 +40,7 @@ from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import NOW
 from rowcall.store.queries.jobs import AHEAD, TYPES_IN_TURN
 from rowcall.store.queries.order import HEADS
-from rowcall.store.queries.workers import KNOWN_TASKS, WORKERS, KnownTasks
+from rowcall.store.queries.workers import KNOWN_TASKS, WORKERS
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import show as show_steps
 
@@ -73,9 +73,9 @@ def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
     (at_ms,) = yield from queue.dialect.ask(NOW)
     dialect = queue.dialect.at(at_ms)
     workers = yield from dialect.ask(WORKERS)
-    known = yield from dialect.ask(KNOWN_TASKS)
+    known_tasks = {one.worker: one.tasks for one in (yield from dialect.ask(KNOWN_TASKS))}
     paused = yield from dialect.ask(PAUSED)
-    explainer = Explainer(dialect, time_of(at_ms), workers, known, paused, queue.config.unknown_task_seconds)
+    explainer = Explainer(dialect, time_of(at_ms), workers, known_tasks, paused, queue.config.unknown_task_seconds)
     whys = {}
     for job in jobs:
         whys[job.id] = yield from explainer.explain(job)
@@ -90,11 +90,11 @@ class Explainer:
         dialect: Dialect,
         now: datetime,
         workers: Sequence[WorkerInfo],
-        known: Sequence[KnownTasks],
+        known_tasks: Mapping[str, Mapping[str, str] | None],
         paused: Sequence[Paused],
         unknown_task_seconds: float,
     ) -> None:
-        self._tasks = {one.worker: one.tasks for one in known}
+        self._tasks = known_tasks
         self._unknown_task_seconds = unknown_task_seconds
         self._dialect = dialect
         self._now = now

@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 
 from rowcall import InvalidOption, Job, JobNotFound, Limit, Rowcall
+from rowcall.app import queue_of
+from rowcall.overview.attention.queue_waits import queue_waits
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
 from tests.conformance.worker_parts import StoreWorker
@@ -164,3 +166,39 @@ class TestWhy:
             jobs.why(99)
         with pytest.raises(InvalidOption):
             jobs.why("1")  # type: ignore[arg-type]
+
+
+def waits(jobs: Rowcall) -> dict[str, list[str]]:
+    return {
+        name: [str(one) for one in found] for name, found in queue_of(jobs).run(queue_waits(queue_of(jobs))).items()
+    }
+
+
+class TestWhyQueuesWait:
+    def test_each_queue_has_the_reasons_of_its_jobs(self, jobs: Rowcall, clock: FakeClock) -> None:
+        assert waits(jobs) == {}
+        first = jobs.enqueue("send", queue="mail")
+        urgent = jobs.enqueue("send", queue="mail", priority=5)
+        jobs.enqueue("send", queue="mail", delay=60)
+        jobs.enqueue("send", queue="later", delay=60)
+        assert waits(jobs) == {"mail": ["no worker is alive"]}
+        StoreWorker(jobs, "w1", queues="mail,held", tasks={"send": "", "charge": ""})
+        assert waits(jobs)["mail"] == [f"job {urgent.id} is the next job of queue mail; its workers run 0 of 10"]
+        assert str(jobs.why(urgent))[2:] in waits(jobs)["mail"][0]
+        jobs.enqueue("unknown", queue="mail")
+        assert [one.split(";")[0] for one in waits(jobs)["mail"]] == [
+            "no worker of queue mail knows task unknown",
+            f"job {urgent.id} is the next job of queue mail",
+        ]
+        jobs.pause("mail", actor="ann")
+        assert waits(jobs)["mail"] == [jobs.why(first).sentence]
+
+    def test_of_jobs_that_are_held_or_that_no_worker_has_noticed(self, jobs: Rowcall, clock: FakeClock) -> None:
+        worker = StoreWorker(jobs, "w1", queues="held", tasks={"charge": ""})
+        for _ in range(2):
+            jobs.enqueue("charge", queue="held", limit=Limit("stripe", concurrency=1))
+        jobs.enqueue("send", queue="late", delay=60)
+        worker.claim(slots=2)
+        assert waits(jobs) == {"held": ["limit stripe is full: 1 of 1 run"]}
+        clock.advance(120)
+        assert waits(jobs)["late"] == ["no worker of 1 registered worker is alive"]

@@ -22,6 +22,15 @@ CASES = {
     "first_ready": (DIALECT.ask(queries.FIRST_READY, "mail", "type1", 3), {"rowcall_ready_pkey(queue, type)"}),
     "overdue": (DIALECT.ask(queries.OVERDUE, LATER_MS, 100), {"rowcall_job_due(run_at)"}),
     "first_overdue": (DIALECT.ask(queries.FIRST_OVERDUE, LATER_MS, 3), {"rowcall_job_due(run_at)"}),
+    "overdue_jobs": (DIALECT.ask(queries.OVERDUE_JOBS, LATER_MS, 100), {"rowcall_job_due(run_at)"}),
+    "first_in_turn": (
+        DIALECT.ask(queries.FIRST_IN_TURN, "mail", ["type1", "type2"]),
+        {"rowcall_ready_pkey(queue, type)"},
+    ),
+    "first_held_of_group": (
+        DIALECT.ask(queries.FIRST_HELD_OF_GROUP, "mail", "type1"),
+        {"rowcall_job_held(queue, type)"},
+    ),
     "long_attempts": (DIALECT.ask(queries.LONG_ATTEMPTS, LATER_MS, 100), {"rowcall_job_pkey(id)"}),
     "queues_by_hand": (DIALECT.ask(queries.QUEUES_BY_HAND, LATER_MS), {"rowcall_job_pkey(id)"}),
     "failed_since": (

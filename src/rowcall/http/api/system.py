@@ -9,17 +9,22 @@ from rowcall.domain.value import Value
 from rowcall.http.api.questions import WindowQuery
 from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import inspect, pauses, retention, schedules
+from rowcall.overview.attention.queue_waits import QueueWait
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 
 class QueueState(Value, frozen=True, kw_only=True):
-    """A queue: its jobs by state, how long the oldest one waits in seconds, its recent rates, and its pause."""
+    """A queue: its jobs by state, how long the oldest one waits in seconds, its recent rates, and its pause.
+
+    `waits` says why its due jobs wait, most urgent first.
+    """
 
     name: str
     by_status: dict[str, int]
     oldest_waiting: float | None
     pace: Pace
     paused: Paused | None
+    waits: list[QueueWait]
 
 
 class Queues(Value, frozen=True, kw_only=True):
@@ -36,6 +41,7 @@ class Queues(Value, frozen=True, kw_only=True):
 async def list_queues(call: Call, query: WindowQuery) -> Queues:
     """List the queues, with their depths and rates."""
     totals = await call.stats(query.window)
+    waits = await call.waits()
     names = {*totals.by_queue, *(pause.name for pause in totals.paused if pause.kind == "queue")} - {EVERY_QUEUE}
     every = next((pause for pause in totals.paused if (pause.kind, pause.name) == ("queue", EVERY_QUEUE)), None)
     none = dict.fromkeys(totals.by_status, 0)
@@ -46,6 +52,7 @@ async def list_queues(call: Call, query: WindowQuery) -> Queues:
             oldest_waiting=totals.oldest_waiting_by_queue.get(name),
             pace=totals.pace_by_queue.get(name, Pace()),
             paused=paused_by(name, "", [pause for pause in totals.paused if pause.name == name]),
+            waits=waits.get(name, []),
         )
         for name in sorted(names)
     ]

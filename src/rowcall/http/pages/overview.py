@@ -9,6 +9,7 @@ from rowcall.http.endpoint import Call, EndpointInput, converted
 from rowcall.http.pages.charts import WINDOWS, activity_chart
 from rowcall.operations import inspect, stats
 from rowcall.overview.counts import by_activity
+from rowcall.overview.health import health_text, verdict
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 MOST_ERRORS, MOST_TASKS = 6, 8
@@ -28,6 +29,7 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     now = await call.read(time_now(queue))
     workers = await call.read(inspect.workers(queue))
     alive = [worker for worker in workers if liveness_of(worker, now) == Liveness.ALIVE]
+    findings = await call.attention()
     failing = call.all_scrubbed(await call.read(stats.failing(queue, window=seconds, limit=MOST_ERRORS)))
     return {
         "page": "overview",
@@ -44,5 +46,7 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
         "slots": sum(worker.concurrency for worker in alive),
         "busy": sum(worker.running for worker in alive),
         "now": now,
-        "attention": await call.attention(),
+        "attention": findings,
+        "verdict": verdict(findings),
+        "health": health_text(findings, totals, alive),
     }

@@ -101,6 +101,21 @@ _FIRST_READY = """
     select id from <ready> where queue = <text:1> and type = <text:2> order by queue, type, rank, turn, id
     limit <int:3>"""
 FIRST_READY = Query("first_ready", (Text, Text, Int), number_from_row, text=_FIRST_READY)
+# of a queue and some keys, the ready job that comes first
+_FIRST_OF_KEY = """(
+      select {} from <ready> where queue = <text:1> and type = given.item
+      order by queue, type, rank, turn, id limit 1)"""
+_FIRST_IN_TURN = f"""
+    select id from (
+      select {", ".join(f"{_FIRST_OF_KEY.format(one)} as {one}" for one in ("rank", "turn", "id"))}
+      from <texts:2>) as firsts
+    where id is not null order by rank, turn, id limit 1"""
+FIRST_IN_TURN = Query("first_in_turn", (Text, Json), number_from_row, text=_FIRST_IN_TURN)
+_FIRST_HELD_OF_GROUP = """
+    select id from <job> <indexed:job_held>
+    where status = <pending> and held is not null and queue = <text:1> and type = <text:2>
+    order by queue, type, id limit 1"""
+FIRST_HELD_OF_GROUP = Query("first_held_of_group", (Text, Text), number_from_row, text=_FIRST_HELD_OF_GROUP)
 # scheduled jobs that were due before a time: no worker has staged them
 _OVERDUE = """
     select cast(queue as text), cast(type as text), count(*), <ms_or_null:min(since)> from (
@@ -108,6 +123,13 @@ _OVERDUE = """
       where status = <scheduled> and run_at <= (select <time:1>) order by run_at limit <int:2>) as overdue
     group by queue, type"""
 OVERDUE = Query("overdue", (Ms, Int), row_as(Backlog), text=_OVERDUE)
+# the first job of each queue and type among them
+_OVERDUE_JOBS = """
+    select cast(queue as text), cast(type as text), min(id) from (
+      select queue, type, id from <job> <indexed:job_due>
+      where status = <scheduled> and run_at <= (select <time:1>) order by run_at limit <int:2>) as overdue
+    group by queue, type"""
+OVERDUE_JOBS = Query("overdue_jobs", (Ms, Int), lambda row: cast("tuple[str, str, int]", row), text=_OVERDUE_JOBS)
 _FIRST_OVERDUE = """
     select id from <job> <indexed:job_due> where status = <scheduled> and run_at <= (select <time:1>)
     order by run_at limit <int:2>"""
