@@ -9,7 +9,7 @@ from rowcall.http.endpoint import Call, EndpointInput, converted
 from rowcall.http.pages.charts import WINDOWS, activity_chart
 from rowcall.operations import inspect, stats
 from rowcall.overview.counts import by_activity
-from rowcall.overview.health import health_text, verdict
+from rowcall.overview.health_text import health_text, verdict
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 MOST_ERRORS, MOST_TASKS = 6, 8

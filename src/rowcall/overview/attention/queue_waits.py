@@ -58,15 +58,15 @@ def _queue_waits(queue: Queue) -> Plan[dict[str, list[QueueWait]]]:
         situation.paused,
         queue.config.unknown_task_seconds,
     )
-    found: dict[str, dict[str, QueueWait]] = defaultdict(dict)
+    by_queue: dict[str, dict[str, QueueWait]] = defaultdict(dict)
     for job_id in ids:
         if (job := jobs.get(job_id)) is not None:
             why = yield from explainer.explain(job)
             wait = QueueWait(reason=why.reason, sentence=_of_queue(job, why), job_id=job.id)
-            found[job.queue].setdefault(why.sentence, wait)
+            by_queue[job.queue].setdefault(why.sentence, wait)
     return {
         named: sorted(waits.values(), key=lambda one: _PLACES.get(one.reason, 0))[:MOST_REASONS]
-        for named, waits in sorted(found.items())
+        for named, waits in sorted(by_queue.items())
     }
 
 
@@ -100,7 +100,7 @@ def _first_jobs(situation: Situation) -> Plan[list[int]]:
 
 
 def _kind_of(situation: Situation, backlog: Backlog) -> object:
-    """Return what tells jobs of a queue apart that wait for different reasons."""
+    """Return what jobs of a queue have in common that wait for the same reason."""
     if (pause := situation.pause_of(backlog)) is not None:
         return (pause.kind, pause.name)
     if not situation.servers(backlog.queue):

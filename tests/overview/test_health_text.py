@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rowcall import Finding, Rowcall, Severity, WorkerInfo
-from rowcall.overview.health import health_text, verdict
+from rowcall.overview.health_text import health_text, verdict
 from rowcall.testing import FakeClock
 
 CRITICAL = Finding(code="no_worker", severity=Severity.CRITICAL, message="", evidence={}, advice="")

@@ -17,17 +17,17 @@ def verdict(findings: Sequence[Finding]) -> str:
 
 
 def health_text(findings: Sequence[Finding], totals: Stats, alive: Sequence[WorkerInfo]) -> str:
-    """Return whether all is well, who works, and what waits."""
+    """Return whether all is well, how many workers there are, and how many jobs wait."""
     critical = sum(one.severity is Severity.CRITICAL for one in findings)
     warnings = len(findings) - critical
     also = f" and {counted(warnings, 'warning')}" if warnings else ""
     if critical:
-        said = f"Not well: {counted(critical, 'critical problem')}{also}."
+        first = f"Not well: {counted(critical, 'critical problem')}{also}."
     elif warnings:
-        said = f"Jobs run, but there {'is' if warnings == 1 else 'are'} {counted(warnings, 'warning')}."
+        first = f"Jobs run, but there {'is' if warnings == 1 else 'are'} {counted(warnings, 'warning')}."
     else:
-        said = "All is well."
-    return f"{said} {_workers_text(totals, alive)}, and {_waiting_text(totals)}."
+        first = "All is well."
+    return f"{first} {_workers_text(totals, alive)}, and {_waiting_text(totals)}."
 
 
 def _workers_text(totals: Stats, alive: Sequence[WorkerInfo]) -> str:
