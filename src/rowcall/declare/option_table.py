@@ -45,9 +45,11 @@ class Editable(TypedDict, total=False):
 
 class Common(Editable, total=False):
     key: Annotated[str | KeyOf, check.key]
-    key_scope: Annotated[Literal["active", "any"], checks.one_of("active", "any")]
+    key_scope: Annotated[Literal["active", "waiting", "any"], checks.one_of("active", "waiting", "any")]
     key_window: Annotated[float | timedelta, check.window, "key_window_ms"]
     on_duplicate: Annotated[Literal["return", "replace", "raise"], checks.one_of("return", "replace", "raise")]
+    keep_run_at: Annotated[bool, checks.boolean]
+    longest_delay: Annotated[float | timedelta, check.window, "longest_delay_ms"]
     on_blocker_failure: Annotated[Literal["fail", "run", "wait"], checks.one_of("fail", "run", "wait")]
     limit: Annotated[Limit | Sequence[Limit], check.limits, "limits"]
     target: Annotated[str, checked_target]
@@ -118,6 +120,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     key_scope: str | None = None
     key_window_ms: int | None = None
     on_duplicate: str | None = None
+    keep_run_at: bool | None = None
+    longest_delay_ms: int | None = None
     after: tuple[Awaited, ...] = ()
     on_blocker_failure: str | None = None
     limits: tuple[Limit, ...] | None = None
@@ -131,7 +135,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 TASK_OPTIONS, ENQUEUE_OPTIONS = options_of(BatchOptions), options_of(EnqueueOptions)
 
-_NOT_TOGETHER = (("run_at", "delay"), ("expires_at", "expires_in"))
+_NOT_TOGETHER = (("run_at", "delay"), ("expires_at", "expires_in"), ("keep_run_at", "longest_delay"))
 
 
 def checked(options: Mapping[str, object], allowed: Mapping[str, Option]) -> Options:
@@ -216,13 +220,16 @@ def new_job(task: str, declared: Options, options: Options, config: Config) -> N
     tags = [*dict.fromkeys([*(declared.tags or ()), *(options.tags or ())])]
     unique = _unique(declared, options)
     key = _given(options.key, declared.key)
+    delay_ms = 0 if run_at_given else _first(options.delay_ms, declared.delay_ms, 0)
+    if unique is not None and unique.longest_delay_ms is not None and delay_ms > unique.longest_delay_ms:
+        raise InvalidOption("longest_delay", f"must be at least the delay, {delay_ms / 1000:g} s")
     return NewJob(
         type=task,
         queue=queue,
         priority=_first(options.priority, declared.priority, 0),
         max_attempts=_first(options.max_attempts, declared.max_attempts, attempts_of(config.defaults, queue)),
         run_at_ms=options.run_at_ms,
-        delay_ms=0 if run_at_given else _first(options.delay_ms, declared.delay_ms, 0),
+        delay_ms=delay_ms,
         expires_at_ms=options.expires_at_ms,
         expires_in_ms=None if expiry_given else _given(options.expires_in_ms, declared.expires_in_ms),
         timeout_seconds=options.timeout_seconds,
@@ -259,14 +266,32 @@ def _unique(declared: Options, options: Options) -> Unique | None:
     scope = _given(options.key_scope, declared.key_scope)
     window_ms = _given(options.key_window_ms, declared.key_window_ms)
     on_duplicate = _given(options.on_duplicate, declared.on_duplicate)
+    keep_run_at, longest_delay_ms = _kept_time(declared, options)
     if options.key is declared.key is None:
-        for option, value in (("key_scope", scope), ("key_window", window_ms), ("on_duplicate", on_duplicate)):
-            if value is not None:
+        ruled = {"key_scope": scope, "key_window": window_ms, "on_duplicate": on_duplicate}
+        for option, value in {**ruled, "keep_run_at": keep_run_at, "longest_delay": longest_delay_ms}.items():
+            if value:
                 raise InvalidOption(option, "has no effect without a key; add key=…")
         return None
     if on_duplicate == "replace" and options.after:
         raise InvalidOption("after", 'cannot be combined with on_duplicate="replace": a waiting job keeps its blockers')
-    return Unique(scope=scope or "active", window_ms=window_ms, on_duplicate=on_duplicate or "return")
+    if on_duplicate != "replace" and (keep_run_at or longest_delay_ms is not None):
+        option = "keep_run_at" if keep_run_at else "longest_delay"
+        raise InvalidOption(option, 'has no effect without on_duplicate="replace"')
+    return Unique(
+        scope=scope or "active",
+        window_ms=window_ms,
+        on_duplicate=on_duplicate or "return",
+        keep_run_at=bool(keep_run_at),
+        longest_delay_ms=longest_delay_ms,
+    )
+
+
+def _kept_time(declared: Options, options: Options) -> tuple[bool | None, int | None]:
+    """Return `keep_run_at` and `longest_delay`: one option of a call replaces the other one of its task."""
+    if options.keep_run_at is None and options.longest_delay_ms is None:
+        return declared.keep_run_at, declared.longest_delay_ms
+    return options.keep_run_at, options.longest_delay_ms
 
 
 def _given(given: T | None, declared: T | None) -> T | None:

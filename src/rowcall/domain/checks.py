@@ -80,6 +80,12 @@ def whole(lowest: int, highest: int, what: str = "a whole number") -> Callable[[
     return check
 
 
+def boolean(option: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InvalidOption(option, f"must be True or False, got {value!r}")
+
+
 def one_of(*known: str) -> Callable[[str, object], str]:
     def check(option: str, value: object) -> str:
         if value not in known:

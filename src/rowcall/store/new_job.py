@@ -39,6 +39,10 @@ class Unique(msgspec.Struct, frozen=True, kw_only=True):
     scope: str = "active"
     window_ms: int | None = None
     on_duplicate: str = "return"
+    keep_run_at: bool = False
+    """Whether a job that is replaced keeps its time."""
+    longest_delay_ms: int | None = None
+    """How long after its enqueue a job that is replaced runs at the latest."""
 
 
 class Derived(NamedTuple):

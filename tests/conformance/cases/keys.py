@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from rowcall import DuplicateJob, InvalidOption, Job, Rowcall, Status
+from rowcall import Context, DuplicateJob, InvalidOption, Job, Rowcall, Status
+from rowcall.declare.option_table import EnqueueOptions
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.store import Store
@@ -173,6 +174,73 @@ class TestKeys:
         clock.advance(60)
         (job,) = jobs.claim("hand")
         assert (job.id, job.expires_at) == (first.id, clock.now() + timedelta(seconds=40))
+
+    def test_throttle_replaces_the_arguments_and_keeps_the_time(self, jobs: Rowcall, clock: FakeClock) -> None:
+        first = jobs.enqueue("send", {"to": "a"}, key="k", on_duplicate="replace", keep_run_at=True, delay=10)
+        clock.advance(9)
+        for to in ("b", "c"):
+            again = jobs.enqueue("send", {"to": to}, key="k", on_duplicate="replace", keep_run_at=True, delay=10)
+            assert (again.id, again.payload, again.run_at) == (first.id, {"to": to}, first.run_at)
+        clock.advance(1)
+        (running,) = jobs.claim("hand")
+        assert running.payload == {"to": "c"}
+        next_one = jobs.enqueue("send", key="k", on_duplicate="replace", keep_run_at=True, delay=10)
+        assert (next_one.duplicate, next_one.status) == (False, Status.SCHEDULED)
+
+    def test_a_job_that_waits_for_a_signal_is_replaced_with_a_new_time(self, jobs: Rowcall, clock: FakeClock) -> None:
+        """Its step is deleted, so no signal would come."""
+
+        @jobs.task(key="k", on_duplicate="replace", keep_run_at=True)
+        def wait(ctx: Context, number: int) -> None:
+            if number == 1:
+                ctx.wait_for("never")
+
+        first = wait.enqueue(1)
+        jobs.drain()
+        assert jobs.get(first.id).run_at.year == 9999
+        assert wait.enqueue(2).duplicate
+        jobs.drain()
+        assert jobs.get(first.id).status == Status.SUCCEEDED
+
+    def test_debounce_runs_at_most_the_longest_delay_after_the_first_enqueue(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
+        def enqueue() -> Job:
+            return jobs.enqueue("send", key="k", on_duplicate="replace", delay=5, longest_delay=12)
+
+        first = enqueue()
+        waited = []
+        for _ in range(3):
+            clock.advance(4)
+            waited.append((enqueue().run_at - first.created_at).total_seconds())
+        assert waited == [9, 12, 12]
+
+    def test_a_scope_of_waiting_jobs_lets_one_run_and_one_wait(self, jobs: Rowcall, store: Store) -> None:
+        first = jobs.enqueue("send", key="k", key_scope="waiting")
+        (running,) = jobs.claim("hand")
+        second = jobs.enqueue("send", key="k", key_scope="waiting")
+        third = jobs.enqueue("send", key="k", key_scope="waiting")
+        assert (running.id, second.duplicate, third.id, third.duplicate) == (first.id, False, second.id, True)
+        assert jobs_written(store) == 2
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"keep_run_at": True, "key": None, "on_duplicate": None}, "keep_run_at has no effect without a key"),
+            ({"longest_delay": 5, "on_duplicate": "return"}, "longest_delay has no effect without on_duplicate"),
+            ({"keep_run_at": True, "longest_delay": 5}, "keep_run_at cannot be combined with longest_delay"),
+            ({"longest_delay": 5, "delay": 6}, "longest_delay must be at least the delay, 6 s"),
+            ({"keep_run_at": 1}, "keep_run_at must be True or False, got 1"),
+            ({"key_scope": "running"}, "key_scope must be active, waiting or any, got 'running'"),
+        ],
+    )
+    def test_options_that_do_not_fit_are_refused(
+        self, jobs: Rowcall, store: Store, options: EnqueueOptions, problem: str
+    ) -> None:
+        every: EnqueueOptions = {"key": "k", "on_duplicate": "replace", **options}
+        with pytest.raises(InvalidOption, match=problem):
+            jobs.enqueue("send", **every)
+        assert jobs_written(store) == 0
 
 
 class TestKeysOfTasks:

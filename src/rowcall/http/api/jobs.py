@@ -94,9 +94,11 @@ class EnqueueItem(JobOptions, frozen=True, kw_only=True):
     arguments: dict[str, object] = msgspec.field(default_factory=dict)
     target: str | None = None
     key: str | None = None
-    key_scope: Literal["active", "any"] | None = None
+    key_scope: Literal["active", "waiting", "any"] | None = None
     key_window: float | None = None
     on_duplicate: Literal["return", "replace", "raise"] | None = None
+    keep_run_at: bool | None = None
+    longest_delay: float | None = None
     after: list[int] | None = None
 
 

@@ -150,7 +150,9 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
     job = item.job
     times = (job.run_at_ms, job.delay_ms, job.expires_at_ms, job.expires_in_ms)
     shared = job.fair, job.weight, job.ordered, job.order_blocks
-    return Replacement(job_id, item.payload, *times, job.limits, job.target, *shared)
+    unique = job.unique or Unique()
+    kept = int(unique.keep_run_at), unique.longest_delay_ms
+    return Replacement(job_id, item.payload, *times, job.limits, job.target, *shared, *kept)
 
 
 def _replace(dialect: Dialect, replacements: dict[int, Replacement]) -> Plan[set[int]]:

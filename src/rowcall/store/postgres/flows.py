@@ -10,7 +10,15 @@ from types import SimpleNamespace
 
 from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import ENDED_LEASE, fields, milliseconds_of, milliseconds_or_null, time_of
-from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, Edge, EndedEdge, Replacement, UnsureEdge
+from rowcall.store.queries.flows import (
+    INSERTED_FIELDS,
+    KEPT_RUN_AT,
+    LAST_STEP,
+    Edge,
+    EndedEdge,
+    Replacement,
+    UnsureEdge,
+)
 from rowcall.store.schema import READY_COLUMNS, READY_ROW
 
 
@@ -54,7 +62,13 @@ _pair, _place = _items(("blocker_id", "job_id")), _items(("chain_id", "chain_ind
 _ended, _unsure = _items(EndedEdge.__struct_fields__), _items(UnsureEdge.__struct_fields__)
 _other = fields(Replacement)
 _RUN_AT = f"coalesce({time_of(_new.run_at_ms)}, {_after(_new.delay_ms)})"
-_NEW_RUN_AT = f"coalesce({time_of(_other.run_at_ms)}, {_after(_other.delay_ms)})"
+_NEW_RUN_AT = KEPT_RUN_AT.format(
+    f"coalesce({time_of(_other.run_at_ms)}, {_after(_other.delay_ms)})",
+    job="job",
+    least="least",
+    keep=f"{_other.keep_run_at}::int",
+    latest=f"job.created_at + {_other.longest_delay_ms}::bigint * interval '1 millisecond'",
+)
 # Where statistics are of a time when no edge was open, the index of open edges looks empty, and is read as a whole.
 _OPEN = "state || '' = 'open'"
 # So it is with the index of blocked jobs: where ids are given, the primary key is the way.

@@ -24,6 +24,7 @@ import msgspec
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import FINISHED, Chain, Status
 from rowcall.domain.payload import value_from_row
+from rowcall.domain.step import FOREVER_MS
 from rowcall.store.columns import job_from_row, milliseconds, text
 from rowcall.store.new_job import Blocker as Blocker
 from rowcall.store.new_job import Inserted, NewJob
@@ -121,6 +122,8 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     weight: int | None = None
     ordered: str | None = None
     order_blocks: int | None = None
+    keep_run_at: int = 0
+    longest_delay_ms: int | None = None
 
 
 class Replaced(NamedTuple):
@@ -320,6 +323,11 @@ REBLOCK = Query("reblock", (Ids,), text=_REBLOCK)
 LOCK_KEYS = Query("lock_keys", (Text, Json), only=_SERVER)
 KEY_HOLDERS = Query("key_holders", (Now, Text, Json, Text, Ms), json_from_row(list[Holder]))
 # replacements by job id, of locked jobs that wait
+# `{keep}`: a job that is replaced keeps its time, unless it waits for a signal, whose step is deleted
+KEPT_RUN_AT = (
+    f"case when {{keep}} <> 0 and <ms:{{job}}.run_at> < {FOREVER_MS} then {{job}}.run_at"
+    " else {least}({0}, coalesce({latest}, {0})) end"
+)
 REPLACE_WAITING = Query("replace_waiting", (Now, Json), row_as(Replaced), notifies=any_row)
 
 # chains

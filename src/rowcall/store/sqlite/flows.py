@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from rowcall.store.queries.flows import INSERTED_FIELDS, LAST_STEP, Edge, EndedEdge, Replacement
+from rowcall.store.queries.flows import INSERTED_FIELDS, KEPT_RUN_AT, LAST_STEP, Edge, EndedEdge, Replacement
 from rowcall.store.sqlite.words import given
 
 _RUN_AT = "coalesce(given.run_at_ms, <now> + given.delay_ms)"
+_NEW_RUN_AT = KEPT_RUN_AT.format(
+    _RUN_AT, job="<job>", least="min", keep="given.keep_run_at", latest="<job>.created_at + given.longest_delay_ms"
+)
 _ENDED_EDGE = "json_array(edge.blocker_id, edge.of_chain, edge.job_id, edge.on_failure, {0}.status, {0}.error_code)"
 _EDGE_COLUMNS = "json_array(blocker_id, of_chain, job_id, on_failure, status, error_code)"
 _BLOCKER_STATUS = f"case when {{}} then coalesce({LAST_STEP.format('step.status')}, head.status) else head.status end"
@@ -110,11 +113,11 @@ key_holders = """
                          select 1 from <claim> where job_id = held.id)))
                        and ($5 is null or held.created_at > <now> - $5)))"""
 replace_waiting = f"""
-    update <job> set payload = given.payload, run_at = {_RUN_AT}, limits = given.limits, fair = given.fair,
+    update <job> set payload = given.payload, run_at = {_NEW_RUN_AT}, limits = given.limits, fair = given.fair,
       weight = given.weight, ordered = given.ordered, order_blocks = given.order_blocks,
       target = given.target,
       expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, unfit = null,
-      status = case when <job>.status = <blocked> then <job>.status when {_RUN_AT} > <now> then <to:reschedule>
+      status = case when <job>.status = <blocked> then <job>.status when {_NEW_RUN_AT} > <now> then <to:reschedule>
                else <to:stage> end
     from {given(Replacement, "$2")}
     where <job>.id = given.job_id
