@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.defect import defect
 
 RECOVER = "store/recovery/recover.py"
+RECOVERY, OWNERSHIP = "worker/upkeep/recovery.py", "worker/ownership.py"
 
 OF_WORKERS = (
     defect(
@@ -27,7 +28,47 @@ OF_WORKERS = (
         "recover without the lease",
         "LostWorkers ClockJumps",
         "a worker is lost as soon as one heartbeat is missing",
-        ("worker/upkeep/recovery.py", "return (now - since) * 1000 >= peer.lease_ms", "return now >= since"),
+        (RECOVERY, "return (now - since) * 1000 >= peer.lease_ms", "return now >= since"),
+    ),
+    defect(
+        "lost reply ignored",
+        "tests/postgres/test_replies.py",
+        "a worker does not ask what it holds after the reply to its commit was lost",
+        (OWNERSHIP, "self._in_doubt = not isinstance(error, DataRefused)", "self._in_doubt = False"),
+        (OWNERSHIP, "return self.connection.times_opened > self._times_opened", "return False"),
+        calls="drain",
+    ),
+    defect(
+        "heartbeat that lies",
+        "LongHandlers",
+        "a heartbeat that finds no row of its worker renews the lease",
+        ("worker/upkeep/heartbeat.py", "        if registered:\n", "        if True:\n"),
+    ),
+    defect(
+        "lost worker goes on",
+        "LongHandlers",
+        "a worker that was declared lost registers again, and keeps its buffer and its handlers",
+        (
+            OWNERSHIP,
+            "        self._drop_unstarted()\n        self.dispatcher.stop_all()\n        self.queue.backend",
+            "        self.queue.backend",
+        ),
+    ),
+    defect(
+        "liveness file not read",
+        "Crash LostWorkers",
+        "a recovery does not ask the liveness file which handlers had begun",
+        (RECOVERY, "started = liveness_file.started_jobs(path)", "started = None"),
+    ),
+    defect(
+        "liveness file ignored",
+        "Crash LostWorkers",
+        "a dead worker is found by its silence alone, although its lock is free",
+        (
+            RECOVERY,
+            "        if not lives and liveness_file.is_dead(self._file_of(peer)):\n            return True\n",
+            "",
+        ),
     ),
     defect(
         "recovered job keeps its slot",

@@ -19,7 +19,7 @@ from tests.simulation.scenario import FAULTY_SECONDS, Scenario
 from tests.simulation.scheduler import Process
 from tests.simulation.world import World
 
-BOUND_SECONDS = 120
+BOUND_SECONDS = 240
 """Of virtual time, in which everything must end once the faults have stopped."""
 IDLE_SECONDS = 4
 MOST_SECONDS_FOR_IDLE = 20

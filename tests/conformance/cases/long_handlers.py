@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rowcall import Rowcall, Status
+from rowcall import Context, Rowcall, Status
+from rowcall.app import queue_of
 from rowcall.domain.outcome import Succeeded
+from rowcall.operations.effects import Write
+from rowcall.store.recovery.recover import recover_worker
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
@@ -57,6 +60,34 @@ class TestLongHandlers:
             release.set()
             eventually(lambda: all(other.get(job).status == Status.SUCCEEDED for job in sent), message="their end")
         assert [(other.get(job).attempt, other.attempts(job.id)[0].worker) for job in sent] == [(1, worker.name)] * 2
+
+    def test_after_others_took_over_its_jobs_it_is_stopped_and_its_worker_has_another_name(
+        self, open_queue: OpenQueue
+    ) -> None:
+        """All slots are busy, so no round tells the worker: its heartbeat does."""
+        jobs, other = open_queue(), open_queue()
+        began, stopped, done = (threading.Event() for _ in range(3))
+
+        @jobs.task
+        def hold(ctx: Context) -> None:
+            began.set()
+            eventually(lambda: ctx.cancelled, message="the stop")
+            stopped.set()
+            done.wait()
+
+        job = hold.enqueue()
+        with jobs.worker(concurrency=1, lease=LEASE_SECONDS) as worker:
+            try:
+                assert began.wait(20)
+                other.pause("default")
+                name, dialect = worker.name, queue_of(other).dialect
+                attempts, _ = queue_of(other).run(Write(lambda: recover_worker(dialect, name, None)))
+                assert [attempt.id for attempt, _ in attempts] == [job.id]
+                assert stopped.wait(20)
+                eventually(lambda: [one.name for one in other.workers()] == [worker.name] != [name], message="its name")
+            finally:
+                done.set()
+        assert [(one.attempt, one.status) for one in other.attempts(job.id)] == [(1, "lost")]
 
     def test_for_an_hour(self, jobs: Rowcall, clock: FakeClock) -> None:
         job_id = jobs.enqueue("import").id
