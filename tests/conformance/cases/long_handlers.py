@@ -14,6 +14,7 @@ from rowcall.operations.effects import Write
 from rowcall.store.recovery.recover import recover_worker
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
+from rowcall.worker.upkeep import cancel_requests
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.worker_parts import StoreWorker, watcher
 
@@ -62,9 +63,10 @@ class TestLongHandlers:
         assert [(other.get(job).attempt, other.attempts(job.id)[0].worker) for job in sent] == [(1, worker.name)] * 2
 
     def test_after_others_took_over_its_jobs_it_is_stopped_and_its_worker_has_another_name(
-        self, open_queue: OpenQueue
+        self, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All slots are busy, so no round tells the worker: its heartbeat does."""
+        """All slots are busy, so no round tells the worker. Its heartbeat does, before it looks for cancel requests."""
+        monkeypatch.setattr(cancel_requests, "CANCEL_CHECK_SECONDS", 3600)
         jobs, other = open_queue(), open_queue()
         began, stopped, done = (threading.Event() for _ in range(3))
 
