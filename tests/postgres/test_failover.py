@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Job, Rowcall
+from rowcall import Job, LeaseLost, Rowcall
 from rowcall.testing import eventually
 from rowcall.testing.process import PythonProcess
 from tests.postgres.failover import WORKERS, Load, Pair, Tasks, acknowledged, replicated, start
@@ -75,6 +75,7 @@ def test_an_asynchronous_standby_loses_the_last_moments_and_no_attempt_ends_the_
         tasks = Tasks(pair.old, tmp_path)
         stack.callback(tasks.jobs.close)
         ask(pair.old, LAST_ID, 1_000_000)  # far ahead of what is enqueued after the promotion
+        old_claim = claimed_by_hand(tasks.jobs, "old-2")
         held = tasks.hold.using(queue="apart").enqueue("old-1")
         tasks.site.wait_for_line("start old-1")
         apart.send(signal.SIGSTOP)
@@ -83,6 +84,7 @@ def test_an_asynchronous_standby_loses_the_last_moments_and_no_attempt_ends_the_
         load.promote()
         load.end()
         check_held_attempt(pair, load.jobs, tasks.site, held, apart)
+        check_claim_by_hand(pair, load.jobs, old_claim)
         load.check_notifications(WORKERS)
         there = load.check_rows()
     known = acknowledged(tmp_path)
@@ -99,14 +101,36 @@ def test_an_asynchronous_standby_loses_the_last_moments_and_no_attempt_ends_the_
 def check_held_attempt(pair: Pair, jobs: Rowcall, site: Site, held: Job, worker: PythonProcess) -> None:
     """Its job is lost, and another job has the id and the lease, when the handler ends."""
     ask(pair.new, LAST_ID, held.id - 1)
-    job = jobs.enqueue("hold", {"text": "new-1"}, queue="by hand")
-    [claimed] = jobs.claim("me", queues=["by hand"])
-    assert (claimed.id, claimed.lease) == (job.id, 1) == (held.id, 1)
+    claimed = claimed_by_hand(jobs, "new-1")
+    assert (claimed.id, claimed.lease) == (held.id, 1)
     site.open("old-1")
     worker.send(signal.SIGCONT)
     site.wait_for_line("end old-1")
     worker.send(signal.SIGTERM)
     assert worker.wait() == 0, worker.output  # it has tried to settle the attempt
-    assert (jobs.get(job.id).status, jobs.get(job.id).worker) == ("running", "me")
-    jobs.complete(claimed, "new-1")
-    assert [(attempt.status, attempt.worker) for attempt in jobs.attempts(job.id)] == [("succeeded", "me")]
+    assert (jobs.get(claimed.id).status, jobs.get(claimed.id).worker) == ("running", "me")
+    check_complete(jobs, claimed, "new-1")
+
+
+def check_claim_by_hand(pair: Pair, jobs: Rowcall, old: Job) -> None:
+    """A claim of a lost job has the id and the lease of another claim, and only its holder differs."""
+    ask(pair.new, LAST_ID, old.id - 1)
+    claimed = claimed_by_hand(jobs, "new-2")
+    assert (claimed.id, claimed.lease) == (old.id, old.lease)
+    for call in (jobs.heartbeat, jobs.release, jobs.complete):
+        with pytest.raises(LeaseLost):
+            call(old)
+    with pytest.raises(LeaseLost):
+        jobs.fail(old, "TEST:OLD")
+    check_complete(jobs, claimed, "new-2")
+
+
+def claimed_by_hand(jobs: Rowcall, text: str) -> Job:
+    jobs.enqueue("hold", {"text": text}, queue="by hand")
+    [claimed] = jobs.claim("me", queues=["by hand"])
+    return claimed
+
+
+def check_complete(jobs: Rowcall, claimed: Job, text: str) -> None:
+    jobs.complete(claimed, text)
+    assert [(attempt.status, attempt.worker) for attempt in jobs.attempts(claimed.id)] == [("succeeded", "me")]
