@@ -24,7 +24,7 @@ SOUND = (
 """A defect is no mistake that every statement would show."""
 FAULT_SHARES = {"sqlite": 40, "postgres": 200}
 """One case of this many."""
-SEEDS = ("0-9", "10-49", "50-199")
+SEEDS = ("0-9", "10-49")
 """A defect is mostly noticed by the first ones."""
 STORM_JOBS = 3000
 LONGEST_SECONDS = 400.0
