@@ -136,8 +136,9 @@ SURVEY_JITTER = (0.8, 0.4)
 """Workers that were started together must not survey together: from 0.8 to 1.2 of the time."""
 HELD_PAUSE_SECONDS, HELD_GROWTH = 3.0, 8
 """Jobs whose release was missed are found this often. If the freed ones do not run, ever more are freed at once."""
-UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 5.0, 60.0
-"""How often to look for jobs that no worker can claim. After a longer gap, the worker has not seen what happened."""
+UNKNOWN_PAUSE_SECONDS, LONGEST_GAP_SECONDS = 10.0, 60.0
+"""How often to look for jobs that no worker can claim: two statements, and an idle worker asks one a second. After a
+longer gap, the worker has not seen what happened."""
 UNKNOWN_PAGES_AT_ONCE = 4
 """The thread that fails such jobs has lost workers to find, too."""
 UPKEEP_SECONDS = 30.0
