@@ -27,33 +27,33 @@ TRIED = ROOT / "build" / "benchmarks"
 
 
 def main() -> int:
-    given = arguments()
-    if given.list:
+    options = arguments()
+    if options.list:
         print("\n".join(f"{experiment.name:<18} {experiment.title}" for experiment in EXPERIMENTS))
         return 0
     # only a whole run is worth publishing, or parts at full size next to an earlier one
-    partly = given.quick or given.only or given.database
-    output: Path = given.output or (TRIED if partly and not given.update else PUBLISHED)
-    results, machine = measure(given)
-    if given.update:
+    partly = options.quick or options.only or options.database
+    output: Path = options.output or (TRIED if partly and not options.update else PUBLISHED)
+    results, machine = measure(options)
+    if options.update:
         add_earlier(results, output)
     show(results)
     write(results, machine, output)
     path = output.relative_to(ROOT) if output.is_relative_to(ROOT) else output
     print(f"Written to {path} after {results.seconds:.0f} s.")
-    if given.quick:
+    if options.quick:
         print("A quick run shows that all works; its figures mean nothing.")
     return 1 if results.failures else 0
 
 
-def measure(given: argparse.Namespace) -> tuple[Results, dict[str, str]]:
+def measure(options: argparse.Namespace) -> tuple[Results, dict[str, str]]:
     chosen = [
         experiment
         for experiment in EXPERIMENTS
-        if (not given.only or experiment.name in given.only)
-        and (not given.database or experiment.kind == given.database)
+        if (not options.only or experiment.name in options.only)
+        and (not options.database or experiment.kind == options.database)
     ]
-    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=given.folder) as name, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="rowcall-bench-", dir=options.folder) as name, ExitStack() as stack:
         folder = Path(name)
         server = None
         if any(experiment.kind == "postgres" for experiment in chosen):
@@ -62,8 +62,8 @@ def measure(given: argparse.Namespace) -> tuple[Results, dict[str, str]]:
         machine = facts(folder, server)
         for fact_name, fact in machine.items():
             say(f"{fact_name}: {fact}")
-        bench = Bench(QUICK if given.quick else FULL, folder, server)
-        return run(chosen, bench, given.rounds, say), machine
+        bench = Bench(QUICK if options.quick else FULL, folder, server)
+        return run(chosen, bench, options.rounds, say), machine
 
 
 def show(results: Results) -> None:
@@ -101,14 +101,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--update", action="store_true", help="write into docs/benchmarks, and keep what other experiments measured"
     )
-    given = parser.parse_args()
-    if given.update and given.quick:
+    options = parser.parse_args()
+    if options.update and options.quick:
         parser.error("--update publishes figures, and those of --quick mean nothing")
-    if given.rounds is None:
-        given.rounds = 2 if given.quick else 5
-    if given.rounds < 1:
+    if options.rounds is None:
+        options.rounds = 2 if options.quick else 5
+    if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
-    return given
+    return options
 
 
 def say(text: str) -> None:

@@ -34,22 +34,22 @@ Figures = dict[str, list[list[float]]]
 
 
 def main() -> None:
-    given = arguments()
-    drains = [name for name in DRAINS if name in given.only]
+    options = arguments()
+    drains = [name for name in DRAINS if name in options.only]
     if BASE not in drains and set(drains) & set(OF_BASE):
         drains.append(BASE)
-    cases = [name for name in CASES if name in given.only]
+    cases = [name for name in CASES if name in options.only]
     with opened() as bench:
         trees = {"this tree": ROOT}
-        trees |= {revision: unpack(revision, bench.folder / revision) for revision in given.revisions}
-        for database in given.database:
+        trees |= {revision: unpack(revision, bench.folder / revision) for revision in options.revisions}
+        for database in options.database:
             there = bench.on(database)
             if drains:
-                take = {one: partial(rate, one, bench=there, scale=given.scale) for one in drains}
-                show_drains(database, trees, in_rounds(take, list(trees.values()), given.rounds))
+                take = {one: partial(rate, one, bench=there, scale=options.scale) for one in drains}
+                show_drains(database, trees, in_rounds(take, list(trees.values()), options.rounds))
             if cases:
                 run = {one: partial(run_case, one, bench=there) for one in cases}
-                show_cases(database, trees, in_rounds(run, list(trees.values()), given.rounds))
+                show_cases(database, trees, in_rounds(run, list(trees.values()), options.rounds))
 
 
 def unpack(revision: str, folder: Path) -> Path:

@@ -157,11 +157,11 @@ class Filler:
 def _histogram(minutes: int) -> str:
     """Durations from 1 ms to some minutes of 60 jobs a minute: the more there are, the more buckets they fall into."""
     buckets = min(MOST_BUCKETS, 20 + minutes)
-    found = {
+    ends = {
         bucket_of(round(1.15 ** (number * MOST_BUCKETS / buckets))): 60 * minutes // buckets
         for number in range(buckets)
     }
-    return json.dumps(found)
+    return json.dumps(ends)
 
 
 @contextmanager

@@ -36,11 +36,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lanes", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is measured (3)")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of jobs of each drain (1)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     rows: list[tuple[str, ...]] = []
     with opened() as bench:
         for measure in MEASURES:
-            rows += measured(measure, bench.on(measure.kind), given.rounds, given.scale)
+            rows += measured(measure, bench.on(measure.kind), options.rounds, options.scale)
     print(text_table(rows, ("lane", "measured", "as it is", "without", "as it is / without", "min–max")))
 
 

@@ -98,12 +98,12 @@ def _mount(folder: Path) -> tuple[str, str]:
     mounts, real = Path("/proc/mounts"), folder.resolve()
     if not mounts.exists():
         return "unknown file system", ""
-    found = ("", "unknown file system", "")
+    mounted = ("", "unknown file system", "")
     for line in mounts.read_text().splitlines():
         device, path, kind = line.split()[:3]
-        if real.is_relative_to(path) and len(path) >= len(found[0]):
-            found = (path, kind, device)
-    return found[1], found[2]
+        if real.is_relative_to(path) and len(path) >= len(mounted[0]):
+            mounted = (path, kind, device)
+    return mounted[1], mounted[2]
 
 
 def _sync_ms(folder: Path) -> float:

@@ -56,17 +56,17 @@ def main() -> None:
         "--workers", type=int, nargs="+", default=[10, 50, 200], help="numbers of processes, each ≤ 256"
     )
     parser.add_argument("--seconds", type=float, default=30.0, help="of the idle and of the busy part")
-    given = parser.parse_args()
+    options = parser.parse_args()
     # hundreds of processes must end with it
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    most_connections = 50 + 8 * max(given.workers)
+    most_connections = 50 + 8 * max(options.workers)
     with opened(max_connections=most_connections) as bench:
-        found = {}
-        for workers in given.workers:
-            found[workers] = measure(bench.on("postgres"), workers, given.seconds)
-    names = list(dict.fromkeys(name for figures in found.values() for name in figures))
-    rows = [(name, *(short(figures.get(name, 0.0)) for figures in found.values())) for name in names]
-    print(text_table(rows, ("", *(f"{workers} workers" for workers in found))))
+        figures_of = {}
+        for workers in options.workers:
+            figures_of[workers] = measure(bench.on("postgres"), workers, options.seconds)
+    names = list(dict.fromkeys(name for figures in figures_of.values() for name in figures))
+    rows = [(name, *(short(figures.get(name, 0.0)) for figures in figures_of.values())) for name in names]
+    print(text_table(rows, ("", *(f"{workers} workers" for workers in figures_of))))
 
 
 def measure(bench: Bench, workers: int, seconds: float) -> Figures:
@@ -197,12 +197,12 @@ def kind_of(statement: str) -> str:
 def counters(database: Database) -> Mapping[str, int]:
     database.rows("checkpoint")  # the next multixact is known as of the last one
     ((next_id, next_offset),) = database.rows(NEXT)
-    found = {"multixacts": int(next_id), "members of multixacts": int(next_offset)}
+    figures = {"multixacts": int(next_id), "members of multixacts": int(next_offset)}
     for name, *blocks in database.rows(COUNTERS):
-        found |= {
+        figures |= {
             f"{name} {what}": int(n) for what, n in zip(("zeroed", "hit", "read", "written"), blocks, strict=True)
         }
-    return found
+    return figures
 
 
 def succeeded(database: Database) -> int:

@@ -91,9 +91,13 @@ def worker_processes(
 ) -> Iterator[list[WorkerProcess]]:
     """Start many workers together, each as `rowcall work` with these options. Their logs go to a file."""
     errors = site.folder / "worker-errors.txt"
-    given = {"ROWCALL_BENCH_URL": site.url, "ROWCALL_BENCH_FLOWS": "1" if flows else "", "ROWCALL_BENCH_STAMPS": ""}
+    environment = {
+        "ROWCALL_BENCH_URL": site.url,
+        "ROWCALL_BENCH_FLOWS": "1" if flows else "",
+        "ROWCALL_BENCH_STAMPS": "",
+    }
     if stamps is not None:
-        given["ROWCALL_BENCH_STAMPS"] = str(stamps)
+        environment["ROWCALL_BENCH_STAMPS"] = str(stamps)
     workers: list[WorkerProcess] = []
     try:
         for _ in range(count):
@@ -101,7 +105,7 @@ def worker_processes(
                 process = subprocess.Popen(
                     [sys.executable, "-m", "rowcall", "work", "benchmarks.work_app:jobs", *options],
                     cwd=ROOT,
-                    env={**os.environ, **given},
+                    env={**os.environ, **environment},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=sink,

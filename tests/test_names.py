@@ -9,6 +9,7 @@ from pathlib import Path
 import rowcall
 
 SOURCE = Path(rowcall.__file__).parent
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 VAGUE = {"found", "given", "wanted", "said", "one", "rest"}
 """Names that are clear only next to their assignment."""
@@ -70,8 +71,9 @@ def long_uses(text: str) -> list[tuple[int, str]]:
 
 def test_vague_names_are_used_next_to_their_assignment() -> None:
     problems = [
-        f"{path.relative_to(SOURCE).as_posix()}:{line}: {vague}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        f"{path.relative_to(folder).as_posix()}:{line}: {vague}"
+        for folder in (SOURCE, BENCHMARKS)
+        for path in sorted(folder.rglob("*.py"))
         for line, vague in long_uses(path.read_text(encoding="utf-8"))
     ]
     assert problems == [], f"say what it holds, or use it within {MOST_LINES} lines"

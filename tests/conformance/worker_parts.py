@@ -16,7 +16,7 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.ends.attempts import Ended
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.jobs.marks import mark
-from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, NOTHING_KNOWN, Mark, Places, Ready, new_holder
+from rowcall.store.queries.claims import EVERY_QUEUE, FIND_WORK, NOTHING_KNOWN, Mark, Ready, Starts, new_holder
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.recovery.register import register
 from rowcall.testing.fake_clock import FakeClock
@@ -63,11 +63,11 @@ class StoreWorker:
         slots: int = 1,
         buffer: int = 0,
         queues: Iterable[str] | None = None,
-        resume: Places = NOTHING_KNOWN,
+        resume: Starts = NOTHING_KNOWN,
     ) -> RoundResult:
         """A round that claims: `slots` jobs are started, `buffer` more wait with the worker.
 
-        `resume`: what stands before these places may be left out.
+        `resume`: what stands before these rows may be left out.
         """
         queue = queue_of(self._jobs)
         demand = Demand(

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.queries.claims import START, Pair, Place, Work
+from rowcall.store.queries.claims import START, Pair, ReadyKey, Work
 from rowcall.wake.waiter import Wakeup
 from rowcall.worker.claiming import KnownWork
 from rowcall.worker.pace import (
@@ -39,9 +39,9 @@ def work(
 ) -> Work:
     due_at_ms = None if due_in is None else NOW_MS + round(due_in * 1000)
     wake_at_ms = None if wake_in is None else NOW_MS + round(wake_in * 1000)
-    places: dict[Pair, Place | None] = dict.fromkeys(ready, START)
+    starts: dict[Pair, ReadyKey | None] = dict.fromkeys(ready, START)
     return Work(
-        NOW_MS, due_at_ms, None, registered=True, ready=places, wake_at_ms=wake_at_ms, edges_unsure=edges_unsure
+        NOW_MS, due_at_ms, None, registered=True, ready=starts, wake_at_ms=wake_at_ms, edges_unsure=edges_unsure
     )
 
 

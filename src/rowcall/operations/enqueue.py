@@ -45,7 +45,7 @@ from rowcall.store.enqueue.once import Once, find_earlier, write_once
 from rowcall.store.enqueue.related import write_related
 from rowcall.store.jobs import enqueue as plans
 from rowcall.store.jobs.enqueue import Member
-from rowcall.store.new_job import Derived, Inserted, NewJob, RelatedJob
+from rowcall.store.new_job import Inserted, NewJob, RelatedJob
 
 Self = TypeVar("Self", bound="Transaction")
 
@@ -236,31 +236,24 @@ def _enqueue(queue: Queue, job: NewJob, payloads: Sequence[str], connection: obj
     # before the wait, after which the processor's caches know none of this
     arguments = list(map(payload_from_row, payloads))
     columns = None if job.is_derived else [derived(job, values) for values in arguments]
-    if connection is None and len(payloads) == 1 and len(payloads[0]) <= backend.blobs.inline_length:
-        member = Member(job, payloads[0], None if columns is None else columns[0])
-        return [written_job(job, arguments[0], (yield WriteShared(member)))]
-    inserted = yield from _insert(queue, job, payloads, columns, connection)
-    return _written_jobs(job, arguments, inserted)
-
-
-def _insert(
-    queue: Queue, job: NewJob, payloads: Sequence[str], columns: Sequence[Derived] | None, connection: object
-) -> Operation[list[Inserted]]:
-    """Write jobs, and first the blobs of large payloads. Only one job without a blob is a single statement."""
-    target, dialect = (None, queue.dialect) if connection is None else (yield from open_target(queue, connection))
+    target = None if connection is None else (yield from open_target(queue, connection))
     stored, referring = payloads, False
-    if queue.blobs.any_large(payloads):
+    if backend.blobs.any_large(payloads):
         yield from EnsureSchema()
-        stored = yield from Blocking(queue.blobs.all_stored, job.type, payloads)
+        stored = yield from Blocking(backend.blobs.all_stored, job.type, payloads)
         referring = any(reference_of(text) is not None for text in stored)
-    if target is None and len(stored) == 1 and not referring:
-        return [(yield WriteShared(Member(job, stored[0], columns[0] if columns else None)))]
-    make_plan = partial(plans.enqueue, dialect, job, stored, columns, referring=referring)
-    with patience_for(len(stored)):
-        if target is None:
-            return (yield from Write(make_plan))
-        plan = blobs.on_caller_connection(dialect, stored, make_plan()) if referring else make_plan()
-        return (yield from OnCallerConnection(target, plan))
+    if target is None and len(stored) == 1 and not referring:  # a single statement
+        inserted = [(yield WriteShared(Member(job, stored[0], None if columns is None else columns[0])))]
+    else:
+        dialect = queue.dialect if target is None else target[1]
+        make_plan = partial(plans.enqueue, dialect, job, stored, columns, referring=referring)
+        with patience_for(len(stored)):
+            if target is None:
+                inserted = yield from Write(make_plan)
+            else:
+                plan = blobs.on_caller_connection(dialect, stored, make_plan()) if referring else make_plan()
+                inserted = yield from OnCallerConnection(target[0], plan)
+    return _written_jobs(job, arguments, inserted)
 
 
 def enqueue_once(queue: Queue, calls: Sequence[Bound], name: str, digest: str, window_ms: int) -> Operation[list[Job]]:

@@ -24,7 +24,7 @@ from rowcall.domain.errors import SchemaMismatch
 from rowcall.domain.job import Job, Status
 from rowcall.store.migration import Migration, MigrationPreview
 from rowcall.store.new_job import Derived, Inserted, NewJob
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready
+from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Starts
 from rowcall.store.queries.ends import Owner, Success
 from rowcall.store.statement import Change, Plan, Query, Row, Statement
 
@@ -178,11 +178,11 @@ class Dialect(Protocol):
 
     # claim
     def ready_jobs(
-        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
+        self, queue: str, types: Sequence[str], limit: int, starts: Starts = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
         """Return the first jobs that may be claimed, in order. Other transactions skip them until this one ends.
 
-        Jobs that stand at or before the places may be left out.
+        Jobs that stand at or before their starts may be left out.
         """
 
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int) -> Plan[list[Ready]]:

@@ -32,7 +32,7 @@ class TestClaim:
         first = worker.claim(slots=6)
         assert sorted(job.id for job in first.started) == [*ids[:3], *ids[6:9]]
         urgent = jobs.enqueue("type0", queue="a", priority=1).id
-        second = worker.claim(slots=4, resume=first.places())
+        second = worker.claim(slots=4, resume=first.starts())
         found = {job.id for job in second.started}
         assert {ids[3], *ids[9:11]} < found <= {ids[3], ids[4], urgent, *ids[9:11]}
         assert second.more  # a later round looks at the beginning

@@ -1,18 +1,21 @@
 """Whatever two transactions do to the same jobs, statement by statement: none waits for ever, and an attempt ends once.
 
-Every transaction locks claims, then jobs, then ready rows, or skips what is locked.
+Every transaction locks claims, then jobs, then ready rows, or skips what is locked. The jobs have all that their ends
+write about: a slot, an order with a job behind them, tags, a job that waits for both, and a follow-up.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import msgspec
 import psycopg
 import pytest
 
-from rowcall import Rowcall
+from rowcall import Job, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.errors import RowcallError
 from rowcall.domain.job import Status
@@ -35,11 +38,13 @@ from tests.store.postgres.stepping import InThread, StepConnection, Stepper, ste
 FOLLOWED = '{"failed":{"type":"note","queue":"notes"}}'
 """A follow-up that the rows of the jobs do not have, as they were written without the declaration of their task."""
 FAILURE = msgspec.structs.replace(decide(AttemptBudget(1, 5), Reported("NO:GOOD", "bad")), on_end=FOLLOWED)
+SHARE = int(os.environ.get("ROWCALL_TEST_MEETING_SHARE", "2"))
+"""An action comes after one statement of this many of another one."""
 FAR_AHEAD_MS = 4_000_000_000_000
 
 
 class Scene(NamedTuple):
-    """Two jobs, and the worker that holds them, unless they are ready."""
+    """Two jobs, and the worker that holds them, unless they are ready. Others wait for them."""
 
     jobs: Rowcall
     worker: StoreWorker
@@ -120,7 +125,8 @@ def prune(scene: Scene) -> Plan[object]:
 
 
 def claim(scene: Scene) -> Plan[object]:
-    demand = Demand(worker=scene.worker.name, holder=scene.worker.holder, slots=5)
+    limits = queue_of(scene.jobs).declared.limits.declared
+    demand = Demand(worker=scene.worker.name, holder=scene.worker.holder, slots=5, limits=limits)
     return round_of_work(scene.dialect, [], None, demand)
 
 
@@ -156,6 +162,7 @@ class Meeting(NamedTuple):
     """A queue, a connection for each of the two that meet, and one to check with. A new one costs more than a case."""
 
     jobs: Rowcall
+    enqueue_sends: Callable[[list[dict[str, object]]], list[Job]]
     one: StepConnection
     other: StepConnection
     rows: Rows
@@ -170,27 +177,36 @@ def meeting(postgres_url: str) -> Iterator[Meeting]:
         stepping_connection(postgres_url) as other,
         rows.connection,
     ):
-        yield Meeting(jobs, one, other, rows)
+
+        @jobs.task(limit=Limit("api", concurrency=2), ordered_by="account", tags=["tagged"])
+        def send(account: str) -> None:
+            pass
+
+        yield Meeting(jobs, send.enqueue_many, one, other, rows)
 
 
 def new_scene(meeting: Meeting, *, claimed: bool) -> Scene:
-    meeting.rows.execute("delete from rowcall_job")
-    meeting.rows.execute("delete from rowcall_worker")
+    meeting.rows.execute("delete from rowcall_job; delete from rowcall_worker; delete from rowcall_slot")
     worker = StoreWorker(meeting.jobs, "web-1")
-    made = [meeting.jobs.enqueue("send").id for _ in range(2)]
+    first, _, second = meeting.enqueue_sends([{"account": account} for account in ("a", "a", "b")])
+    made = [first.id, second.id]
+    meeting.jobs.enqueue("note", after=made)
     if claimed:
         return Scene(meeting.jobs, worker, worker.claim(slots=2).started)
     ready = [Ready(job_id, "send", "default", "{}", 5, 0, 0, 0, None, None, None) for job_id in made]
     return Scene(meeting.jobs, worker, ready)
 
 
-def pairs(found: list[Action]) -> list[Any]:
-    return [pytest.param(one, other, id=f"{one.__name__}-{other.__name__}") for one in found for other in found]
+def pairs(actions: list[Action]) -> list[Any]:
+    return [
+        pytest.param(first, second, (row + column) % SHARE, id=f"{first.__name__}-{second.__name__}")
+        for (row, first), (column, second) in product(enumerate(actions), repeat=2)
+    ]
 
 
-def meet(meeting: Meeting, first: Action, second: Action, *, claimed: bool) -> None:
-    """Let the second come after each statement of the first, and check what is left."""
-    before, steps = 0, 1
+def meet(meeting: Meeting, first: Action, second: Action, before: int, *, claimed: bool) -> None:
+    """Let the second come after some or all statements of the first, and check what is left."""
+    steps = before
     while before <= steps:
         scene = new_scene(meeting, claimed=claimed)
         one, other = tolerant(first(scene)), tolerant(second(scene))
@@ -201,7 +217,7 @@ def meet(meeting: Meeting, first: Action, second: Action, *, claimed: bool) -> N
             later.join()
             steps = begun.steps
         check(scene, meeting.rows, f"{second.__name__} after {before} statements of {first.__name__}")
-        before += 1
+        before += SHARE
 
 
 def check(scene: Scene, tables: Rows, when: str) -> None:
@@ -224,12 +240,12 @@ OUTCOME = Reported("NO:GOOD", "bad")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second"), pairs(ON_CLAIMED))
-def test_on_claimed_jobs(meeting: Meeting, first: Action, second: Action) -> None:
-    meet(meeting, first, second, claimed=True)
+@pytest.mark.parametrize(("first", "second", "before"), pairs(ON_CLAIMED))
+def test_on_claimed_jobs(meeting: Meeting, first: Action, second: Action, before: int) -> None:
+    meet(meeting, first, second, before, claimed=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second"), pairs(ON_READY))
-def test_on_ready_jobs(meeting: Meeting, first: Action, second: Action) -> None:
-    meet(meeting, first, second, claimed=False)
+@pytest.mark.parametrize(("first", "second", "before"), pairs(ON_READY))
+def test_on_ready_jobs(meeting: Meeting, first: Action, second: Action, before: int) -> None:
+    meet(meeting, first, second, before, claimed=False)

@@ -66,8 +66,8 @@ def test_the_search_for_work_says_where_each_task_starts(jobs: Rowcall) -> None:
         ("default", "send"): (~5, urgent, urgent - 1),
     }
     behind = {("default", "send"): (~5, urgent, urgent)}
-    for places, ids in ((work.ready, [urgent, send]), (behind, [send])):
-        plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, places=places)
+    for starts, ids in ((work.ready, [urgent, send]), (behind, [send])):
+        plan = partial(queue.dialect.ready_jobs, "default", ["send"], 2, starts=starts)
         assert [job.id for job in queue.run(Write(plan))] == ids
 
 

@@ -10,7 +10,7 @@ from rowcall.domain.outcome import Transition
 from rowcall.store.jobs.unreadable import Unreadable
 from rowcall.store.limits.admission import DeclaredLimits
 from rowcall.store.new_job import OnEnd
-from rowcall.store.queries.claims import NOTHING_KNOWN, Fence, Places, Ready, Work, key_of
+from rowcall.store.queries.claims import NOTHING_KNOWN, Fence, Ready, Starts, Work, key_of
 from rowcall.store.queries.ends import Owner
 
 FEWEST_QUEUES, LEAST_SHARE = 10, 25
@@ -42,8 +42,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     aliases: Mapping[str, str] = {}
     """Task names by their aliases."""
     on_end: OnEnd | None = None
-    resume: Places = NOTHING_KNOWN
-    """Where the last round ended. Jobs that stand before these places wait for a round that starts at the beginning."""
+    resume: Starts = NOTHING_KNOWN
+    """Where the last round ended. Jobs before these rows wait for a round without it."""
 
     @property
     def owner(self) -> Owner:
@@ -111,8 +111,8 @@ class RoundResult(msgspec.Struct):
         """How many of its jobs need a slot, now or later."""
         return len(self.started) + len(self.buffered)
 
-    def places(self, resumed: Places = NOTHING_KNOWN) -> Places:
-        """Return where a round may resume that started at the `resumed` places: behind the last jobs of this one."""
+    def starts(self, resumed: Starts = NOTHING_KNOWN) -> Starts:
+        """Return where a round may resume that had the `resumed` starts: behind the last jobs of this one."""
         last = {(job.queue, key_of(job.type, job.unfit)): job for job in (*self.started, *self.buffered)}
         # fair jobs, and the next ones in order, may come before the last one that was claimed
         plain = {pair: job.order() for pair, job in last.items() if job.fair is None and job.ordered is None}

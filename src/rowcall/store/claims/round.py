@@ -27,8 +27,8 @@ from rowcall.store.queries.claims import (
     NOTHING_KNOWN,
     Fence,
     Pair,
-    Places,
     Ready,
+    Starts,
     Work,
     all_plain,
     any_fair,
@@ -173,9 +173,9 @@ class Round:
         more = ring and ring[before : self._searched]
         (found,) = yield from self._dialect.ask(queries.FIND_QUEUES, last_queue, 2 * before, more)
         known = {queue for queue, _ in ready}
-        self._add({pair: place for pair, place in found.items() if pair[0] not in known})
+        self._add({pair: start for pair, start in found.items() if pair[0] not in known})
 
-    def _add(self, ready: Places) -> None:
+    def _add(self, ready: Starts) -> None:
         """Add the queues of these ready jobs. If all queues are served, fewer than were searched are all there are."""
         demand, result = self._demand, self._result
         keys_by_queue = wanted_types(demand, ready, result.work.paused)
@@ -238,9 +238,9 @@ class Round:
     def _find(self, queue: str, share: int) -> Plan[list[Ready]]:
         dialect, types, result, locked = self._dialect, self._wanted[queue], self._result, self._admission.locked
         # jobs that were held may just have become ready, before the first one that was found
-        places = self._demand.resume or (NOTHING_KNOWN if self._admission.again else result.work.ready)
-        first = yield from dialect.ready_jobs(queue, types, share + len(locked), places)
-        if not first and places is result.work.ready and any(places[queue, key] for key in types):
+        starts = self._demand.resume or (NOTHING_KNOWN if self._admission.again else result.work.ready)
+        first = yield from dialect.ready_jobs(queue, types, share + len(locked), starts)
+        if not first and starts is result.work.ready and any(starts[queue, key] for key in types):
             # others may have claimed that first one, and jobs that come before it may have been committed
             first = yield from dialect.ready_jobs(queue, types, share + len(locked))
         return [job for job in first if job.id not in locked][:share] if locked else first
@@ -310,8 +310,8 @@ class Round:
             for key in self._wanted[queue]:
                 task = task_of(key)
                 if room := self._batch_room.get(task):
-                    places = self._result.work.ready
-                    first = yield from self._dialect.ready_jobs(queue, [key], room, places)
+                    starts = self._result.work.ready
+                    first = yield from self._dialect.ready_jobs(queue, [key], room, starts)
                     ready = self._admission.unread.readable(first) if any_retry(first) else first
                     if self._any_limited(ready):
                         ready = yield from self._admission.admit(self._dialect, ready, lambda job, at_once: True)

@@ -39,7 +39,7 @@ _NEXT_WAKE = """
 _ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
 
 _BEFORE = f"jsonb_build_array(rank, turn, greatest(id, -{HIGHEST_ID}) - 1)"
-_PAIR = f"""(select queue, type, {_BEFORE} as place from <ready> as ready where {{}}
+_PAIR = f"""(select queue, type, {_BEFORE} as start from <ready> as ready where {{}}
                order by queue, type, rank, turn, id limit 1)"""
 _BEHIND_FOUND = "(ready.queue, ready.type) > (found.queue, found.type)"
 _ALL = "and (select {own}) is null"
@@ -60,7 +60,7 @@ _FOUND = f"""
             union all {_PAIR.format("ready.queue = found.queue and ready.type > found.type and (select {own}) <> ''")}
             limit 1) as next
           where found.number + (next.queue <> found.queue)::int <= {{most}}"""
-_AS_JSON = "select coalesce(jsonb_agg(jsonb_build_array(queue, type, place)), '[]'::jsonb)::text from found"
+_AS_JSON = "select coalesce(jsonb_agg(jsonb_build_array(queue, type, start)), '[]'::jsonb)::text from found"
 
 
 _NEXT_QUEUES = _FOUND.format(after="$3::text", most="$4::int", own="$5::text")
@@ -68,7 +68,7 @@ _NEXT_QUEUES = _FOUND.format(after="$3::text", most="$4::int", own="$5::text")
 
 def _find_work(registered: str, more: str = "", found: str = _NEXT_QUEUES) -> str:
     return f"""
-        with recursive found (queue, type, place, number) as ({found}
+        with recursive found (queue, type, start, number) as ({found}
         ){more}
         select ({_AS_JSON}),
           date_part('epoch', clock_timestamp() - statement_timestamp()),  -- before the other columns are computed
@@ -79,7 +79,7 @@ def _find_work(registered: str, more: str = "", found: str = _NEXT_QUEUES) -> st
 
 
 find_queues = f"""
-    with recursive found (queue, type, place, number) as (
+    with recursive found (queue, type, start, number) as (
       {_FOUND.format(after="$1::text", most="$2::int", own="$3::text")})
     {_AS_JSON}"""
 # claim
@@ -107,7 +107,7 @@ def _ready(rows: str, lock: str = "for update skip locked") -> str:
         where id = first.id and lease = first.lease and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
 
 
-# It goes through every row that was deleted since the last vacuum, so it starts at a given place: see `Places`.
+# It goes through every row that was deleted since the last vacuum, so it begins where it is told to: see `Starts`.
 _IN_ORDER = "order by rank, turn, id"
 _OF_TYPE = "select ctid, id, lease from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
 _BEHIND = "$5::bigint, $6::bigint, $7::bigint"

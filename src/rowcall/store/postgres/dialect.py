@@ -40,7 +40,7 @@ from rowcall.store.postgres.words import array, channel_of, channel_of_ends, ren
 from rowcall.store.queries import claims as claim_queries
 from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.claims import NOTHING_KNOWN, START, Places, Ready
+from rowcall.store.queries.claims import NOTHING_KNOWN, START, Ready, Starts
 from rowcall.store.queries.ends import Owner, Success, ids_of
 from rowcall.store.queries.flows import TRANSACTION_BEGAN
 from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
@@ -182,9 +182,9 @@ class PostgresDialect:
     # claim
 
     def ready_jobs(
-        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
+        self, queue: str, types: Sequence[str], limit: int, starts: Starts = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
-        asked = _asked(queue, types, places)
+        asked = _asked(queue, types, starts)
         if len(types) == 1:
             return (yield from self.ask(claim_queries.READY_OF_TYPE, queue, limit, *asked[0]))
         first = yield from self.ask(claim_queries.READY_OF_TYPES, queue, limit, asked)
@@ -266,9 +266,9 @@ class PostgresDialect:
         return self._pages.has_payload_index()
 
 
-def _asked(queue: str, types: Sequence[str], places: Places) -> list[Asked]:
-    """Return the types, each with the place behind which to look."""
-    return [(task, *(places.get((queue, task)) or START)) for task in types]
+def _asked(queue: str, types: Sequence[str], starts: Starts) -> list[Asked]:
+    """Return the types, each with the row behind which to look."""
+    return [(task, *(starts.get((queue, task)) or START)) for task in types]
 
 
 def _repeated(values: Sequence[tuple[T, int]]) -> list[T]:

@@ -115,7 +115,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
         return claimed_at_ms - (since if since > written else written)
 
     def order(self) -> tuple[int, int, int]:
-        """Return what claims sort by: its place in the table of ready jobs."""
+        """Return what claims sort by: the key of its row in the table of ready jobs."""
         return ~self.priority, self.id if self.turn is None else self.turn, self.id
 
 
@@ -169,11 +169,12 @@ def takes(tasks: Mapping[str, str | None] | None, key: str) -> bool:
 
 Pair = tuple[str, str]
 """A queue, and the type of ready jobs in it."""
-Place = tuple[int, int, int]
-Places = Mapping[Pair, Place | None]
-"""For queues and types of ready jobs: the place behind which to search in the table of ready jobs, if it is known."""
+ReadyKey = tuple[int, int, int]
+"""The rank, turn and id of a row in the table of ready jobs: their order within a queue and type."""
+Starts = Mapping[Pair, ReadyKey | None]
+"""For queues and types of ready jobs: the row behind which a search starts, if it is known."""
 START = (-(2**63),) * 3
-NOTHING_KNOWN: Places = MappingProxyType({})
+NOTHING_KNOWN: Starts = MappingProxyType({})
 
 
 class EndedClaim(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -196,7 +197,7 @@ class Work(msgspec.Struct, frozen=True):
     due_at_ms: int | None
     expires_at_ms: int | None
     registered: bool
-    ready: dict[Pair, Place | None]
+    ready: dict[Pair, ReadyKey | None]
     """The ready jobs in the queues that were asked for. A round adds the queues that it finds later."""
     wake_at_ms: int | None = None
     """When the next schedule or rate limit must be checked."""
@@ -268,15 +269,15 @@ _pairs = msgspec.json.Decoder(list[tuple[str, str]])
 _found = msgspec.json.Decoder(list[tuple[str, str, tuple[int, int, int] | None]])
 
 
-def places_from_row(row: Row) -> dict[Pair, Place | None]:
-    return {(queue, key): place for queue, key, place in _found.decode(cast("str", row[0]))}
+def starts_from_row(row: Row) -> dict[Pair, ReadyKey | None]:
+    return {(queue, key): start for queue, key, start in _found.decode(cast("str", row[0]))}
 
 
 def work_from_row(row: Row) -> Work:
     _, seconds, now_ms, due_at, expires_at, registered, wake_at, paused, *flags = cast(
         "tuple[str, float, int, int | None, int | None, int, int | None, str, int, int, int, int, int]", row
     )
-    known = (now_ms, due_at, expires_at, bool(registered), places_from_row(row), wake_at, _pairs.decode(paused))
+    known = (now_ms, due_at, expires_at, bool(registered), starts_from_row(row), wake_at, _pairs.decode(paused))
     edges_open, edges_unsure, slots, waiters, tags = map(bool, flags)
     return Work(*known, edges_open, edges_unsure, slots, waiters, tags, seconds)
 
@@ -306,10 +307,10 @@ FIND_WORK_AND_LOCK = Query("find_work_and_lock", (Now, Text, Text, Int, Json), w
 # the same, where the queues and types of ready jobs are known
 FIND_OTHER_WORK_AND_LOCK = Query("find_other_work_and_lock", (Now, Text, Json), work_from_row, only=_SERVER)
 # more queues with ready jobs, behind a given one, or of a list
-FIND_QUEUES = Query("find_queues", (Text, Int, Json), places_from_row)
+FIND_QUEUES = Query("find_queues", (Text, Int, Json), starts_from_row)
 PEEK = Query("peek", (Now,), peek_from_row)
 
-# the first ready jobs: of one type behind a place; of several, each behind its place
+# the first ready jobs: of one type behind its start; of several, each behind its own
 READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text, Int, Int, Int), Ready, only=_SERVER)
 READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
 REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)

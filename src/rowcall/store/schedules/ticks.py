@@ -11,7 +11,7 @@ from rowcall.domain.checks import name_problem, queue_problem
 from rowcall.domain.errors import ScheduleNotFound
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_from_row
-from rowcall.domain.schedule import check_timing, due_ticks, has_cron, next_tick
+from rowcall.domain.schedule import Due, check_timing, due_ticks, has_cron, next_tick
 from rowcall.store.dialect import Dialect
 from rowcall.store.enqueue.related import write_related
 from rowcall.store.new_job import Inserted, NewJob, RelatedJob
@@ -36,26 +36,33 @@ def tick(dialect: Dialect) -> Plan[bool]:
     rows = yield from dialect.ask(queries.DUE_SCHEDULES, SCHEDULES_AT_ONCE, int(has_cron()))
     left = TICKS_AT_ONCE
     for number, row in enumerate(rows):
-        left -= yield from _tick(dialect, row, max(1, left // (len(rows) - number)), now_ms)
+        try:
+            due = _due(row, now_ms, max(1, left // (len(rows) - number)))
+        except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
+            yield from dialect.ask(queries.STOP_SCHEDULE, row.name, f"{type(error).__name__}: {error}")
+        else:
+            left -= len(due.ticks)
+            yield from _tick(dialect, row, due)
     return bool(rows)
 
 
-def _tick(dialect: Dialect, row: ScheduleRow, most: int, now_ms: int) -> Plan[int]:
+def _due(row: ScheduleRow, now_ms: int, most: int) -> Due:
+    """Return the due ticks of a schedule, or raise whatever its row makes impossible."""
     assert row.next_run_at_ms is not None
-    try:
-        check_timing(row.timing)
-        job = job_of(row)
-        due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
-        _check_times([*(at_ms + job.delay_ms for at_ms in due.ticks), due.following_ms])
-    except Exception as error:  # plain SQL can write anything, and one odd row must not stop the others
-        yield from dialect.ask(queries.STOP_SCHEDULE, row.name, f"{type(error).__name__}: {error}")
-        return 0
+    check_timing(row.timing)
+    job = job_of(row)
+    due = due_ticks(row.timing, row.next_run_at_ms, now_ms, most)
+    _check_times([*(at_ms + job.delay_ms for at_ms in due.ticks), due.following_ms])
+    return due
+
+
+def _tick(dialect: Dialect, row: ScheduleRow, due: Due) -> Plan[None]:
+    job = job_of(row)
     last: tuple[int | None, int | None] = (None, None)
     for at_ms in due.ticks:
         ticking = msgspec.structs.replace(job, run_at_ms=at_ms + job.delay_ms, delay_ms=0)
         last = at_ms, (yield from _enqueue(dialect, row, ticking, "TICK", None)).job_id
     yield from dialect.ask(queries.MOVE_ON, row.name, due.following_ms, *last)
-    return len(due.ticks)
 
 
 class Made(NamedTuple):
@@ -124,12 +131,11 @@ def put_all(
     for declaration in sorted(declared, key=lambda declaration: declaration.name):
         row = kept.get(declaration.name)
         if row is None or not row.declared or row.problem is not None or not are_equal(decrypted(row), declaration):
-            yield from _put(dialect, encrypted(declaration), now_ms, declared=True)
+            yield from _put(dialect, encrypted(declaration), next_tick(declaration.timing, now_ms), declared=True)
 
 
-def _put(dialect: Dialect, declaration: DeclaredSchedule, now_ms: int, *, declared: bool) -> Plan[None]:
+def _put(dialect: Dialect, declaration: DeclaredSchedule, first_ms: int | None, *, declared: bool) -> Plan[None]:
     one, timing = declaration, declaration.timing
-    first_ms = next_tick(timing, now_ms)
     given = (one.name, one.task, one.payload, one.options, timing.cron, timing.every_ms, timing.zone, timing.catch_up)
     yield from dialect.ask(queries.PUT_SCHEDULE, *given, int(declared), first_ms)
 
@@ -145,7 +151,7 @@ def are_equal(schedule: DeclaredSchedule, other: DeclaredSchedule) -> bool:
 
 def put(dialect: Dialect, declaration: DeclaredSchedule) -> Plan[ScheduleRow]:
     (now_ms,) = yield from dialect.ask(NOW)
-    yield from _put(dialect, declaration, now_ms, declared=False)
+    yield from _put(dialect, declaration, next_tick(declaration.timing, now_ms), declared=False)
     return (yield from _locked(dialect, declaration.name))
 
 

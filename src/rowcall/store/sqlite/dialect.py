@@ -22,7 +22,7 @@ from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.queries import claims as claim_queries
 from rowcall.store.queries import ends as end_queries
 from rowcall.store.queries import jobs as queries
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places, Ready, key_of
+from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Starts, key_of
 from rowcall.store.queries.ends import Owner, Success, ids_of, runs_of
 from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEFERRING, READ_SOMETHING
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
@@ -179,7 +179,7 @@ class SqliteDialect:
     # claim
 
     def ready_jobs(
-        self, queue: str, types: Sequence[str], limit: int, places: Places = NOTHING_KNOWN
+        self, queue: str, types: Sequence[str], limit: int, starts: Starts = NOTHING_KNOWN
     ) -> Plan[list[Ready]]:
         if len(types) > MOST_TYPES_MERGED:
             found = yield from self.ready_jobs(queue, types[:MOST_TYPES_MERGED], limit)

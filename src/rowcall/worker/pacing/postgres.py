@@ -6,7 +6,7 @@ from rowcall.base.clock import Clock
 from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places
+from rowcall.store.queries.claims import NOTHING_KNOWN, Starts
 from rowcall.wake.waiter import Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_LAST_AHEAD
@@ -46,8 +46,8 @@ class PostgresPacing:
     def note_finished(self, last_seconds: float) -> None:
         pass
 
-    def resume(self) -> Places:
-        return self._resuming.places()
+    def resume(self) -> Starts:
+        return self._resuming.starts()
 
     def note_round(self, demand: Demand, result: RoundResult) -> None:
         self._resuming.note(demand, result)
@@ -56,18 +56,18 @@ class PostgresPacing:
 class Resuming:
     """PostgreSQL goes through all rows that were deleted from a table since its last vacuum, and an old snapshot keeps
     the vacuum from removing them. So if a round claimed all it had room for, and these were many or its search was
-    slow, the next one starts where it ended. Jobs that come before that place, such as jobs of a higher priority, are
+    slow, the next one starts where it ended. Jobs that come before that, such as jobs of a higher priority, are
     found by the next round that starts at the beginning: as soon as such searches take less than a twentieth of the
     time, and at least every five seconds.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._timer = clock.timer
-        self._places: Places = NOTHING_KNOWN
+        self._starts: Starts = NOTHING_KNOWN
         self._until = 0.0
 
-    def places(self) -> Places:
-        return self._places if self._timer() < self._until else NOTHING_KNOWN
+    def starts(self) -> Starts:
+        return self._starts if self._timer() < self._until else NOTHING_KNOWN
 
     def note(self, demand: Demand, result: RoundResult) -> None:
         """A round has ended."""
@@ -77,8 +77,8 @@ class Resuming:
         # of many queues, the next round searches others
         worthwhile = (claimed >= LEAST_CLAIMED and result.knows_all) or demand.resume or seconds >= SLOW_SECONDS
         if claimed < demand.room or not worthwhile or result.joining or result.left:
-            self._places = NOTHING_KNOWN
+            self._starts = NOTHING_KNOWN
             return
-        self._places = result.places(demand.resume)
+        self._starts = result.starts(demand.resume)
         if not demand.resume:
             self._until = self._timer() + min(LONGEST_SECONDS, seconds / SHARE_OF_TIME)

@@ -8,7 +8,7 @@ from rowcall.drivers.database import Connection
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.queries.claims import Places
+from rowcall.store.queries.claims import Starts
 from rowcall.wake.waiter import Waker, WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pacing.settle_thread import SettleThread
@@ -45,7 +45,7 @@ class Pacing(Protocol):
     def note_finished(self, last_seconds: float) -> None:
         """Attempts have ended, and the last one took so long."""
 
-    def resume(self) -> Places:
+    def resume(self) -> Starts:
         """Return where the search of the next round starts."""
 
     def note_round(self, demand: Demand, result: RoundResult) -> None: ...

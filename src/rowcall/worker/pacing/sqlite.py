@@ -9,7 +9,7 @@ from __future__ import annotations
 from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
-from rowcall.store.queries.claims import NOTHING_KNOWN, Places
+from rowcall.store.queries.claims import NOTHING_KNOWN, Starts
 from rowcall.wake.waiter import SqliteWaiter, Waker
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_BUFFERED
@@ -42,7 +42,7 @@ class SqlitePacing:
     def note_finished(self, last_seconds: float) -> None:
         self._is_instant = last_seconds < INSTANT_SECONDS
 
-    def resume(self) -> Places:
+    def resume(self) -> Starts:
         return NOTHING_KNOWN
 
     def note_round(self, demand: Demand, result: RoundResult) -> None:
