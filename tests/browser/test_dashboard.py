@@ -13,6 +13,8 @@ from tests.http.server import served
 
 PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/schedules", "/workers", "/errors", "/storage"]
 
+QUEUES = ["default", "mail", "payments", "slow", "webhooks"]
+
 HIDDEN = """[...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
     .map((one) => one.innerText.slice(0, 80))"""
 """Tables that are wider than their place: a part of them cannot be seen without scrolling."""
@@ -22,7 +24,8 @@ pytestmark = pytest.mark.slow
 
 def test_filters_are_links(page: Page) -> None:
     page.goto("/jobs")
-    page.get_by_role("group", name="State").get_by_text("failed").click()
+    assert page.locator("#known-queue option").evaluate_all("all => all.map((one) => one.value)") == QUEUES
+    page.get_by_role("group", name="State").get_by_role("link", name="failed 5").click()
     expect(page.locator("[data-row]")).to_have_count(5)
     page.get_by_placeholder("Search arguments").fill('{"customer": 3}')
     page.keyboard.press("Enter")
@@ -45,6 +48,14 @@ def test_a_job_is_opened(page: Page) -> None:
     exact = page.locator("time").first.get_attribute("title")
     assert exact is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC", exact)
+    page.get_by_role("button", name="UTC").click()
+    expect(page.locator("time").first).to_have_text(exact[11:19])
+    page.keyboard.press("t")
+    expect(page.get_by_role("button", name="local")).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    expect(page.locator("time").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+    page.get_by_role("button", name="ago").click()
+    expect(page.locator("time").first).to_contain_text("ago")
 
 
 def test_progress_is_live_and_nothing_moves(page: Page, shop: Shop) -> None:
@@ -96,7 +107,16 @@ def test_a_queue_is_paused_and_resumed(page: Page, shop: Shop) -> None:
     assert "payments" in [one.name for one in shop.jobs.paused()]
     row.get_by_role("button", name="Resume").click()
     expect(row.locator(".badge")).to_have_count(0)
+    ask, every = page.locator("#ask"), page.get_by_role("button", name="Pause every queue")
+    every.click()
+    expect(ask).to_contain_text("Start no more jobs of any queue?")
+    ask.get_by_role("button", name="Back").click()
+    expect(ask).to_be_hidden()
     assert [one.name for one in shop.jobs.paused()] == ["slow"]
+    every.click()
+    ask.get_by_role("button", name="Pause every queue").click()
+    expect(page.get_by_role("status")).to_contain_text("Paused every queue")
+    assert [one.name for one in shop.jobs.paused()] == ["*", "slow"]
 
 
 def test_markup_in_jobs_is_text(page: Page, shop: Shop) -> None:
@@ -193,6 +213,11 @@ def test_pages_fit_the_screen(browser: Browser, site: str, width: int) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") == width, path
             assert page.evaluate(HIDDEN) == [], path
             expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+        if width == 360:
+            page.get_by_role("button", name="Pages").click()
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            page.get_by_role("link", name="Queues").click()
+            expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
 
 
 def test_light_and_dark(browser: Browser, site: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
@@ -26,7 +27,7 @@ from rowcall.queue import Operation, Queue
 from rowcall.store.counts import questions
 from rowcall.store.jobs.pages import is_like
 from rowcall.store.queries.claims import task_of
-from rowcall.store.queries.counts import RUNNING_PART, TOTALS, WAITING_PARTS, Unfinished
+from rowcall.store.queries.counts import RUNNING_PART, TAGS, TOTALS, WAITING_PARTS, Unfinished
 from rowcall.store.statement import Plan
 
 DEFAULT_WINDOW_SECONDS = 300.0
@@ -105,6 +106,19 @@ def finished_jobs(
         for total in (yield from Read(queue.dialect.ask(TOTALS)))
         if total.status in statuses and named in (None, total.queue) and fits(total.type, total.error_code)
     )
+
+
+def known_tags(queue: Queue, limit: int) -> Operation[list[str]]:
+    """Return the first tags of jobs, in order."""
+    return [tag or "" for tag in (yield from Read(queue.dialect.ask(TAGS, limit)))]
+
+
+def known_errors(queue: Queue, limit: int) -> Operation[list[str]]:
+    """Return the error codes of most finished jobs."""
+    jobs: Counter[str] = Counter()
+    for total in (yield from Read(queue.dialect.ask(TOTALS))):
+        jobs[total.error_code] += total.jobs if total.error_code else 0
+    return [code for code, count in jobs.most_common(limit) if count > 0]
 
 
 def failed_jobs(queue: Queue) -> Operation[int]:

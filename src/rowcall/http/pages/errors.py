@@ -7,7 +7,7 @@ from starlette.requests import Request
 from rowcall.http.api.questions import ErrorsQuery, get_errors
 from rowcall.http.endpoint import Call, converted
 from rowcall.http.pages.charts import WINDOWS, sparkline
-from rowcall.operations.stats import activity, failed_jobs
+from rowcall.operations.stats import activity
 from rowcall.overview.liveness import time_now
 
 WINDOW_SECONDS = 86_400.0
@@ -19,7 +19,6 @@ async def error_list(call: Call, request: Request) -> dict[str, object]:
     past = await call.read(activity(call.queue, window=query.window))
     return {
         "page": "errors",
-        "failed": await call.read(failed_jobs(call.queue)),
         "errors": answer.errors,
         "failing": answer.failing,
         "lines": {code: sparkline(counts) for code, counts in past.errors.items()},

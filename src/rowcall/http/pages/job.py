@@ -17,7 +17,6 @@ from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
 from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
 from rowcall.operations import flows, inspect
-from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
 
@@ -31,7 +30,6 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         chain = await call.read(flows.get_chain(call.queue, job.chain_id))
     return {
         "page": "jobs",
-        "failed": await call.read(failed_jobs(call.queue)),
         "job": job,
         "can": {path for path, action in ON_ONE.items() if job.status in action.statuses},
         "why": detail.why,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 from urllib.parse import urlencode
@@ -19,11 +20,13 @@ from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path, local_path
 from rowcall.http.pages.forms import query_of
 from rowcall.http.problems import Problem, problem_of
+from rowcall.http.shared_counts import StillCounting
 from rowcall.operations import inspect
-from rowcall.operations.stats import failed_jobs
+from rowcall.operations.stats import known_errors, known_tags
 from rowcall.overview.liveness import described, time_now
 from rowcall.overview.reasons import why_each
 
+MOST_SUGGESTED = 100
 _FILTERS = tuple(name for name in JobsQuery.__struct_fields__ if name not in ("order", "limit", "cursor"))
 
 
@@ -44,7 +47,6 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
     filters = [(name, value) for name, value in parameters if name in _FILTERS and value]
     return {
         "page": "jobs",
-        "failed": await call.read(failed_jobs(call.queue)),
         "jobs": jobs,
         "next_cursor": page.next_cursor if page is not None else None,
         "partial": page is not None and page.partial,
@@ -54,9 +56,32 @@ async def job_list(call: Call, request: Request) -> dict[str, object]:
         "states": {worker.name: described(worker, now) for worker in workers},
         "given": query,
         "filters": filters,
+        **await suggestions(call, filters),
         "filter_query": urlencode(filters),
         "actions": ON_ALL,
         "now": now,
+    }
+
+
+async def suggestions(call: Call, filters: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Return values for the filters, and counts for the tabs if only a queue and a task are chosen."""
+    try:
+        jobs: Counter[tuple[str, str, str]] = (await call.counts.jobs.read(call.patience_seconds)).jobs
+    except StillCounting:
+        jobs = Counter()
+    chosen, by_status = dict(filters), Counter[str]()
+    for (status, named, task), count in jobs.items():
+        if chosen.get("queue", named) == named and chosen.get("type", task) == task:
+            by_status[status] += count
+    is_known = bool(jobs) and chosen.keys() <= {"status", "queue", "type"}
+    return {
+        "by_status": by_status if is_known else None,
+        "suggested": {
+            "queue": sorted({named for _, named, _ in jobs})[:MOST_SUGGESTED],
+            "type": sorted({task for _, _, task in jobs})[:MOST_SUGGESTED],
+            "tag": await call.read(known_tags(call.queue, MOST_SUGGESTED)),
+            "error_code": await call.read(known_errors(call.queue, MOST_SUGGESTED)),
+        },
     }
 
 
@@ -80,7 +105,6 @@ async def confirm(call: Call, request: Request) -> dict[str, object]:
     filters = [(name, value) for name, value in request.query_params.multi_items() if name in _FILTERS and value]
     return {
         "page": "jobs",
-        "failed": await call.read(failed_jobs(call.queue)),
         "action": query.action,
         "ids": query.ids,
         "filters": filters,

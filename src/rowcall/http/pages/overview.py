@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from rowcall.domain.job import Status
 from rowcall.http.endpoint import Call, EndpointInput, converted
 from rowcall.http.pages.charts import WINDOWS, activity_chart
 from rowcall.operations import inspect, stats
@@ -34,7 +33,6 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
     return {
         "page": "overview",
         "stats": totals,
-        "failed": totals.by_status[Status.FAILED],
         "window": window,
         "windows": list(WINDOWS),
         "chart": activity_chart(activity),

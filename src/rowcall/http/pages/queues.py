@@ -9,7 +9,6 @@ from rowcall.http.api.questions import WindowQuery
 from rowcall.http.api.system import list_queues
 from rowcall.http.endpoint import Call
 from rowcall.operations import pauses
-from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
 WINDOW_SECONDS = 3600
@@ -20,7 +19,6 @@ async def queue_list(call: Call, request: Request) -> dict[str, object]:
     paused: list[Paused] = await call.read(pauses.paused(call.queue))
     return {
         "page": "queues",
-        "failed": await call.read(failed_jobs(call.queue)),
         "queues": answer.queues,
         "every": answer.paused,
         "counted_at": answer.counted_at,

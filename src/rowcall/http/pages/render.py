@@ -18,6 +18,7 @@ from rowcall.base.text import duration, one_line
 from rowcall.domain.config import VERSION
 from rowcall.domain.job import FINISHED, Status
 from rowcall.http.guard import ACCESS, CSRF_COOKIE, SESSION_COOKIE, base_path, csrf_token, set_cookie
+from rowcall.http.pages.places import PLACES
 from rowcall.http.sessions import SESSION_SECONDS
 from rowcall.overview import formats
 from rowcall.overview.jobs import detail, when
@@ -46,6 +47,8 @@ def time_element(at: datetime | None, now: datetime) -> Markup:
     """Return how long ago it was, with the exact time on hover."""
     if at is None:
         return Markup('<span class="none">–</span>')
+    if formats.exact(at) == formats.SIGNALLED:
+        return Markup("<span>{}</span>").format(formats.SIGNALLED)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.astimezone(UTC).isoformat(), formats.exact(at), formats.ago(at, now)
     )
@@ -112,6 +115,7 @@ _templates.filters.update(
 _templates.tests["finished"] = lambda status: status in FINISHED
 _templates.globals.update(
     version=VERSION,
+    places=PLACES,
     statuses=[status.value for status in Status],
     time=time_element,
     compact=compact,

@@ -17,6 +17,7 @@ from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_co
 from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
 from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
+from rowcall.http.pages.places import nav_counts
 from rowcall.http.pages.render import FLASH_COOKIE, render
 from rowcall.http.problems import problem_of
 from rowcall.http.server_options import HttpSettings
@@ -59,7 +60,7 @@ def page_route(queue: Queue, counts: SharedCounts, settings: HttpSettings, templ
     async def answer(request: Request) -> Response:
         call = Call(queue, request.scope[ACCESS], counts, patience_seconds=0)
         try:
-            context = await page(call, request)
+            context = {**await page(call, request), "counts": await nav_counts(call)}
         except StillCounting:
             response = render(request, "counting.html", {})
             response.headers["refresh"] = "1"

@@ -9,7 +9,6 @@ from rowcall.domain.job import Schedule
 from rowcall.domain.schedule import in_words
 from rowcall.http.api import system
 from rowcall.http.endpoint import Call
-from rowcall.operations.stats import failed_jobs
 from rowcall.overview.liveness import time_now
 
 
@@ -17,7 +16,6 @@ async def schedule_list(call: Call, request: Request) -> dict[str, object]:
     schedules = (await system.list_schedules(call)).schedules
     return {
         "page": "schedules",
-        "failed": await call.read(failed_jobs(call.queue)),
         "schedules": schedules,
         "words": {one.name: _timing(one) for one in schedules},
         "now": await call.read(time_now(call.queue)),

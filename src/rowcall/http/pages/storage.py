@@ -6,7 +6,6 @@ from starlette.requests import Request
 
 from rowcall.http.api.questions import get_retention
 from rowcall.http.endpoint import Call
-from rowcall.operations.stats import failed_jobs
 from rowcall.overview.formats import at_least
 from rowcall.overview.liveness import time_now
 
@@ -15,7 +14,6 @@ async def storage(call: Call, request: Request) -> dict[str, object]:
     report = await get_retention(call)
     return {
         "page": "storage",
-        "failed": await call.read(failed_jobs(call.queue)),
         "report": report,
         "prunable": at_least(report.prunable, report.more_prunable),
         "kept": sorted(report.kept, key=lambda one: -one.jobs),

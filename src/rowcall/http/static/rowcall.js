@@ -2,8 +2,45 @@
 document.documentElement.classList.add("js");
 const base = document.body.dataset.base;
 
+// Times: how long ago, in UTC, or in local time. The server writes how long ago.
+const modes = ["ago", "utc", "local"];
+let times = "ago";
+try { times = localStorage.getItem("rowcall-times") || times; } catch { /* this browser keeps nothing */ }
+const two = (number) => String(number).padStart(2, "0");
+function clockText(at, utc) {
+  const [year, month, day, hour, minute, second] = utc
+    ? [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate(), at.getUTCHours(), at.getUTCMinutes(), at.getUTCSeconds()]
+    : [at.getFullYear(), at.getMonth(), at.getDate(), at.getHours(), at.getMinutes(), at.getSeconds()];
+  return { date: `${year}-${two(month + 1)}-${two(day)}`, time: `${two(hour)}:${two(minute)}:${two(second)}` };
+}
+function showTimes(root) {
+  for (const one of root.querySelectorAll("time[datetime]")) {
+    one.dataset.ago ??= one.textContent;
+    const said = clockText(new Date(one.dateTime), times === "utc"), today = clockText(new Date(), times === "utc");
+    one.textContent = times === "ago" ? one.dataset.ago : said.date === today.date ? said.time : `${said.date} ${said.time.slice(0, 5)}`;
+  }
+  for (const one of root.querySelectorAll("[data-at]")) { // on the axis of a chart
+    one.dataset.utc ??= one.textContent;
+    const said = clockText(new Date(one.dataset.at), times !== "local");
+    one.textContent = times !== "local" ? one.dataset.utc : one.dataset.form === "time" ? said.time.slice(0, 5) : said.date.slice(5);
+  }
+  for (const one of root.querySelectorAll("[data-zone]")) one.textContent = times === "local" ? "local time" : "UTC";
+  for (const one of root.querySelectorAll("[data-times]")) one.setAttribute("aria-pressed", String(one.dataset.times === times));
+}
+function chooseTimes(mode) {
+  times = mode;
+  try { localStorage.setItem("rowcall-times", mode); } catch { /* until the page is left */ }
+  showTimes(document);
+}
+document.getElementById("times")?.removeAttribute("hidden");
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-times]");
+  if (button) chooseTimes(button.dataset.times);
+});
+showTimes(document);
+
 // Live pages: read the page again, and replace the parts that have changed.
-const busy = () => document.hidden || document.querySelector("dialog[open], [name=ids]:checked, [data-live] :focus") || String(getSelection());
+const busy = () => document.hidden || document.querySelector("dialog[open], [popover]:popover-open, [name=ids]:checked, [data-live] :focus") || String(getSelection());
 // Rows do not move while the pointer is on them.
 const names = (table) => [...table.querySelectorAll("[data-row]")].map((row) => row.querySelector("a")?.getAttribute("href")).join();
 let reading = false;
@@ -15,6 +52,7 @@ async function refresh() {
     if (!answer.ok) return;
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (busy()) return;
+    showTimes(found);
     document.title = found.title;
     for (const icon of found.querySelectorAll("link[rel=icon]")) document.querySelector("link[rel=icon]").href = icon.getAttribute("href");
     for (const part of document.querySelectorAll("[data-live]")) {
@@ -67,9 +105,22 @@ if (bulk) {
   count();
 }
 
+// Questions: a form that asks first is sent when its dialog was answered with its own button.
 document.addEventListener("submit", (event) => {
-  const question = event.target.dataset.confirm;
-  if (question && !confirm(question)) event.preventDefault();
+  const form = event.target, question = form.dataset.confirm, dialog = document.getElementById("ask");
+  if (!question || form.dataset.confirmed) return;
+  event.preventDefault();
+  const yes = dialog.querySelector("[value=yes]");
+  document.getElementById("question").textContent = question;
+  yes.textContent = event.submitter?.textContent || "Yes";
+  yes.className = `button ${event.submitter?.classList.contains("danger") ? "danger" : "primary"}`;
+  dialog.returnValue = "";
+  dialog.onclose = () => {
+    if (dialog.returnValue !== "yes") return;
+    form.dataset.confirmed = "yes";
+    form.requestSubmit(event.submitter);
+  };
+  dialog.showModal();
 });
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -89,7 +140,7 @@ document.addEventListener("click", async (event) => {
 document.addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
-const places = { o: "/", j: "/jobs", q: "/queues", s: "/schedules", w: "/workers", e: "/errors" };
+const place = (key) => document.querySelector(`#nav [data-key="${CSS.escape(key)}"]`);
 let went = 0;
 function move(step) {
   const rows = [...document.querySelectorAll("[data-row]")];
@@ -102,7 +153,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && event.target.closest("input")) event.target.blur();
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
   const row = document.querySelector("[data-row].at");
-  if (Date.now() - went < 1200 && event.key in places) { location.href = base + places[event.key]; return; }
+  if (Date.now() - went < 1200 && place(event.key)) { place(event.key).click(); return; }
   if (event.key === "g") went = Date.now();
   else if (event.key === "/") {
     event.preventDefault();
@@ -112,6 +163,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "k") move(-1);
   else if (event.key === "Enter" && row && !event.target.closest("a, button, summary")) row.querySelector("a")?.click();
   else if (event.key === "x" && row) { const box = row.querySelector("[name=ids]"); if (box) { box.checked = !box.checked; count(); } }
+  else if (event.key === "t") chooseTimes(modes[(modes.indexOf(times) + 1) % modes.length]);
   else if (event.key === "?") document.getElementById("help").showModal();
 });
 if (location.hash === "#search") document.getElementById("search")?.focus();

@@ -464,6 +464,15 @@ _BOUNDARIES = f"""
            (select job.id {_FROM_ID.format("> place.id")}), (select <ms:job.created_at> {_FROM_ID.format("> place.id")})
     from place where place.step = 0"""
 BOUNDARIES = Query("boundaries", (Ids, Int, Int, Int), row_as(Boundary), text=_BOUNDARIES)
+# the first tags, each found by its own search
+_TAGS = """
+    with recursive found (tag) as (
+      select (select min(tag) from <job_tag>)
+      union all
+      select (select min(tag) from <job_tag> as next where next.tag > found.tag) from found where found.tag is not null
+    )
+    select tag from found where tag is not null limit <int:1>"""
+TAGS = Query("tags", (Int,), text_from_row, text=_TAGS)
 # history and tallies between two times, and what a column must be
 PAST = """
     (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}
