@@ -13,6 +13,8 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_BENCH := $(VENV)/.installed-bench
 DJANGO_TESTS := $(VENV)/django-tests
+OLDEST := .venv-oldest
+INSTALLED_OLDEST := $(OLDEST)/.installed
 
 # the quick tests: rooms that need neither a server nor other processes, and a ring through both databases
 QUICK_ROOMS := base domain declare operations overview store
@@ -30,15 +32,15 @@ timed = start=$$(date +%s); status=0; \
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo check test test-py313 thorough faults simulate planted dist dialect-gaps setup lint types contracts quick unit format bench bench-field docs screenshots terminal clean
+.PHONY: help demo check test test-py313 test-oldest thorough faults simulate planted dist dialect-gaps setup lint types contracts quick unit format bench bench-field docs screenshots terminal clean
 # the tests start hundreds of interpreters, and each would compile the package again
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: $(INSTALLED) ## Install Rowcall and watch it work
-	@$(VENV)/bin/rowcall demo
+demo: $(INSTALLED) ## Install Rowcall and watch it work (ARGS=--keep serves its dashboard)
+	@$(VENV)/bin/rowcall demo $(ARGS)
 
 check: $(INSTALLED_TEST) ## Run the quick checks: lint, types, contracts, quick
 	@$(call timed,check,types contracts quick)
@@ -71,6 +73,9 @@ thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 
 test-py313: ## Run every check with Python 3.13, in a chroot of Debian 13 (needs root and debootstrap)
 	tools/test_in_chroot test
+
+test-oldest: $(INSTALLED_OLDEST) ## Run the quick tests with the oldest version of each library that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -q -m "not slow" -n $(WORKERS) --dist worksteal $(QUICK) $(ARGS)
 
 faults: $(INSTALLED_TEST) ## Let each statement of each call fail in each way (ARGS="sqlite --only enqueue --share 10")
 	$(PYTHON) -m tests.faults $(ARGS)
@@ -133,7 +138,7 @@ django-tests: $(DJANGO_TESTS) ## Run Django's own tests of task backends against
 	DATABASE_FILE=$(VENV)/django-tests.db $(PYTHON) -m tests.integrations.django.own_tests $(DJANGO_TESTS)
 
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A stamp is written last, so an interrupted set-up starts again.
@@ -146,13 +151,21 @@ $(CREATED):
 
 $(INSTALLED): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall into $(VENV)"
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[http]'
 	@touch $@
 
 $(INSTALLED_TEST): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall and the test tools into $(VENV)"
 	@$(PIP) install --editable '.[test]'
 	@touch $(INSTALLED) $@
+
+$(INSTALLED_OLDEST): pyproject.toml tools/oldest_libraries
+	@echo "Installing the oldest libraries into $(OLDEST)"
+	@$(BOOTSTRAP) -m venv --clear $(OLDEST)
+	@tools/oldest_libraries > $(OLDEST)/requirements.txt
+	@$(OLDEST)/bin/python -m pip -qq --disable-pip-version-check install --requirement $(OLDEST)/requirements.txt
+	@$(OLDEST)/bin/python -m pip -qq --disable-pip-version-check install --no-deps --editable .
+	@touch $@
 
 $(INSTALLED_BENCH): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall and the benchmark tools into $(VENV)"

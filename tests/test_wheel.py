@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import subprocess
 import sys
 import venv
@@ -17,16 +17,21 @@ from tests.wheel import built_wheel
 pytestmark = pytest.mark.slow
 
 
+def listed_files(*folders: str) -> list[str]:
+    """Return the files of the repository that exist, committed or not."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders]
+    files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [file for file in files if (ROOT / file).exists()]
+
+
 @pytest.fixture
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.getbasetemp().parent / "wheel")
 
 
 def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"]
-    files = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert packed == {file.removeprefix("src/") for file in files}
+    assert packed == {file.removeprefix("src/") for file in listed_files("src")}
     assert "rowcall/py.typed" in packed
 
 
@@ -42,6 +47,23 @@ def test_it_runs_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     subprocess.run(
         [str(programs / "pip"), "install", "--quiet", str(wheel)], check=True, capture_output=True, timeout=100
     )
-    command = [str(programs / "rowcall"), "demo", "--json"]
+    command = [str(programs / "rowcall"), "demo"]
     demo = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
-    assert json.loads(demo.stdout)["lost"] == 0
+    assert "\n0 lost, in " in demo.stdout
+    assert demo.stdout.endswith("at http://127.0.0.1:8642/, run: rowcall demo --keep\n")
+    kept = subprocess.run([*command, "--keep"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (kept.returncode, kept.stderr.strip()) == (1, "error: the dashboard needs h11: pip install 'rowcall[http]'")
+
+
+def test_two_builds_of_one_commit_are_equal(wheel: Path, tmp_path: Path) -> None:
+    copy, first, second = tmp_path / "copy", tmp_path / "first", tmp_path / "second"
+    for name in listed_files():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    for source, folder, kinds in ((ROOT, first, ["sdist"]), (copy, second, ["sdist", "wheel"])):
+        for kind in kinds:
+            build = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(folder)]
+            subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=100)
+    [archive] = first.iterdir()
+    assert archive.read_bytes() == (second / archive.name).read_bytes()
+    assert wheel.read_bytes() == (second / wheel.name).read_bytes()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.config import VERSION, Config, configure, database_of
+from rowcall.domain.config import Config, configure, database_of
 
 
 def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
@@ -163,8 +162,3 @@ def test_the_time_to_wait_for_a_worker_that_fits(given: float | timedelta, secon
 def test_a_wrong_duration_is_refused(given: object) -> None:
     with pytest.raises(InvalidOption, match="mismatch_grace"):
         configured(mismatch_grace=given)
-
-
-def test_the_package_and_the_project_have_one_version() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["project"]["version"] == VERSION

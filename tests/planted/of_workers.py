@@ -45,7 +45,7 @@ OF_WORKERS = (
         ("worker/upkeep/heartbeat.py", "        if registered:\n", "        if True:\n"),
     ),
     defect(
-        "lost worker goes on",
+        "lost worker continues",
         "LongHandlers",
         "a worker that was declared lost registers again, and keeps its buffer and its handlers",
         (

@@ -25,7 +25,7 @@ from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
 from rowcall.domain.push import PushOptions
 from rowcall.domain.retention import Retention
 
-VERSION = "0.1.0"  # pyproject.toml has it too, and a test compares them
+VERSION = "0.1.0"
 
 Durability = Literal["full", "normal"]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
+from urllib.request import urlopen
 
 import msgspec
 import pytest
@@ -17,10 +19,15 @@ from tests.support import PythonProcess
 
 @pytest.mark.slow
 @pytest.mark.crash
-def test_it_kills_a_worker_and_loses_nothing(folder: Path) -> None:
+def test_it_kills_a_worker_loses_nothing_and_keeps_the_dashboard(folder: Path) -> None:
     env = {**os.environ, "TMPDIR": str(folder), "ROWCALL_URL": "of-no-use://here"}
-    with PythonProcess("-m", "rowcall", "demo", env=env) as process:
-        assert process.wait(within=30) == 0, process.output
+    with PythonProcess("-m", "rowcall", "demo", "--keep", "--port", "0", env=env) as process:
+        process.wait_for("/demo.db at http://", within=30)
+        address = process.output.split("/demo.db at ")[1].split()[0]
+        with urlopen(f"{address}api/jobs?queue=slow&limit=1", timeout=10) as answer:
+            assert json.load(answer)["jobs"][0]["status"] == "succeeded"
+        process.send(signal.SIGINT)
+        assert process.wait(within=10) == 130, process.output
         output = process.output
     lines = output.splitlines()
     assert lines[0] == "enqueued 4,000 jobs; starting 2 worker processes"

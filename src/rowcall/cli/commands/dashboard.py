@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 
@@ -10,7 +11,8 @@ import click
 from rowcall.cli.present import log
 from rowcall.cli.target import existing, find
 from rowcall.domain.errors import InvalidOption
-from rowcall.http.server_options import settings
+from rowcall.http.server_options import HttpSettings, settings
+from rowcall.queue import Queue
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
 
@@ -48,10 +50,7 @@ def dashboard_command(
     \b
         rowcall dashboard app:jobs
     """
-    try:
-        from rowcall.http.serve import server_of
-    except ModuleNotFoundError as error:
-        raise click.ClickException(f"the dashboard needs {error.name}: pip install 'rowcall[http]'") from None
+    require_http()
     target = find(app, url) if app is not None else existing(None, url)
     with target.jobs:
         log.set_up("info")
@@ -59,13 +58,26 @@ def dashboard_command(
         options = settings(
             token=tokens["token"], read_token=tokens["read_token"], hosts=allow_host or None, trace_url=trace_url
         )
-        server = server_of(target.queue, options, host, port, root_path.rstrip("/"))
-        listener = _listener(host, port)
-        shown = f"[{host}]" if ":" in host else host
-        click.echo(
-            f"dashboard of {target.queue.database.name} at http://{shown}:{listener.getsockname()[1]}/", err=True
-        )
-        server.run(sockets=[listener])
+        serve(target.queue, options, host, port, root_path.rstrip("/"))
+
+
+def require_http() -> None:
+    """Raise an error that says how to install what the dashboard needs, unless it is installed."""
+    try:
+        importlib.import_module("rowcall.http.serve")
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"the dashboard needs {error.name}: pip install 'rowcall[http]'") from None
+
+
+def serve(queue: Queue, settings: HttpSettings, host: str, port: int, root_path: str = "") -> None:
+    """Serve the dashboard until SIGINT or SIGTERM, and say where."""
+    from rowcall.http.serve import server_of
+
+    server = server_of(queue, settings, host, port, root_path)
+    listener = _listener(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"dashboard of {queue.database.name} at http://{shown}:{listener.getsockname()[1]}/", err=True)
+    server.run(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:

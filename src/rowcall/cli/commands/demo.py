@@ -7,14 +7,28 @@ from pathlib import Path
 
 import click
 
+from rowcall.app import Rowcall, queue_of
 from rowcall.cli.command import Answer, answering_command
-from rowcall.cli.demo.report import show_report
+from rowcall.cli.commands.dashboard import DEFAULT_HOST, DEFAULT_PORT, require_http, serve
+from rowcall.cli.demo.report import Report, show_report
 from rowcall.cli.demo.run import run
+from rowcall.cli.present import log
+from rowcall.cli.present.console import show
 from rowcall.cli.processes import interruptible
+from rowcall.cli.target import url_of
+from rowcall.http.server_options import settings
 
 
 @answering_command("demo", "Watch thousands of jobs, a killed worker, and nothing lost.")
-def demo_command() -> Answer:
+@click.option("--keep", is_flag=True, help="Afterwards, serve the dashboard with its jobs until Ctrl-C.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port of the dashboard; 0 chooses a free one.",
+)
+def demo_command(keep: bool, port: int) -> Answer:
     """Watch Rowcall work: thousands of jobs, two worker processes, one killed halfway, nothing lost.
 
     Uses a temporary file, takes five to ten seconds, and leaves nothing behind. Exit code 1 if a job was lost.
@@ -22,10 +36,31 @@ def demo_command() -> Answer:
     With --json: {"kinds": [{"kind", "enqueued", "succeeded", "attempts", "retried", "recovered", "lost"}, …],
     "enqueued", "lost", "killed_pid", "seconds"}.
     """
+    quiet = click.get_current_context().params["as_json"]
+    if keep and quiet:
+        raise click.UsageError("--keep serves the dashboard, and --json prints one object: give one of them")
+    if keep:
+        require_http()
     with interruptible(), tempfile.TemporaryDirectory(prefix="rowcall-demo-") as folder:
-        log_path = Path(folder, "workers.log")
-        report = run(Path(folder, "demo.db"), log_path, quiet=click.get_current_context().params["as_json"])
-        log = log_path.read_text(errors="replace")
-    if report.lost:
-        click.echo(f"error: {report.lost} jobs did not succeed; log of the workers:\n{log}", err=True)
-    return Answer(report, lambda: show_report(report), not report.lost)
+        path, log_path = Path(folder, "demo.db"), Path(folder, "workers.log")
+        report = run(path, log_path, quiet=quiet)
+        if report.lost:
+            log_text = log_path.read_text(errors="replace")
+            click.echo(f"error: {report.lost} jobs did not succeed; log of the workers:\n{log_text}", err=True)
+        if keep:
+            show_report(report)
+            _serve(url_of(path), port)
+    return Answer(report, lambda: None if keep else show_end(report), not report.lost)
+
+
+def show_end(report: Report) -> None:
+    """Show the report, and how to look at the jobs themselves."""
+    show_report(report)
+    show(f"to look at its jobs at http://{DEFAULT_HOST}:{DEFAULT_PORT}/, run: rowcall demo --keep")
+
+
+def _serve(url: str, port: int) -> None:
+    with Rowcall(url) as jobs:
+        log.set_up("warning")
+        click.echo("Ctrl-C ends it and removes its file", err=True)
+        serve(queue_of(jobs), settings(), DEFAULT_HOST, port)

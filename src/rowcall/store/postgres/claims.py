@@ -107,7 +107,7 @@ def _ready(rows: str, lock: str = "for update skip locked") -> str:
         where id = first.id and lease = first.lease and {_IS_READY} and {_NOT_EXPIRED} offset 0) as job"""
 
 
-# It goes through every row that was deleted since the last vacuum, so it begins where it is told to: see `Starts`.
+# It goes through every row that was deleted since the last vacuum, so it begins where its caller says: see `Starts`.
 _IN_ORDER = "order by rank, turn, id"
 _OF_TYPE = "select ctid, id, lease from <ready> where queue = $2::text and type = {} and (rank, turn, id) > ({})"
 _BEHIND = "$5::bigint, $6::bigint, $7::bigint"
