@@ -65,7 +65,7 @@ class TestLongHandlers:
     def test_after_others_took_over_its_jobs_it_is_stopped_and_its_worker_has_another_name(
         self, open_queue: OpenQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All slots are busy, so no round notifies the worker. Its heartbeat does, before it looks for cancel requests."""
+        """All slots are busy, so no round runs. The heartbeat notices, before it looks for cancel requests."""
         monkeypatch.setattr(cancel_requests, "CANCEL_CHECK_SECONDS", 3600)
         jobs, other = open_queue(), open_queue()
         began, stopped, done = (threading.Event() for _ in range(3))
