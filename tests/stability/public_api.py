@@ -60,7 +60,7 @@ def _module(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
 
 def _class(path: str, kind: type) -> Iterator[tuple[str, list[str]]]:
     fields = _fields(kind)
-    yield path, _parameters(kind.__init__) if fields is None else []
+    yield path, _parameters(kind) if fields is None else []
     for field in fields or ():
         yield f"{path}.{field}", []
     for name in dir(kind):
