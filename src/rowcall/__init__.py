@@ -36,6 +36,7 @@ from rowcall.domain.errors import (
     JobNotFound,
     LeaseLost,
     LifespanFailed,
+    LimitNotFound,
     NoAnswer,
     PushFailed,
     PushRefused,
@@ -90,7 +91,7 @@ from rowcall.domain.job import (
     Why,
     WorkerInfo,
 )
-from rowcall.domain.limits import Limit
+from rowcall.domain.limits import Limit, LimitChange, LimitInfo, LimitKey
 from rowcall.domain.push import PushedJob, PushOptions
 from rowcall.domain.retention import Retention
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
@@ -178,6 +179,10 @@ __all__ = [
     "LeaseLost",
     "LifespanFailed",
     "Limit",
+    "LimitChange",
+    "LimitInfo",
+    "LimitKey",
+    "LimitNotFound",
     "NoAnswer",
     "Node",
     "Override",

@@ -40,6 +40,7 @@ from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.server_options import settings as http_settings
 from rowcall.operations import by_hand, events, flows, inspect, job_actions, pauses, results, signals
 from rowcall.operations import enqueue as enqueueing
+from rowcall.operations import limits as levers
 from rowcall.operations import push as pushing
 from rowcall.operations import rekey as rekeying
 from rowcall.operations import retention as keeping
@@ -682,6 +683,10 @@ class Rowcall:
     pause, apause = both(pauses.pause)
     resume, aresume = both(pauses.resume)
     paused, apaused = both(pauses.paused)
+    set_limit, aset_limit = both(levers.set_limit)
+    reset_limit, areset_limit = both(levers.reset_limit)
+    limits, alimits = both(levers.limits)
+    limit_changes, alimit_changes = both(levers.limit_changes)
 
     # schedules
 

@@ -22,7 +22,7 @@ PAGES = [
         "/jobs/1",
         "/nowhere",
     ),
-    *("/queues", "/schedules", "/workers", "/errors", "/storage"),
+    *("/queues", "/limits", "/schedules", "/workers", "/errors", "/storage"),
 ]
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 

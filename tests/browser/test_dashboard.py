@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Dialog, Page, expect
 from tests.browser.conftest import Shop, window
 from tests.http.server import served
 
-PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/schedules", "/workers", "/errors", "/storage"]
+PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/limits", "/schedules", "/workers", "/errors", "/storage"]
 
 QUEUES = ["default", "mail", "payments", "slow", "webhooks"]
 

@@ -75,6 +75,7 @@ from tests.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
 from tests.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from tests.conformance.cases.history import TestHistory  # noqa: E402
 from tests.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
+from tests.conformance.cases.levers import TestLevers  # noqa: E402
 from tests.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from tests.conformance.cases.lifespans import TestLifespans  # noqa: E402
 from tests.conformance.cases.limits import (  # noqa: E402
@@ -181,6 +182,7 @@ __all__ = [
     "TestKeys",
     "TestKeysOfTasks",
     "TestLeasesByHand",
+    "TestLevers",
     "TestLifecycle",
     "TestLifespans",
     "TestLimits",

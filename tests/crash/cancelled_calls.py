@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from rowcall import Context, Encryption, Flow, Job, NoAnswer, PushOptions, Rowcall
+from rowcall import Context, Encryption, Flow, Job, Limit, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.effects import Read, Write
@@ -200,6 +200,7 @@ for _name in (
         "atop_errors",
     ),
     "afailing",
+    *("alimits", "alimit_changes"),
     *("aworkers", "amigrate", "arecount", "avacuum", "aprune", "__aenter__"),
 ):
     reading(_name)
@@ -510,6 +511,35 @@ def resume(world: World) -> Call:
         world.jobs.resume(world.queue)
 
     return Call(world.jobs.aresume(world.queue), check)
+
+
+@case("Rowcall.aset_limit")
+def set_limit(world: World) -> Call:
+    with_limit(world)
+
+    def check() -> None:
+        is_set = world.jobs.reset_limit(world.queue)
+        assert len([one for one in world.jobs.limit_changes() if one.limit == world.queue]) == 2 * is_set
+
+    return Call(world.jobs.aset_limit(world.queue, concurrency=2), check)
+
+
+@case("Rowcall.areset_limit")
+def reset_limit(world: World) -> Call:
+    with_limit(world)
+    world.jobs.set_limit(world.queue, concurrency=2)
+
+    def check() -> None:
+        world.jobs.reset_limit(world.queue)
+        events = [one.event for one in world.jobs.limit_changes() if one.limit == world.queue]
+        assert events == ["LIMIT_RESET", "LIMIT_SET"]
+
+    return Call(world.jobs.areset_limit(world.queue), check)
+
+
+def with_limit(world: World) -> None:
+    """Enqueue a job under a limit with the name of the queue: then the limit is known."""
+    world.jobs.enqueue("send", {"to": "a"}, queue=world.queue, limit=Limit(world.queue, concurrency=1))
 
 
 def of_schedule(method: str, **arguments: object) -> None:

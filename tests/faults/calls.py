@@ -24,6 +24,8 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
     "enqueue": {"queue": "new"},
     "edit": {"priority": 3},
     "pause": {"queue": "default"},
+    "reset_limit": {"name": "slow"},
+    "set_limit": {"name": "slow", "rate": 1},
     "result": {"timeout": 0},
     "resume": {"queue": "default"},
     "reschedule": {"delay": 60},

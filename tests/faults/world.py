@@ -232,6 +232,7 @@ def _write(app: App, notes: Notes) -> Scene:
     made["waiting"] = jobs.get(durable)
     chain = jobs.start_chain([step.bind(), step.bind()])
     jobs.add_schedule(NAME, "plain", every=3600)
+    jobs.set_limit("slow", rate=2, per=60)
     for job in jobs.list(limit=100).jobs:
         notes.write("enqueued", job.id)
     return Scene(made, chain)

@@ -30,6 +30,7 @@ COMMANDS = (
         "signal",
         "pause",
         "resume",
+        "limits",
         "schedules",
         "workers",
         "retention",

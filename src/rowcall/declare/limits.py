@@ -67,6 +67,11 @@ class KnownLimits:
         self._by_name.update({limit.name: limit for limit in limits})
 
     @property
+    def known(self) -> dict[str, Numbers]:
+        """The numbers of the declared limits, and of the limits in calls of this process."""
+        return {name: limit.numbers for name, limit in (self._given | self._by_name).items()}
+
+    @property
     def numbers(self) -> dict[str, Numbers]:
         return {name: limit.numbers for name, limit in sorted(self._by_name.items())}
 

@@ -12,6 +12,7 @@ RowcallError
 ├── JobNotFound (LookupError)         no job with that id
 │   └── ChainNotFound                 no chain starts with that job
 ├── ScheduleNotFound (LookupError)    no schedule with that name
+├── LimitNotFound (LookupError)       no limit with that name
 ├── JobFailed                         the job has failed, so it has no result
 ├── JobCancelled                      the job was cancelled, so it has no result
 ├── LeaseLost                         the attempt is no longer the caller's
@@ -175,6 +176,14 @@ class ScheduleNotFound(RowcallError, LookupError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"schedule {name!r} does not exist")
+        self.name = name
+
+
+class LimitNotFound(RowcallError, LookupError):
+    """There is no limit with that name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        super().__init__(f"limit {name!r} does not exist{did_you_mean(name, known)}")
         self.name = name
 
 

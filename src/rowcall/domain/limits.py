@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import msgspec
 
-from rowcall.base.text import decoded
+from rowcall.base.text import decoded, duration
 from rowcall.domain.checks import name_problem, whole
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.value import OptionsMeta, Value
@@ -66,12 +66,68 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
         return Numbers(self.concurrency, self.rate, None if self.per is None else round(float(self.per) * 1000))  # type: ignore[arg-type]
 
 
+class LimitKey(Value, frozen=True, kw_only=True):
+    """What one value of `by` uses of a limit; None is a limit without `by`.
+
+    `waiting` are the jobs that it holds, the first of them due `since`.
+    """
+
+    value: object = None
+    running: int = 0
+    started: int = 0
+    waiting: int = 0
+    since: datetime | None = None
+
+
+class LimitInfo(Value, frozen=True, kw_only=True):
+    """A limit as it was when it was read: the numbers that count, the declared ones, and what is used.
+
+    `changed_at` and `changed_by` say who last called `set_limit` or `reset_limit`; `is_set` is whether its numbers
+    replace the declared ones. `running` jobs of all keys; `started` counts the starts within the period, `waiting` the
+    jobs that it holds, the first of them due `since`. `by_key` has the keys with the most waiting jobs.
+    """
+
+    name: str
+    concurrency: int | None = None
+    rate: int | None = None
+    per: float | None = None
+    declared_concurrency: int | None = None
+    declared_rate: int | None = None
+    declared_per: float | None = None
+    is_set: bool = False
+    changed_at: datetime | None = None
+    changed_by: str | None = None
+    running: int = 0
+    started: int = 0
+    waiting: int = 0
+    since: datetime | None = None
+    by_key: list[LimitKey] = msgspec.field(default_factory=list)
+
+
+class LimitChange(Value, frozen=True, kw_only=True):
+    """An entry of the history of limits: what happened to one, when, and who did it."""
+
+    at: datetime
+    event: str
+    limit: str
+    actor: str | None = None
+    detail: str | None = None
+
+
 class Numbers(msgspec.Struct, frozen=True, array_like=True):
     """The numbers of a limit, as they are stored."""
 
     concurrency: int | None = None
     rate: int | None = None
     per_ms: int | None = None
+
+    @property
+    def stored(self) -> tuple[int | None, int | None, int | None]:
+        return self.concurrency, self.rate, self.per_ms
+
+    @property
+    def per(self) -> float | None:
+        return None if self.per_ms is None else self.per_ms / 1000
 
     @property
     def span_ms(self) -> int:
@@ -156,6 +212,27 @@ def name_of(key: str) -> str:
     """Return the name of the limit that a key belongs to, or the key itself if it is malformed."""
     parts = decoded(_parts, key, [])
     return str(parts[0]) if parts else key
+
+
+def value_of(key: str) -> object:
+    """Return the value that a key counts, or None for a limit without `by`.
+
+    >>> value_of('["stripe",42]'), value_of('["api"]')
+    (42, None)
+    """
+    parts = decoded(_parts, key, [])
+    return parts[-1] if len(parts) > 1 else None
+
+
+def numbers_text(numbers: Numbers) -> str:
+    """
+    >>> numbers_text(Numbers(5, 100, 60_000)), numbers_text(Numbers())
+    ('5 at once, 100 in 1 min', 'the numbers of its jobs')
+    """
+    parts = [] if numbers.concurrency is None else [f"{numbers.concurrency:,} at once"]
+    if numbers.rate is not None and numbers.per is not None:
+        parts.append(f"{numbers.rate:,} in {duration(numbers.per)}")
+    return ", ".join(parts) or "the numbers of its jobs"
 
 
 def renamed(key: str, names: Iterable[str]) -> list[str]:

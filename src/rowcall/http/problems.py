@@ -18,6 +18,7 @@ _STATUSES: dict[type[Exception], int] = {
     errors.UnknownTask: 404,
     errors.JobNotFound: 404,
     errors.ScheduleNotFound: 404,
+    errors.LimitNotFound: 404,
     errors.DuplicateJob: 409,
     errors.WrongState: 409,
     errors.LeaseLost: 409,

@@ -31,8 +31,27 @@ ADDITIONS = (
         2,
         2,
         "limits that change, batches and child jobs",
-        tables={},
-        columns={},
+        tables={
+            # what people and jobs did to the whole system, not to one job; the newest ones are kept
+            "audit": """
+  id rowid
+  at moment not null
+  event text not null
+  subject text not null
+  actor text
+  detail text
+""",
+        },
+        columns={
+            # the numbers that people have set instead of the declared ones, and who changed them last
+            "quota": """
+  set_concurrency int
+  set_rate int
+  set_per_ms number
+  changed_at moment
+  changed_by text
+""",
+        },
         indexes=(),
     ),
 )

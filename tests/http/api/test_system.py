@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from unittest.mock import ANY
 
-from rowcall import Rowcall
+from rowcall import Limit, Rowcall
 from tests.http.client import Client
 
 
@@ -36,3 +36,24 @@ def test_workers_are_listed(client: Client, filled: Rowcall) -> None:
 
 def test_a_prune_can_be_tried(client: Client) -> None:
     assert client.post("/api/prune", {"dry_run": True}).json() == {"jobs": 0, "by_status": ANY, "dry_run": True}
+
+
+def test_limits_are_changed(client: Client, filled: Rowcall) -> None:
+    for _ in range(3):
+        filled.enqueue("greet", {"name": "Ann"}, limit=Limit("a/b", concurrency=1))
+    filled.claim("w", limit=9)
+    changed = client.post("/api/limits/a%2Fb", {"concurrency": 2}, method="PATCH").json()["limit"]
+    assert (changed["concurrency"], changed["running"], changed["waiting"]) == (2, 1, 2)
+    found = client.get("/api/limits").json()
+    assert [(one["name"], one["is_set"]) for one in found["limits"]] == [("a/b", True)]
+    assert [(one["event"], one["limit"]) for one in found["changes"]] == [("LIMIT_SET", "a/b")]
+    assert not client.post("/api/limits/a%2Fb", {"reset": True}, method="PATCH").json()["limit"]["is_set"]
+    for path, body, status in (
+        ("/api/limits/other", {"concurrency": 1}, 404),
+        ("/api/limits/a%2Fb", {}, 422),
+        ("/api/limits/a%2Fb", {"rate": 3}, 422),
+        ("/api/limits/a%2Fb", {"concurrency": 0}, 422),
+        ("/api/limits/a%2Fb", {"reset": True, "concurrency": 1}, 422),
+        ("/api/limits/a%2Fb", {"most": 1}, 422),
+    ):
+        assert client.post(path, body, method="PATCH").status_code == status, (path, body)

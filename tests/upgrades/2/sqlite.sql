@@ -370,7 +370,26 @@ insert into rowcall_setting (name, value) values ('queue_id', lower(hex(randombl
 -- next statement
 insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (1, 'the tables of the first release', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 1, '47542088f38320c5')
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'e3b0c44298fc1c14')
+create table rowcall_audit (
+  id integer primary key,
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  event text not null constraint event_is_text check (event < x''),
+  subject text not null constraint subject_is_text check (subject < x''),
+  actor text  constraint actor_is_text check (actor is null or (actor < x'')),
+  detail text  constraint detail_is_text check (detail is null or (detail < x''))
+)
+-- next statement
+alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
+-- next statement
+alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
+-- next statement
+alter table rowcall_quota add column set_per_ms integer  constraint set_per_ms_is_integer check (set_per_ms is null or (set_per_ms between -9007199254740992 and 9007199254740992 and set_per_ms = cast(set_per_ms as integer)))
+-- next statement
+alter table rowcall_quota add column changed_at integer  constraint changed_at_is_integer check (changed_at is null or (changed_at between -9007199254740992 and 9007199254740992 and changed_at = cast(changed_at as integer)))
+-- next statement
+alter table rowcall_quota add column changed_by text  constraint changed_by_is_text check (changed_by is null or (changed_by < x''))
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '5a1cdefaff9a1f5f')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

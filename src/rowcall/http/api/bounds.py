@@ -8,6 +8,7 @@ from rowcall.base.text import CODE_LENGTH
 from rowcall.declare.option_checks import LONGEST_KEY, MOST_TAGS, SHORTEST_TIMEOUT_SECONDS
 from rowcall.domain.checks import LONGEST_NAME
 from rowcall.domain.job import Status
+from rowcall.domain.limits import MOST, SHORTEST_PERIOD_SECONDS
 from rowcall.domain.push import LONGEST_TARGET
 from rowcall.http.api.job_changes import MOST_IDS
 from rowcall.http.api.jobs import LONGEST_PAGE, MOST_ENQUEUED
@@ -65,6 +66,9 @@ _OF_ONE = {
     ("JobsQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("ErrorsQuery", "limit"): _whole(1, MOST_SHOWN),
     ("LimitQuery", "limit"): _whole(1, MOST_SHOWN),
+    ("LimitInput", "concurrency"): _whole(1, MOST),
+    ("LimitInput", "rate"): _whole(1, MOST),
+    ("LimitInput", "per"): _seconds(SHORTEST_PERIOD_SECONDS),
     ("EnqueueBody", "task"): _text(LONGEST_NAME, 0),  # it is left out if there are `jobs`
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import callbacks, job_changes, jobs, questions, system
+from rowcall.http.api import callbacks, job_changes, jobs, limits, questions, system
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
@@ -36,6 +36,8 @@ ENDPOINTS = (
     Endpoint("POST", "/queues/{name:path}/resume", system.resume_queue),
     Endpoint("POST", "/tasks/{name:path}/pause", system.pause_task),
     Endpoint("POST", "/tasks/{name:path}/resume", system.resume_task),
+    Endpoint("GET", "/limits", limits.list_limits),
+    Endpoint("PATCH", "/limits/{name:path}", limits.change_limit),
     Endpoint("GET", "/schedules", system.list_schedules),
     Endpoint("POST", "/schedules/{name:path}/run", system.run_schedule),
     Endpoint("POST", "/schedules/{name:path}/pause", system.pause_schedule),

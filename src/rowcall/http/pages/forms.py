@@ -14,10 +14,12 @@ from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import object_of
 from rowcall.http.api.job_changes import ChangedJobs, Deleted, JobAnswer
+from rowcall.http.api.limits import LimitAnswer, LimitReset
 from rowcall.http.api.system import Resumed, ScheduleAnswer, ScheduledJob
 from rowcall.http.endpoint import Q, converted
 from rowcall.http.problems import Problem
 from rowcall.overview.formats import counted
+from rowcall.overview.limits import allowed_text
 
 MOST_FIELDS = 2000
 _NOT_FIELDS = ("csrf", "return_to")
@@ -112,6 +114,10 @@ def done_text(path: str, answer: Value) -> str:
             return f"Enqueued job {job_id}"
         case ScheduleAnswer(schedule=schedule):
             return f"Schedule {schedule.name} is {'paused' if schedule.paused else 'active'}"
+        case LimitAnswer(limit=limit):
+            return f"Limit {limit.name}: {allowed_text(limit)}"
+        case LimitReset():
+            return f"Limit {answer.name} has its declared numbers again" if answer.was_set else "It was not set"
         case Pruned():
             return f"Deleted {counted(answer.jobs, 'job')}"
     return "Done"

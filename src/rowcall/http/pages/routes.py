@@ -11,10 +11,11 @@ from starlette.routing import BaseRoute, Route
 
 from rowcall.base.text import one_line
 from rowcall.http.api import job_changes
+from rowcall.http.api import limits as limit_changes
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_cookie
-from rowcall.http.pages import errors, job, jobs, overview, queues, schedules, storage, workers
+from rowcall.http.pages import errors, job, jobs, limits, overview, queues, schedules, storage, workers
 from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.places import nav_counts
@@ -35,6 +36,7 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
     ("/jobs/confirm", "confirm.html", jobs.confirm),
     ("/jobs/{id:int}", "job.html", job.one_job),
     ("/queues", "queues.html", queues.queue_list),
+    ("/limits", "limits.html", limits.limit_list),
     ("/schedules", "schedules.html", schedules.schedule_list),
     ("/workers", "workers.html", workers.worker_list),
     ("/errors", "errors.html", errors.error_list),
@@ -43,6 +45,8 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
 _FORMS = (
     Endpoint("POST", "/jobs/{id:int}/retry", jobs.retry_job),
     *(one for one in ENDPOINTS if one.method == "POST" and one.path != "/jobs"),
+    Endpoint("POST", "/limits/{name:path}/set", limit_changes.set_limit),
+    Endpoint("POST", "/limits/{name:path}/reset", limit_changes.reset_limit),
     Endpoint("POST", "/jobs/{id:int}/delete", job_changes.delete_job),
     Endpoint("POST", "/jobs/{id:int}/edit", job_changes.edit_job),
 )

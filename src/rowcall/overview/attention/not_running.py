@@ -202,8 +202,9 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
                 "limit_full",
                 f"{state}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
                 f" the first for {waits}",
-                f"See what its jobs do: {_command('stuck')}; raise the limit if what it protects can take more",
-                link=_jobs_link(status="pending"),
+                f"See what its jobs do: {_command('stuck')}; if what it protects can take more, raise it:"
+                f" {_command('limits', 'set', name, '--concurrency')} N",
+                link="/limits",
                 since_ms=since_ms,
                 limit=name,
                 held=jobs,

@@ -358,10 +358,10 @@ def put_openings(dialect: Dialect, at_ms: Mapping[str, int]) -> Plan[None]:
 
 
 def quotas(dialect: Dialect) -> Plan[dict[str, Numbers]]:
-    """Return the published numbers of all limits, by name."""
-    return dict((yield from dialect.ask(queries.QUOTAS)))
+    """Return the numbers that workers have published, by the name of the limit."""
+    return {one.name: one.declared for one in (yield from dialect.ask(queries.QUOTAS))}
 
 
 def put_quotas(dialect: Dialect, published: Mapping[str, Numbers]) -> Plan[None]:
-    given = [(name, one.concurrency, one.rate, one.per_ms) for name, one in sorted(published.items())]
+    given = [(name, *one.stored) for name, one in sorted(published.items())]
     yield from dialect.ask(queries.PUT_QUOTAS, given)

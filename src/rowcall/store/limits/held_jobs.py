@@ -105,7 +105,7 @@ def _rooms(
     rooms = {}
     for row in held:
         state = states[row.key]
-        numbers = state.published or _numbers_in(row)
+        numbers = state.published or numbers_in(row)
         if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
             numbers = declared.numbers(name_of(row.key))
         rooms[row.key] = LimitRoom(numbers, state.used, at_ms)
@@ -133,11 +133,11 @@ def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
         held = Held(by, limits)
         ((_, states),) = yield from dialect.ask(queries.KEY_STATES, [(held.key, name_of(held.key))])
         state = states[held.key]
-        return job._replace(numbers=state.published or _numbers_in(held), used=state.used)
+        return job._replace(numbers=state.published or numbers_in(held), used=state.used)
     return None
 
 
-def _numbers_in(held: Held) -> Numbers:
+def numbers_in(held: Held) -> Numbers:
     """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
     try:
         limits = job_limits_from_text(held.limits) if held.limits is not None else None

@@ -23,7 +23,9 @@ interrupted = f"""
         and (select job.lease = claim.lease - 1 and job.status not in <finished> from <job> as job
              where job.id = claim.job_id) offset 0) as claim on true
     where claim.job_id is null or claim.cancel <> 0
-    union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'"""
+    union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'
+    union all
+    select 0, 0, 1, null, 'limit:' || <ms:changed_at> || ':' || name from <quota> where changed_at is not null"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.store.postgres.words import milliseconds_of
 from rowcall.store.queries.claims import OF_JOB
-from rowcall.store.queries.limits import COUNTS
+from rowcall.store.queries.limits import COUNTS, NUMBERS
 
 HELD = "<job> as job where status = <pending> and held"
 IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
@@ -29,7 +29,7 @@ lock_limits = """
 key_states = f"""
     select {milliseconds_of("(select <now>)")}, (
       select coalesce(jsonb_agg(jsonb_build_array(given.key,
-        (select jsonb_build_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name),
+        (select {NUMBERS.format("jsonb_build_array")} from <quota> as quota where quota.name = given.name),
         (select count(*) filter (where {COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
         '[]'::jsonb)::text
       from {_given("key text", "name text", parameter=2)})"""
@@ -95,3 +95,9 @@ prune_starts = """
     delete from <start> where ctid = any (array(
       select ctid from <start> where until <= (select <now>) order by until limit $2::int
       for update skip locked))"""
+counted_starts = f"""
+    select coalesce(jsonb_agg(jsonb_build_array(given.key,
+      (select count(*) from <start> as start
+       where start.limit_key = given.key and start.at > <now> - given.span_ms * interval '1 millisecond'))),
+      '[]'::jsonb)::text
+    from {_given("key text", "span_ms bigint", parameter=2)}"""

@@ -99,8 +99,8 @@ class Interrupted(NamedTuple):
     is_current: bool
     """False where its claim is gone, or its job was ended or changed from outside."""
     reason: str | None
-    stack_request: str | None = None
-    """Set in a row that is a request for a stack, of any job, and nothing else."""
+    request: str | None = None
+    """Set in a row that is about no attempt: a request for a stack, of any job, or a limit that was changed."""
 
 
 class Rerun(NamedTuple):
@@ -142,6 +142,8 @@ def paused_from_row(row: Row) -> Paused:
 
 STACK_REQUEST = "stack:"
 """How the names of settings begin that are requests: job, lease, time and a token follow. The value is the answer."""
+LIMIT_CHANGED = "limit:"
+"""The time of the change and the name of the limit follow."""
 REASON = """(select detail from <event> as event
           where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
 _CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
@@ -153,7 +155,8 @@ _CANCEL_REQUESTS = (
     f"select job.id, job.queue, job.type, job.attempt + 1, {REASON} from <job> as job where id <in_ids:1>"
 )
 CANCEL_REQUESTS = Query("cancel_requests", (Ids,), row_as(CancelRequest), text=_CANCEL_REQUESTS)
-# attempts (fences) that must end, and all open requests for stacks: one statement, as it runs several times a second
+# attempts (fences) that must end, all open requests for stacks, and all limits that were changed:
+# one statement, as it runs several times a second
 INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)
 
 # in the order of their ids
@@ -240,7 +243,7 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 # the rows with it that belong to one job.
 _CLEARED = (
     "job", "ready", "claim", "served", "step", "signal", "edge", "slot", "start", "opening", "tally", "total",
-    "history", "change", "note", "blob_pin", "pause", "schedule",
+    "history", "change", "audit", "note", "blob_pin", "pause", "schedule",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")

@@ -19,8 +19,43 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from rowcall.domain.limits import HELD_PREFIX, Numbers
-from rowcall.store.statement import Change, Ids, Int, Json, Ms, Now, Query, Row, Text, json_from_row, text_from_row
+from rowcall.base.times import time_of
+from rowcall.domain.limits import HELD_PREFIX, LimitChange, Numbers
+from rowcall.store.statement import (
+    Change,
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Query,
+    Row,
+    Text,
+    always_notify,
+    json_from_row,
+    row_as,
+    text_from_row,
+)
+
+
+class Quota(NamedTuple):
+    """The numbers of a limit: as workers declare them, and as people have set them, if they have."""
+
+    name: str
+    declared: Numbers
+    chosen: Numbers
+    changed_at_ms: int | None
+    changed_by: str | None
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers that count."""
+        return self.declared if self.chosen == Numbers() else self.chosen
+
+
+class UsedSlots(NamedTuple):
+    key: str
+    jobs: int
 
 
 class KeyState(NamedTuple):
@@ -52,6 +87,7 @@ class Held(NamedTuple):
 _states = msgspec.json.Decoder(list[tuple[str, Numbers | None, int]])
 _starts = msgspec.json.Decoder(list[tuple[str, int, int | None, list[tuple[int, int]]]])
 _held = msgspec.json.Decoder(list[tuple[str, str | None]])
+_counts = msgspec.json.Decoder(list[tuple[str, int]])
 
 
 def states_from_row(row: Row) -> tuple[int, dict[str, KeyState]]:
@@ -68,9 +104,19 @@ def held_from_row(row: Row) -> list[Held]:
     return [Held(by, limits) for by, limits in _held.decode(cast("str", row[0]))]
 
 
-def quota_from_row(row: Row) -> tuple[str, Numbers]:
-    name, concurrency, rate, per_ms = cast("tuple[str, int | None, int | None, int | None]", row)
-    return name, msgspec.convert((concurrency, rate, per_ms), Numbers)
+def quota_from_row(row: Row) -> Quota:
+    name, *numbers, at_ms, by = cast("tuple[str, int | None, int | None, int | None, int | None, str | None]", row)
+    declared, changed = (msgspec.convert(three, Numbers) for three in (numbers[:3], numbers[3:]))
+    return Quota(name, declared, changed, at_ms, by)
+
+
+def counts_by_key(row: Row) -> dict[str, int]:
+    return dict(_counts.decode(cast("str", row[0])))
+
+
+def change_from_row(row: Row) -> LimitChange:
+    at_ms, event, subject, actor, detail = cast("tuple[int, str, str, str | None, str | None]", row)
+    return LimitChange(at=time_of(at_ms), event=event, limit=subject, actor=actor, detail=detail)
 
 
 def attempt_from_row(row: Row) -> tuple[int, int]:
@@ -86,6 +132,11 @@ COUNTS = """(
       coalesce(
         (select claim.lease = slot.lease from <claim> as claim where claim.job_id = slot.job_id), false)
       or exists (select 1 from <worker> as worker where worker.name = slot.worker))"""
+
+# the numbers that count, made into an array
+NUMBERS = """case
+          when set_concurrency is not null or set_rate is not null then {0}(set_concurrency, set_rate, set_per_ms)
+          when concurrency is not null or rate is not null then {0}(concurrency, rate, per_ms) end"""
 
 # keys and slots; a key is given with the name of its limit
 LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("postgres",))
@@ -153,9 +204,36 @@ _DUE_OPENINGS = """
     limit <int:2>"""
 DUE_OPENINGS = Query("due_openings", (Now, Int), text_from_row, text=_DUE_OPENINGS)
 
-QUOTAS = Query("quotas", (), quota_from_row, text="select name, concurrency, rate, per_ms from <quota>")
+_QUOTAS = """
+    select name, concurrency, rate, per_ms, set_concurrency, set_rate, set_per_ms, <ms_or_null:changed_at>, changed_by
+    from <quota>"""
+QUOTAS = Query("quotas", (), quota_from_row, text=_QUOTAS)
 _PUT_QUOTAS = """
     insert into <quota> (name, concurrency, rate, per_ms) select <fields:text int int bigint> from <rows:1> where true
     on conflict (name) do update set concurrency = excluded.concurrency, rate = excluded.rate,
       per_ms = excluded.per_ms"""
 PUT_QUOTAS = Query("put_quotas", (Json,), text=_PUT_QUOTAS)
+# the numbers that people set, or none of them; who; and whether that makes held jobs ready
+_SET_QUOTA = """
+    insert into <quota> (name, set_concurrency, set_rate, set_per_ms, changed_at, changed_by)
+    values (<text:2>, <int:3>, <int:4>, <bigint:5>, <now>, <text:6>)
+    on conflict (name) do update set set_concurrency = excluded.set_concurrency, set_rate = excluded.set_rate,
+      set_per_ms = excluded.set_per_ms, changed_at = excluded.changed_at, changed_by = excluded.changed_by
+    returning name"""
+SET_QUOTA = Query("set_quota", (Now, Text, Int, Int, Int, Text), text=_SET_QUOTA, notifies=always_notify)
+
+# for readers: the slots that count, by key; and the starts under a rate that count: keys, and how long starts count
+_USED_SLOTS = f"""
+    select limit_key, count(*) from <slot> as slot where {COUNTS} group by limit_key order by limit_key limit <int:1>"""
+USED_SLOTS = Query("used_slots", (Int,), row_as(UsedSlots), text=_USED_SLOTS)
+COUNTED_STARTS = Query("counted_starts", (Now, Json), counts_by_key)
+
+# what people and jobs did to limits
+_AUDIT = """
+    insert into <audit> (at, event, subject, actor, detail)
+    values (<now>, <text:2>, <text:3>, <text:4>, <text:5>)"""
+AUDIT = Query("audit", (Now, Text, Text, Text, Text), text=_AUDIT)
+_TRIM_AUDIT = "delete from <audit> where id <= (select max(id) from <audit>) - <int:1>"
+TRIM_AUDIT = Query("trim_audit", (Int,), text=_TRIM_AUDIT)
+_AUDITED = "select <ms:at>, event, subject, actor, detail from <audit> order by id desc limit <int:1>"
+AUDITED = Query("audited", (Int,), change_from_row, text=_AUDITED)

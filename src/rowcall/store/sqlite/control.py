@@ -13,7 +13,9 @@ interrupted = f"""
       and exists (select 1 from <job> as job where job.id = claim.job_id and job.lease = claim.lease - 1
                   and +job.status not in <finished>)
     where claim.job_id is null or claim.cancel = 1
-    union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'"""
+    union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'
+    union all
+    select 0, 0, 1, null, 'limit:' || changed_at || ':' || name from <quota> where changed_at is not null"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,

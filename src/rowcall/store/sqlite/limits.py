@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.queries.limits import COUNTS
+from rowcall.store.queries.limits import COUNTS, NUMBERS
 from rowcall.store.sqlite.words import given
 
 HELD = "<job> indexed by <prefix>job_held_by where status = <pending> and held"
@@ -18,7 +18,7 @@ _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 key_states = f"""
     select <now>, (
       select json_group_array(json_array(given.key,
-        json((select json_array(concurrency, rate, per_ms) from <quota> as quota where quota.name = given.name)),
+        json((select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)),
         (select count(*) from <slot> as slot where slot.limit_key = given.key and {COUNTS})))
       from {given(("key", "name"), "$2")})"""
 slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
@@ -65,3 +65,7 @@ prune_starts = """
 drop_unspelled_openings = """
     delete from <opening> indexed by <prefix>opening_at
     where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""
+counted_starts = f"""
+    select json_group_array(json_array(given.key,
+      (select count(*) from <start> as start where start.limit_key = given.key and start.at > <now> - given.span_ms)))
+    from {given(("key", "span_ms"), "$2")}"""

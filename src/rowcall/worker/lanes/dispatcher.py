@@ -310,6 +310,14 @@ class Dispatcher:
             self._free_slots_of(waiting)
         return [*buffered, *(attempt for call in waiting for attempt in call.attempts)]
 
+    def release_unstarted(self, attempt: Attempt) -> None:
+        """Release an attempt, unless its handler has started: another claim asks its limits again."""
+        if self._remove(attempt):
+            attempt.release_unstarted()
+            self._put_ended(attempt)
+            self._fill_slots()
+            self._wake()
+
     def _free_slots_of(self, calls: Sequence[Call]) -> None:
         self._running.difference_update(calls)
         self._leave_queues(calls)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rowcall.domain.outcome import CancelRequested, Lost
 from rowcall.operations.effects import Read
 from rowcall.queue import Queue
-from rowcall.store.queries.control import INTERRUPTED
+from rowcall.store.queries.control import INTERRUPTED, LIMIT_CHANGED, STACK_REQUEST
 from rowcall.worker.attempt_log import log_ended_outside
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import CANCEL_CHECK_SECONDS
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep.blocked_loop import BlockedLoop
+from rowcall.worker.upkeep.changed_limits import ChangedLimits
 from rowcall.worker.upkeep.stack_requests import StackRequests
 
 
@@ -21,6 +22,7 @@ class CancelRequests:
         self._queue = queue
         self._dispatcher = dispatcher
         self._stack_requests = StackRequests(queue, dispatcher)
+        self._changed_limits = ChangedLimits(queue, dispatcher)
         self._blocked_loop = BlockedLoop(queue.clock, dispatcher)
 
     def run(self, thread: Background) -> None:
@@ -53,9 +55,10 @@ class CancelRequests:
         if not attempts:
             return
         fences = [attempt.ready.fence for attempt in attempts.values()]
+        requests: set[str] = set()
         for interrupted in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, fences))):
-            if interrupted.stack_request is not None:
-                self._stack_requests.answer(interrupted.stack_request, attempts)
+            if interrupted.request is not None:
+                requests.add(interrupted.request)
                 continue
             attempt = attempts[interrupted.id, interrupted.lease]
             if attempt.settled:
@@ -65,3 +68,7 @@ class CancelRequests:
             elif not attempt.completed and not isinstance(attempt.stopped_because, Lost):
                 log_ended_outside(attempt)
                 self._dispatcher.cancel(attempt, Lost())
+        for request in requests:
+            if request.startswith(STACK_REQUEST):
+                self._stack_requests.answer(request, attempts)
+        self._changed_limits.note({one for one in requests if one.startswith(LIMIT_CHANGED)})

@@ -1,0 +1,178 @@
+"""What people change about limits while jobs run, and what all limits use now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rowcall.base.times import time_or_none
+from rowcall.domain.errors import LimitNotFound
+from rowcall.domain.limits import (
+    HELD_PREFIX,
+    Limit,
+    LimitInfo,
+    LimitKey,
+    Numbers,
+    key_of,
+    name_of,
+    numbers_text,
+    value_of,
+)
+from rowcall.store.dialect import Dialect
+from rowcall.store.limits.admission import put_openings
+from rowcall.store.limits.held_jobs import KEYS_AT_ONCE, numbers_in
+from rowcall.store.queries import limits as queries
+from rowcall.store.queries.attention import HELD_BACKLOGS, HeldBacklog
+from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.limits import Held, Quota
+from rowcall.store.statement import Plan
+
+MOST_AUDITED = 1000
+MOST_KEYS_READ, MOST_COUNTED = 1000, 1000
+MOST_KEYS_SHOWN = 20
+MOST_HELD_VALUES = 10_000  # the check of held jobs finds the others
+
+
+class NewNumbers(NamedTuple):
+    """The numbers that someone sets; None keeps what counts now."""
+
+    concurrency: int | None = None
+    rate: int | None = None
+    per: float | None = None
+
+    def over(self, name: str, before: Numbers) -> Numbers:
+        """Return all numbers of the limit, or raise `InvalidOption`."""
+        return Limit(
+            name,
+            concurrency=before.concurrency if self.concurrency is None else self.concurrency,
+            rate=before.rate if self.rate is None else self.rate,
+            per=before.per if self.per is None else self.per,
+        ).numbers
+
+
+def set_numbers(
+    dialect: Dialect, name: str, new: NewNumbers, declared: Mapping[str, Numbers], actor: str
+) -> Plan[None]:
+    """Replace the numbers of a limit. Claims count by them at once, and held jobs are checked again."""
+    quota, held = yield from _known(dialect, name, declared)
+    if quota is not None and quota.numbers != Numbers():
+        before = quota.numbers
+    else:
+        before = declared.get(name) or next((numbers_in(one) for one in held), Numbers())
+    numbers = new.over(name, before)
+    yield from _change(dialect, name, numbers, actor, held)
+    detail = f"{numbers_text(numbers)}; before: {numbers_text(before)}"
+    yield from audit(dialect, "LIMIT_SET", name, actor, detail)
+
+
+def reset_numbers(dialect: Dialect, name: str, declared: Mapping[str, Numbers], actor: str) -> Plan[bool]:
+    """Let the declared numbers count again; return whether others were set."""
+    quota, held = yield from _known(dialect, name, declared)
+    if quota is None or quota.chosen == Numbers():
+        return False
+    yield from _change(dialect, name, Numbers(), actor, held)
+    again = quota.declared if quota.declared != Numbers() else declared.get(name, Numbers())
+    detail = f"{numbers_text(again)}; before: {numbers_text(quota.chosen)}"
+    yield from audit(dialect, "LIMIT_RESET", name, actor, detail)
+    return True
+
+
+def _known(dialect: Dialect, name: str, declared: Mapping[str, Numbers]) -> Plan[tuple[Quota | None, list[Held]]]:
+    """Return what is stored about a limit, and what its jobs are held by; `LimitNotFound` if no one knows it."""
+    quotas = {one.name: one for one in (yield from dialect.ask(queries.QUOTAS))}
+    held = yield from _held_values(dialect)
+    of_name = [one for one in held if name_of(one.key) == name]
+    if name not in quotas and name not in declared and not of_name:
+        used = {name_of(one.key) for one in (yield from dialect.ask(queries.USED_SLOTS, MOST_KEYS_READ))}
+        if name not in used:
+            known = {*quotas, *declared, *used, *(name_of(one.key) for one in held)}
+            raise LimitNotFound(name, sorted(known))
+    return quotas.get(name), of_name
+
+
+def _held_values(dialect: Dialect) -> Plan[list[Held]]:
+    """Return the values of `held` that name limits. A server may sort them by its own rules."""
+    values: dict[str, Held] = {}
+    after: str | None = ""
+    while after is not None and len(values) < MOST_HELD_VALUES:
+        (page,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
+        known = len(values)
+        values.update({one.by: one for one in page})
+        after = page[-1].by if len(page) == KEYS_AT_ONCE and len(values) > known else None
+    return [one for one in values.values() if one.by.startswith(HELD_PREFIX)]
+
+
+def _change(dialect: Dialect, name: str, numbers: Numbers, actor: str, held: list[Held]) -> Plan[None]:
+    yield from dialect.ask(queries.SET_QUOTA, name, *numbers.stored, actor)
+    if held:
+        (now_ms,) = yield from dialect.ask(NOW)
+        yield from put_openings(dialect, {one.key: now_ms for one in held})
+
+
+def audit(dialect: Dialect, event: str, limit: str, actor: str | None, detail: str) -> Plan[None]:
+    """Note what happened to a limit, and keep the newest notes."""
+    yield from dialect.ask(queries.AUDIT, event, limit, actor, detail)
+    yield from dialect.ask(queries.TRIM_AUDIT, MOST_AUDITED)
+
+
+def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[LimitInfo]]:
+    """Return all limits by name: published by workers, declared in this process, or with jobs that run or are held."""
+    (at_ms,) = yield from dialect.ask(NOW)
+    dialect = dialect.at(at_ms)
+    quotas = {one.name: one for one in (yield from dialect.ask(queries.QUOTAS))}
+    slots = [one for one in (yield from dialect.ask(queries.USED_SLOTS, MOST_KEYS_READ)) if one.key.startswith("[")]
+    backlogs = yield from dialect.ask(HELD_BACKLOGS, MOST_KEYS_READ, MOST_COUNTED)
+    used = {one.key: one.jobs for one in slots}
+    held = {one.by.removeprefix(HELD_PREFIX): one for one in backlogs if one.by.startswith(HELD_PREFIX)}
+    keys_by_name: dict[str, set[str]] = defaultdict(set)
+    for key in (*used, *held, *map(key_of, (*quotas, *declared))):
+        keys_by_name[name_of(key)].add(key)
+    stated = {name: _quota(name, quotas, declared) for name in sorted(keys_by_name)}
+    spans = {
+        key: stated[name].numbers.span_ms
+        for name, keys in keys_by_name.items()
+        if stated[name].numbers.rate is not None
+        for key in keys
+    }
+    started = (yield from dialect.ask(queries.COUNTED_STARTS, sorted(spans.items())))[0] if spans else {}
+    return [
+        _info(quota, [_key(key, used.get(key, 0), started.get(key, 0), held.get(key)) for key in keys_by_name[name]])
+        for name, quota in stated.items()
+    ]
+
+
+def _quota(name: str, quotas: Mapping[str, Quota], declared: Mapping[str, Numbers]) -> Quota:
+    """Return the stored numbers; those of this process where no worker has published any."""
+    quota = quotas.get(name) or Quota(name, Numbers(), Numbers(), None, None)
+    return quota._replace(declared=declared.get(name, Numbers())) if quota.declared == Numbers() else quota
+
+
+def _key(key: str, running: int, started: int, held: HeldBacklog | None) -> LimitKey:
+    waiting, since_ms = (0, None) if held is None else (held.jobs, held.since_ms)
+    return LimitKey(
+        value=value_of(key), running=running, started=started, waiting=waiting, since=time_or_none(since_ms)
+    )
+
+
+def _info(quota: Quota, keys: list[LimitKey]) -> LimitInfo:
+    numbers, declared = quota.numbers, quota.declared
+    busy = [one for one in keys if one.value is not None and (one.running or one.waiting)]
+    busy.sort(key=lambda one: (-one.waiting, -one.running, str(one.value)))
+    return LimitInfo(
+        name=quota.name,
+        concurrency=numbers.concurrency,
+        rate=numbers.rate,
+        per=numbers.per,
+        declared_concurrency=declared.concurrency,
+        declared_rate=declared.rate,
+        declared_per=declared.per,
+        is_set=quota.chosen != Numbers(),
+        changed_at=time_or_none(quota.changed_at_ms),
+        changed_by=quota.changed_by,
+        running=sum(one.running for one in keys),
+        started=sum(one.started for one in keys),
+        waiting=sum(one.waiting for one in keys),
+        since=min((one.since for one in keys if one.since is not None), default=None),
+        by_key=busy[:MOST_KEYS_SHOWN],
+    )
