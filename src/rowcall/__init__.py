@@ -8,6 +8,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.dependencies import INJECTED, Depends
 from rowcall.declare.handlers import Override
 from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptions
+from rowcall.domain.alerts import Alert, AlertEvent, Alerts
 from rowcall.domain.attention import Finding, Severity
 from rowcall.domain.backoff import Backoff
 from rowcall.domain.blobs import BlobStore
@@ -120,6 +121,9 @@ __all__ = [
     "INJECTED",
     "Access",
     "Activity",
+    "Alert",
+    "AlertEvent",
+    "Alerts",
     "AsyncContextTask",
     "AsyncEvents",
     "AsyncTask",

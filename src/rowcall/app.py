@@ -50,7 +50,7 @@ from rowcall.operations.both import both
 from rowcall.operations.enqueue import Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
-from rowcall.overview import reasons, stacks
+from rowcall.overview import alerting, reasons, stacks
 from rowcall.overview.attention import attention_list
 from rowcall.queue import Queue
 from rowcall.queue_setup import Setup, Url
@@ -121,6 +121,7 @@ class Rowcall:
         mismatch_grace: how many seconds a job waits for another worker if its arguments do not fit this one's task.
         clock: a `Clock`, for tests.
         tracing: record OpenTelemetry spans; default false.
+        alerts: an `Alerts`: where to report what needs attention.
     """
 
     def __init__(self, url: Url = None, **options: Unpack[QueueOptions]) -> None:
@@ -478,6 +479,7 @@ class Rowcall:
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
     attention, aattention = both(attention_list.attention)
+    watch, awatch = both(alerting.watch)
     stack, astack = both(stacks.stack)
     dependents, adependents = both(inspect.dependents)
     workers, aworkers = both(inspect.workers)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rowcall.base.clock import SystemClock
 from rowcall.context import Context
+from rowcall.domain.alerts import Alert, Alerts
 from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import InvalidOption, PushFailed, refuse_unknown
 from rowcall.observe.optional_libraries import tracing_of
@@ -30,6 +31,7 @@ class Setup:
         self._schedules: list[Callable[[], DeclaredSchedule]] = []
         self.queue = Queue(self._config)
         self.queue.declared.deliver = partial(_deliver, self.queue)
+        self.queue.declared.post_alert = partial(_post_alert, self.queue)
         known = url is not None and not callable(url)
         self._refusal = "this queue got its URL from Rowcall(url); pass all options there" if known else ""
         self._apply(options, open_now=known)
@@ -96,3 +98,11 @@ async def _deliver(
     except ModuleNotFoundError as error:
         raise PushFailed("PUSH:NOT_CONFIGURED", f"needs {error.name}: pip install 'rowcall[http]'") from error
     return await deliver(queue, ctx, target, arguments, timeout_seconds)
+
+
+async def _post_alert(queue: Queue, alerts: Alerts, alert: Alert, seconds: float) -> None:
+    try:
+        from rowcall.http.push.alert_delivery import post
+    except ModuleNotFoundError as error:
+        raise PushFailed("PUSH:NOT_CONFIGURED", f"needs {error.name}: pip install 'rowcall[http]'") from error
+    await post(alerts, alert, seconds, queue.clock)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from rowcall import PushOptions, Retention, Rowcall
+from rowcall import Alerts, PushOptions, Retention, Rowcall
 from rowcall.base.clock import Clock
 from rowcall.testing.fake_clock import FakeClock
 from rowcall.testing.process import ForkedProcess, PythonProcess
@@ -31,6 +31,7 @@ class OpenQueue(Protocol):
         retention: Retention | None = None,
         mismatch_grace: float = 600,
         push: PushOptions | None = None,
+        alerts: Alerts | None = None,
     ) -> Rowcall: ...
 
 
@@ -61,6 +62,7 @@ def open_queue(store: Store) -> Iterator[OpenQueue]:
             retention: Retention | None = None,
             mismatch_grace: float = 600,
             push: PushOptions | None = None,
+            alerts: Alerts | None = None,
         ) -> Rowcall:
             queue = Rowcall(
                 store.url,
@@ -69,6 +71,7 @@ def open_queue(store: Store) -> Iterator[OpenQueue]:
                 retention=retention,
                 mismatch_grace=mismatch_grace,
                 push=push,
+                alerts=alerts,
             )
             return opened.enter_context(queue)
 

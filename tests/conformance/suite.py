@@ -20,6 +20,7 @@ import pytest
 # before they are imported, so that their assertions say what they saw
 pytest.register_assert_rewrite("tests.conformance.cases")
 
+from tests.conformance.cases.alerts import TestAlertsAreSent, TestOneOfManyWatches  # noqa: E402
 from tests.conformance.cases.aliases import TestAliases  # noqa: E402
 from tests.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from tests.conformance.cases.attention import (  # noqa: E402
@@ -133,6 +134,7 @@ from tests.conformance.fixtures import (  # noqa: E402
 __all__ = [
     "TestActOnAll",
     "TestActivity",
+    "TestAlertsAreSent",
     "TestAliases",
     "TestAllIsWell",
     "TestAsyncTwins",
@@ -199,6 +201,7 @@ __all__ = [
     "TestModel",
     "TestNeeded",
     "TestNobodyRunsJobs",
+    "TestOneOfManyWatches",
     "TestOrderStorm",
     "TestOrderedJobs",
     "TestOutcomes",

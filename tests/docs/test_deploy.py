@@ -29,7 +29,7 @@ def test_the_files_of_the_page_are_those_of_rowcall_init(tmp_path: Path) -> None
     (image,) = [text for text in on_page if text.startswith("FROM ")]
     assert _words_of(image) == _words_of(written["Dockerfile"])
     (unit,) = [text for text in on_page if "[Service]" in text]
-    (name,) = [name for name in written if name.endswith(".service")]
+    (name,) = [name for name in written if name.endswith("-worker.service")]
     assert _settings_of(unit) == _settings_of(written[name])
 
 

@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
+from pathlib import Path
 from select import select
 from socket import create_connection as connect
 
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rowcall import InvalidOption, Rowcall
+from rowcall import Alerts, InvalidOption, Rowcall
 from rowcall.app import queue_of
 from rowcall.http import serve
 from rowcall.http.serve import server_of
 from rowcall.http.server_options import settings
 from rowcall.testing import eventually
+from rowcall.testing.fake_clock import FakeClock
+from tests.http.push.target import serving
 from tests.http.server import served
 
 
@@ -22,6 +25,18 @@ def test_an_open_dashboard_serves_this_machine_only(jobs: Rowcall) -> None:
         server_of(queue_of(jobs), settings(), "0.0.0.0", 8642)
     assert server_of(queue_of(jobs), settings(), "::1", 8642).config.port == 8642
     assert server_of(queue_of(jobs), settings(token="t" * 16), "0.0.0.0", 80).config.port == 80
+
+
+def test_the_dashboard_sends_alerts(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with (
+        serving() as target,
+        Rowcall(tmp_path / "app.db", clock=clock, alerts=Alerts(url=target.url(), after=0)) as jobs,
+    ):
+        jobs.enqueue("send")
+        clock.advance(60)
+        with served(jobs):
+            eventually(lambda: len(target.received) == 1)
 
 
 def test_slow_heads_are_cut_off(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ COMMANDS = (
         "migrate",
         "doctor",
     ),
-    *("publish", "events", "dashboard", "bench", "torture", "demo", "init", "completion"),
+    *("publish", "events", "watch", "dashboard", "bench", "torture", "demo", "init", "completion"),
 )
 _MODULES = {
     **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "change_jobs"),

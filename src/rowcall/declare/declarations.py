@@ -15,6 +15,7 @@ from rowcall.declare.handlers import Handlers
 from rowcall.declare.lifespan import LifespanFunction
 from rowcall.declare.limits import KnownLimits
 from rowcall.declare.tracing import Tracing
+from rowcall.domain.alerts import Alert, Alerts
 from rowcall.domain.config import Config
 from rowcall.domain.fairness import FairBy
 from rowcall.store.queries.schedules import DeclaredSchedule
@@ -26,6 +27,12 @@ class Deliver(Protocol):
     async def __call__(
         self, ctx: Context, target: str, arguments: dict[str, object], timeout_seconds: float | None
     ) -> object: ...
+
+
+class PostAlert(Protocol):
+    """Sends an alert to the URL of `Alerts`, or raises `PushFailed`."""
+
+    async def __call__(self, alerts: Alerts, alert: Alert, seconds: float) -> None: ...
 
 
 class Declarations:
@@ -50,6 +57,7 @@ class Declarations:
         self.schedules: dict[str, DeclaredSchedule] = {}
         self.deliver: Deliver | None = None
         """Delivers a job to a target."""
+        self.post_alert: PostAlert | None = None
         self.app_module: str | None = None
         """The module that `rowcall work` was started with: child processes import it first."""
         self.last: list[Callable[[], None]] = []

@@ -17,6 +17,7 @@ from rowcall.base.clock import Clock
 from rowcall.base.urls import looks_secret
 from rowcall.base.urls import shown as shown
 from rowcall.domain import checks
+from rowcall.domain.alerts import Alerts
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.encryption import Encryption
@@ -74,6 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     defaults: TaskDefaults | None = None
     push: PushOptions | None = None
     encrypt: Encryption | None = None
+    alerts: Alerts | None = None
 
     @property
     def unknown_task_seconds(self) -> float:
@@ -105,6 +107,7 @@ class QueueOptions(TypedDict, total=False):
     defaults: Annotated[TaskDefaults | None, _instance(TaskDefaults, "a TaskDefaults")]
     push: Annotated[PushOptions | None, _instance(PushOptions, "a PushOptions")]
     encrypt: Annotated[Encryption | None, _instance(Encryption, "an Encryption(keys=[…])")]
+    alerts: Annotated[Alerts | None, _instance(Alerts, "an Alerts(url=…)")]
     clock: Clock | None
     tracing: bool
 

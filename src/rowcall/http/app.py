@@ -29,6 +29,7 @@ from rowcall.http.refusals import expects_page
 from rowcall.http.server_options import HttpSettings
 from rowcall.http.sessions import Sessions
 from rowcall.http.shared_counts import SharedCounts
+from rowcall.overview.alerting import watching
 from rowcall.queue import Queue
 
 STATIC = Path(__file__).parent / "static"
@@ -47,7 +48,8 @@ def asgi_app(queue: Queue, settings: HttpSettings) -> ASGIApp:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         counts.start()
         compile_templates()
-        yield
+        with watching(queue):
+            yield
 
     routes: list[BaseRoute] = [
         Route("/healthz", probes.healthz),

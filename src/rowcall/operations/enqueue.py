@@ -325,12 +325,12 @@ def _enqueue_related(
     keyed = [with_key(item) for item in related]
     connection = yield from joined(queue, connection)
     if connection is None:
-        stored = yield from _stored(queue, keyed)
+        stored = yield from stored_rows(queue, keyed)
         return _related_jobs(keyed, (yield from Write(write, queue.dialect, stored, whole=whole)))
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("a key, after= or a flow takes")
-    stored = yield from _stored(queue, keyed)
+    stored = yield from stored_rows(queue, keyed)
     committed: Committed | None = None
     if any(item.job.unique for item in stored):
         seen = yield from OnCallerConnection(target, lock_keys(dialect, stored))
@@ -341,7 +341,7 @@ def _enqueue_related(
     return _related_jobs(keyed, (yield from OnCallerConnection(target, plan)))
 
 
-def _stored(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[RelatedJob]]:
+def stored_rows(queue: Queue, related: Sequence[RelatedJob]) -> Operation[list[RelatedJob]]:
     """Return the jobs with references in place of large payloads."""
     stored: list[RelatedJob] = []
     for item in related:

@@ -41,6 +41,27 @@ ADDITIONS = (
   actor text
   detail text
 """,
+            # Findings that are or were there, and whether they were reported. `since` is null while one is away.
+            "finding": """
+  name key primary key
+  since moment
+  seen_at moment not null
+  reported_at moment
+  is_reported flag not null default 0
+  cause text not null default ''
+  size number not null default 0
+  body text not null
+""",
+            # Reports of them that are to be sent. `way` is a URL or a task.
+            "alert": """
+  id identity
+  at moment not null
+  due_at moment not null
+  attempts int not null default 0
+  way text not null
+  finding key not null
+  body text not null
+""",
         },
         columns={
             # the numbers that people have set instead of the declared ones, and who changed them last

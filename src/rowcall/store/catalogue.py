@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from rowcall.store.queries import (
+    alerts,
     attention,
     blobs,
     claims,
@@ -33,7 +34,7 @@ R = TypeVar("R")
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(attention, blobs, claims, control, counts, ends, flows, jobs, limits),
+        *(alerts, attention, blobs, claims, control, counts, ends, flows, jobs, limits),
         *(notes, order, results, schedules, steps, workers),
     )
 }

@@ -19,6 +19,7 @@ from rowcall.observe.meter import QueueFacts
 from rowcall.observe.metrics_server import MetricsEndpoint, Probes
 from rowcall.operations.effects import Read, Write
 from rowcall.operations.schedules import publish_schedules
+from rowcall.overview.alerting import Watcher, alerts_of
 from rowcall.overview.liveness import database_time
 from rowcall.queue import Queue
 from rowcall.store.counts.tallies import fold
@@ -250,6 +251,9 @@ class Worker:
                 recovery = Recovery(self._queue, self._registrar)
                 recovery.check()
                 recovery.held_jobs.check_all()
+            elif (alerts := alerts_of(self._queue)) is not None:
+                watcher = Watcher(self._queue, alerts)
+                self._services.append(Background("alerts", lambda thread: watcher.watch(thread.pause), self.clock))
             for service in self._services:
                 service.start()
             loop.run(lambda: self._is_finished(loop, until_idle))

@@ -42,7 +42,7 @@ def test_a_django_project_is_found_and_keeps_its_files(run: Run, folder: Path) -
     result = json.loads(run("init", "--json").stdout)
     assert result == {
         "framework": "django",
-        "written": ["compose.yaml", "shop-worker.service", ".gitignore"],
+        "written": ["compose.yaml", "shop-worker.service", "shop-watch.service", ".gitignore"],
         "kept": ["Dockerfile"],
     }
     assert (folder / "Dockerfile").read_text() == "FROM mine"
@@ -64,6 +64,7 @@ def test_a_flask_app_is_worked_on_with_its_own_command(run: Run, folder: Path) -
     result = run("init", "--framework", "flask")
     assert "flask rowcall work" in result.stdout
     assert "-m flask --app app rowcall work\n" in (folder / "shop-worker.service").read_text()
+    assert "-m flask --app app rowcall watch\n" in (folder / "shop-watch.service").read_text()
     assert "RowcallFlask(app)" in (folder / "app.py").read_text()
 
 
@@ -99,6 +100,9 @@ def test_the_files_that_run_a_worker(run: Run, folder: Path) -> None:
     unit = (folder / "shop-worker.service").read_text()
     assert f"User={folder.owner()}\nWorkingDirectory={folder}\n" in unit
     assert "KillMode=mixed\n" in unit
+    assert services["watch"]["command"] == ["python", "-m", "rowcall", "watch", "app:jobs"]
+    assert services["watch"]["environment"]["ROWCALL_URL"] == services["worker"]["environment"]["ROWCALL_URL"]
+    assert "-m rowcall watch app:jobs\n" in (folder / "shop-watch.service").read_text()
 
 
 def test_a_framework_is_found(folder: Path) -> None:

@@ -379,6 +379,27 @@ create table rowcall_audit (
   detail text  constraint detail_is_text check (detail is null or (detail < x''))
 )
 -- next statement
+create table rowcall_finding (
+  name text primary key constraint name_is_text check (name < x''),
+  since integer  constraint since_is_integer check (since is null or (since between -9007199254740992 and 9007199254740992 and since = cast(since as integer))),
+  seen_at integer not null constraint seen_at_is_integer check (seen_at between -9007199254740992 and 9007199254740992 and seen_at = cast(seen_at as integer)),
+  reported_at integer  constraint reported_at_is_integer check (reported_at is null or (reported_at between -9007199254740992 and 9007199254740992 and reported_at = cast(reported_at as integer))),
+  is_reported integer not null default 0 constraint is_reported_is_integer check (is_reported between -9007199254740992 and 9007199254740992 and is_reported = cast(is_reported as integer)),
+  cause text not null default '' constraint cause_is_text check (cause < x''),
+  size integer not null default 0 constraint size_is_integer check (size between -9007199254740992 and 9007199254740992 and size = cast(size as integer)),
+  body text not null constraint body_is_text check (body < x'')
+) without rowid
+-- next statement
+create table rowcall_alert (
+  id integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0),
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  due_at integer not null constraint due_at_is_integer check (due_at between -9007199254740992 and 9007199254740992 and due_at = cast(due_at as integer)),
+  attempts integer not null default 0 constraint attempts_is_integer check (attempts between -9007199254740992 and 9007199254740992 and attempts = cast(attempts as integer)),
+  way text not null constraint way_is_text check (way < x''),
+  finding text not null constraint finding_is_text check (finding < x''),
+  body text not null constraint body_is_text check (body < x'')
+)
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -389,7 +410,7 @@ alter table rowcall_quota add column changed_at integer  constraint changed_at_i
 -- next statement
 alter table rowcall_quota add column changed_by text  constraint changed_by_is_text check (changed_by is null or (changed_by < x''))
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '5a1cdefaff9a1f5f')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '1320a56a01a30b8b')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

@@ -19,11 +19,11 @@ _NEXT = {
 }
 
 
-@answering_command("init", "Write a starter: an app, a systemd unit, a Compose file.")
+@answering_command("init", "Write a starter: an app, systemd units, a Compose file.")
 @click.option("--framework", type=click.Choice(FRAMEWORKS), help="Default: what the folder or the environment shows.")
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=".", help="Default: this one.")
 def init_command(framework: str | None, folder: Path) -> Answer:
-    """Write a starter for the framework that is found: app.py, a systemd unit, a Dockerfile, a Compose file, and a
+    """Write a starter for the framework that is found: app.py, systemd units, a Dockerfile, a Compose file, and a
     .gitignore for the files of a queue.
 
     A Django project, which has a manage.py, gets no app.py. A file that exists is never changed.

@@ -11,7 +11,7 @@ from string import Template
 FRAMEWORKS = ("django", "fastapi", "flask", "litestar", "plain")
 GITIGNORE = ".gitignore"
 _FILES = Path(__file__).parent
-_WORK = {"django": "manage rowcall work", "flask": "flask --app app rowcall work"}
+_COMMAND = {"django": "manage rowcall {}", "flask": "flask --app app rowcall {}"}
 _URL = "ROWCALL_URL: postgresql://postgres:postgres@db/postgres"
 # Django has no setting for a URL; libpq reads these where DATABASES names no host
 _LIBPQ = ("PGHOST: db", "PGUSER: postgres", "PGPASSWORD: postgres")
@@ -38,7 +38,7 @@ def framework_of(folder: Path) -> str:
 def starter(framework: str, folder: Path) -> dict[str, str]:
     """Return the texts of the files, by name."""
     app = "app:jobs"
-    work = _WORK.get(framework, f"rowcall work {app}")
+    work, watch = (_COMMAND.get(framework, f"rowcall {{}} {app}").format(name) for name in ("work", "watch"))
     is_django = framework == "django"
     has_requirements = (folder / _REQUIREMENTS).exists()
     words = {
@@ -53,11 +53,14 @@ def starter(framework: str, folder: Path) -> dict[str, str]:
         "user": _owner(folder),
         "work": work,
         "words": ", ".join(map(json.dumps, work.split())),
+        "watch": watch,
+        "watch_words": ", ".join(map(json.dumps, watch.split())),
     }
     sources = {
         "Dockerfile": "Dockerfile",
         "compose.yaml": "compose.yaml",
         f"{words['name']}-worker.service": "worker.service",
+        f"{words['name']}-watch.service": "watch.service",
         GITIGNORE: "gitignore",
     }
     if not is_django:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import httpcore
 import msgspec
@@ -38,16 +40,13 @@ async def deliver(
     body = body_of(ctx.job, arguments, push)
     headers = sign(push.secrets, message_id(ctx.job), int(queue.clock.wall()), body)
     try:
-        return await queue.clock.within(_post(push, parsed, headers, body, queue.clock), own)
+        with network_errors():
+            return await queue.clock.within(_post(push, parsed, headers, body, queue.clock), own)
     except LeftOpen:
         await _leave_open(queue, ctx.job, parsed.host, push)
         raise
     except TimeoutError:
         raise PushFailed(TIMEOUT_CODE, f"the target did not answer within {own:g} s") from None
-    except (httpcore.NetworkError, httpcore.TimeoutException) as error:
-        raise PushFailed(CONNECTION_CODE, f"the connection failed: {str(error) or type(error).__name__}") from error
-    except httpcore.ProtocolError as error:
-        raise PushFailed(PROTOCOL_CODE, f"the answer is not HTTP: {error}") from error
 
 
 async def _leave_open(queue: Queue, job: Job, host: str, push: PushOptions) -> None:
@@ -79,6 +78,24 @@ def body_of(job: Job, arguments: dict[str, object], push: PushOptions) -> bytes:
 
 
 async def _post(push: PushOptions, target: PushTarget, headers: dict[str, str], body: bytes, clock: Clock) -> object:
+    network = CheckedNetwork(push.refusal, clock)
+    async with posted(target, headers, body, push.ssl_context, network) as response:
+        answer = answer_head(response)
+        if answer.status == ACCEPTED:
+            raise LeftOpen
+        if answer.is_success:
+            if not answer.has_result:
+                return None
+            return answer.result(await read(response.aiter_stream(), push.largest_answer), push.largest_answer)
+        said = await read(response.aiter_stream(), LONGEST_DETAIL_BYTES)
+        raise answer.failure(said, clock.wall())
+
+
+@asynccontextmanager
+async def posted(
+    target: PushTarget, headers: dict[str, str], body: bytes, context: ssl.SSLContext | None, network: CheckedNetwork
+) -> AsyncIterator[httpcore.Response]:
+    """POST JSON on a new connection. The response is read as far as the caller reads it."""
     url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
     sent = {
         "host": target.authority,
@@ -90,24 +107,31 @@ async def _post(push: PushOptions, target: PushTarget, headers: dict[str, str], 
         "user-agent": f"rowcall/{VERSION}",
         **headers,
     }
-    context = push.ssl_context or default_ssl_context()
-    network = CheckedNetwork(push.refusal, clock)
+    context = context or default_ssl_context()
     async with (
         httpcore.AsyncHTTPConnection(url.origin, ssl_context=context, network_backend=network) as connection,
         connection.stream("POST", url, headers=list(sent.items()), content=body) as response,
     ):
-        answer = AnswerHead(response.status, _texts(response.headers))
-        if answer.status == ACCEPTED:
-            raise LeftOpen
-        if answer.is_success:
-            if not answer.has_result:
-                return None
-            return answer.result(await _read(response.aiter_stream(), push.largest_answer), push.largest_answer)
-        said = await _read(response.aiter_stream(), LONGEST_DETAIL_BYTES)
-        raise answer.failure(said, clock.wall())
+        yield response
 
 
-async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes:
+def answer_head(response: httpcore.Response) -> AnswerHead:
+    texts = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+    return AnswerHead(response.status, texts)
+
+
+@contextmanager
+def network_errors() -> Iterator[None]:
+    """Raise `PushFailed` for errors of the network."""
+    try:
+        yield
+    except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+        raise PushFailed(CONNECTION_CODE, f"the connection failed: {str(error) or type(error).__name__}") from error
+    except httpcore.ProtocolError as error:
+        raise PushFailed(PROTOCOL_CODE, f"the answer is not HTTP: {error}") from error
+
+
+async def read(chunks: AsyncIterable[bytes], most: int) -> bytes:
     """Return what there is to read; of more than `most` bytes, one byte more than that."""
     content = bytearray()
     async for chunk in chunks:
@@ -115,7 +139,3 @@ async def _read(chunks: AsyncIterable[bytes], most: int) -> bytes:
         if len(content) > most:
             return bytes(content[: most + 1])
     return bytes(content)
-
-
-def _texts(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
