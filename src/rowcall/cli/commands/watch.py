@@ -61,7 +61,7 @@ def watch_command(
         rowcall watch app:jobs
         rowcall watch postgresql://ann@db-1/shop --webhook https://hooks.example/T0/B1
 
-    With --json, each line is {"event": "appeared" | "changed" | "gone", "at", "finding": {…}}.
+    With --json: {"event": "appeared" | "changed" | "gone", "at", "finding": {…}} on each line.
     """
     if app is not None and "://" in app and url is None:
         app, url = None, app
