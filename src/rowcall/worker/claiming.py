@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rowcall.base.clock import Clock, jittered
 from rowcall.declare.declaration import Declaration, fingerprints
@@ -44,8 +45,9 @@ class Intake:
     logs_starts: Callable[[], bool]
     _last_queue: str = ""
 
-    def __post_init__(self) -> None:
-        self._pushing = Pushing(self.queue)
+    @cached_property
+    def _pushing(self) -> Pushing:
+        return Pushing(self.queue)
 
     def demand(self) -> Demand:
         slots, buffer = self.slots.free()

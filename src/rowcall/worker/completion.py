@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -34,13 +35,16 @@ class Completion:
         self.queue = queue
         self.progress = ProgressWriter(queue)
         self.blobs = queue.blobs
-        self.steps = StepWriter(queue)
         self.resources = NO_LIFESPAN
         """What the app's lifespan has yielded."""
         self.keeps_errors = False
         """Whether attempts keep what their handlers raised."""
         self.worker_values: Mapping[Callable[..., object], object] = {}
         """The values of dependencies with `scope="worker"`, by their functions."""
+
+    @cached_property
+    def steps(self) -> StepWriter:
+        return StepWriter(self.queue)
 
     def complete(
         self,

@@ -14,7 +14,7 @@ from rowcall.operations.effects import Write
 from rowcall.store.queries.workers import HEARTBEAT_OF_WORKER, Registration
 from rowcall.store.recovery import register as plans
 from rowcall.testing import FakeClock
-from rowcall.worker.upkeep.health_log import HealthLog
+from rowcall.worker.upkeep.health_log import log_health
 
 HOUR_SECONDS = 3600
 
@@ -44,17 +44,20 @@ def test_each_thing_is_said_once_an_hour(url: str, caplog: pytest.LogCaptureFixt
     with Rowcall(url, clock=clock) as jobs:
         jobs.enqueue("task", queue="mail")
         register(jobs, "other=3,more")
-        connection, of_worker = queue_of(jobs).database.connect(), HealthLog(queue_of(jobs))
+        connection = queue_of(jobs).database.connect()
         try:
-            assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail"]
+            assert [one.kind for one in log_health(queue_of(jobs), connection)] == ["unserved queue mail"]
             assert said(caplog)[0].startswith("no worker serves mail (1 waiting). Start a worker")
             clock.advance(11 * 60)
             queue_of(jobs).run(Write(lambda: queue_of(jobs).dialect.ask(HEARTBEAT_OF_WORKER, "w")))
-            assert [one.kind for one in of_worker.check(connection)] == ["unserved queue mail", "long wait mail"]
+            assert [one.kind for one in log_health(queue_of(jobs), connection)] == [
+                "unserved queue mail",
+                "long wait mail",
+            ]
             (line,) = said(caplog)
             assert line.startswith("jobs of mail have been due for 11 min.")
             clock.advance(HOUR_SECONDS)
-            of_worker.check(connection)
+            log_health(queue_of(jobs), connection)
             assert len(said(caplog)) == 2
         finally:
             connection.close()
@@ -67,7 +70,7 @@ def test_a_worker_that_serves_all_or_the_queue_leaves_nothing_to_say(url: str) -
             register(jobs, queues)
             connection = queue_of(jobs).database.connect()
             try:
-                assert HealthLog(queue_of(jobs)).check(connection) == []
+                assert log_health(queue_of(jobs), connection) == []
             finally:
                 connection.close()
 
@@ -80,7 +83,7 @@ def test_a_transaction_that_holds_the_horizon_is_named(postgres_url: str, monkey
         assert pid is not None
         connection = queue_of(jobs).database.connect()
         try:
-            (found,) = [one for one in HealthLog(queue_of(jobs)).check(connection) if one.kind == "horizon"]
+            (found,) = [one for one in log_health(queue_of(jobs), connection) if one.kind == "horizon"]
             assert f"process {pid[0]}" in found.what
         finally:
             connection.close()
@@ -91,10 +94,10 @@ def test_a_clock_of_another_machine_is_compared(postgres_url: str, monkeypatch: 
         jobs.migrate()
         connection = queue_of(jobs).database.connect()
         try:
-            assert HealthLog(queue_of(jobs)).check(connection) == []
+            assert log_health(queue_of(jobs), connection) == []
             wall = queue_of(jobs).clock.wall
             monkeypatch.setattr(queue_of(jobs).clock, "wall", lambda: wall() + 60)
-            (found,) = HealthLog(queue_of(jobs)).check(connection)
+            (found,) = log_health(queue_of(jobs), connection)
             assert found.kind == "clock"
             assert "1 min behind" in found.what
         finally:
@@ -108,6 +111,6 @@ def test_the_wal_and_the_disk_of_a_file_are_checked(tmp_path: Path, monkeypatch:
         jobs.migrate()
         connection = queue_of(jobs).database.connect()
         try:
-            assert [one.kind for one in HealthLog(queue_of(jobs)).check(connection)] == ["wal", "disk"]
+            assert [one.kind for one in log_health(queue_of(jobs), connection)] == ["wal", "disk"]
         finally:
             connection.close()

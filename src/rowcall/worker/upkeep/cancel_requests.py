@@ -12,7 +12,7 @@ from rowcall.worker.pace import CANCEL_CHECK_SECONDS
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep.blocked_loop import BlockedLoop
 from rowcall.worker.upkeep.changed_limits import ChangedLimits
-from rowcall.worker.upkeep.stack_requests import StackRequests
+from rowcall.worker.upkeep.stack_requests import answer_stack_request
 
 
 class CancelRequests:
@@ -21,7 +21,6 @@ class CancelRequests:
     def __init__(self, queue: Queue, dispatcher: Dispatcher) -> None:
         self._queue = queue
         self._dispatcher = dispatcher
-        self._stack_requests = StackRequests(queue, dispatcher)
         self._changed_limits = ChangedLimits(queue, dispatcher)
         self._blocked_loop = BlockedLoop(queue.clock, dispatcher)
 
@@ -70,5 +69,5 @@ class CancelRequests:
                 self._dispatcher.cancel(attempt, Lost())
         for request in requests:
             if request.startswith(STACK_REQUEST):
-                self._stack_requests.answer(request, attempts)
+                answer_stack_request(self._queue, self._dispatcher, request, attempts)
         self._changed_limits.note({one for one in requests if one.startswith(LIMIT_CHANGED)})

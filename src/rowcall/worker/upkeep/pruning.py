@@ -24,7 +24,7 @@ from rowcall.worker.pace import (
     UPKEEP_SECONDS,
 )
 from rowcall.worker.service import Background, Stopping, never
-from rowcall.worker.upkeep.health_log import HealthLog
+from rowcall.worker.upkeep.health_log import log_health
 
 
 class Duty(NamedTuple):
@@ -41,7 +41,6 @@ class Duty(NamedTuple):
 class PruningDuties:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        self._health_log = HealthLog(queue)
         self._health_logged_at = -HEALTH_SECONDS
         self._pruned = True
 
@@ -64,7 +63,7 @@ class PruningDuties:
         with closing(queue.database.connect()) as connection:
             if is_health_due:
                 self._health_logged_at = queue.clock.monotonic()
-                self._health_log.check(connection)
+                log_health(queue, connection)
             for duty in duties:
                 if not stopping() and self._is_ours(connection, duty):
                     duty.do(connection, stopping)
