@@ -299,7 +299,7 @@ def result_to_json(task: str, result: object, subject: str = RESULT_IS) -> str |
             result.close()  # the error explains it; no warning that it was never awaited
         raise InvalidArguments(task, f"{subject} {_explain_part(result, explain(error))}") from error
     text = raw.decode()
-    if (isinstance(result, Mapping) and has_reserved(result)) or (MARK in text and is_hidden(text)):
+    if MARK in text and (is_hidden(text) or (isinstance(result, Mapping) and has_reserved(result))):
         problem = _RESERVED
     if problem is not None:
         raise InvalidArguments(task, f"{subject} {_explain_part(result, problem)}")

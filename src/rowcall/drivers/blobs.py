@@ -64,9 +64,6 @@ class Blobs:
                 stored.append(self.stored(task, text, Kind.ARGUMENTS))
         return stored
 
-    def any_large(self, texts: Sequence[str]) -> bool:
-        return bool(texts) and max(map(len, texts)) > self.inline_length
-
     def fetched(self, text: str, task: str, kind: Kind) -> str:
         """Return the text that a row holds or refers to. `BlobUnreadable` if it is gone; or `CannotDecrypt`."""
         return self.decrypted(self.fetched_raw(text), task, kind)

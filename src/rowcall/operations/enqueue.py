@@ -238,7 +238,7 @@ def _enqueue(queue: Queue, job: NewJob, payloads: Sequence[str], connection: obj
     columns = None if job.is_derived else [derived(job, values) for values in arguments]
     target = None if connection is None else (yield from open_target(queue, connection))
     stored, referring = payloads, False
-    if backend.blobs.any_large(payloads):
+    if max(map(len, payloads)) > backend.blobs.inline_length:
         yield from EnsureSchema()
         stored = yield from Blocking(backend.blobs.all_stored, job.type, payloads)
         referring = any(reference_of(text) is not None for text in stored)

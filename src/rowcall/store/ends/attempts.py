@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -99,9 +99,7 @@ def write_ended(
     continued = {one.job_id: one.then for one in single if one.then and _succeeds(one)}
     if continued:
         yield from refuse_taken(dialect, list(continued.values()))
-    short = attempts if not single else [_shortest(one, owner) for one in attempts]
-    successes = [one for one in short if isinstance(one, Success)]
-    others = [one for one in short if isinstance(one, Ended)]
+    successes, others = _split(attempts, owner) if single else (cast("list[Success]", attempts), [])
     live: set[int] = set()
     tallies: list[Tally] = []
     cancelled: dict[int, Transition] = {}
@@ -143,6 +141,12 @@ def _latest(ended: Sequence[Ended | Success]) -> list[Ended | Success]:
     for one in ordered:
         single += [one.of(job_id) for job_id in one.ids] if isinstance(one, Success) else [one]
     return list({_by_id(one)[0]: one for one in sorted(single, key=_by_id)}.values())
+
+
+def _split(attempts: Sequence[Ended | Success], owner: Owner | None) -> tuple[list[Success], list[Ended]]:
+    """Return the successes that are written by the shortest way, and all other attempts."""
+    short = [_shortest(one, owner) for one in attempts]
+    return [one for one in short if isinstance(one, Success)], [one for one in short if isinstance(one, Ended)]
 
 
 def _shortest(ended: Ended | Success, owner: Owner | None) -> Ended | Success:
