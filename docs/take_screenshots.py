@@ -14,6 +14,7 @@ import tempfile
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,9 @@ from rowcall import Access, Rowcall
 from rowcall.app import queue_of
 from rowcall.http.serve import server_of
 from rowcall.http.server_options import settings
+from rowcall.operations.effects import Write
+from rowcall.operations.retention import sample
+from rowcall.store.counts.samples import note_code
 from rowcall.testing import FakeClock, eventually
 
 FOLDER = Path(__file__).with_name("screenshots")
@@ -55,6 +59,7 @@ def work_a_day(path: Path) -> None:
     chance, now = random.Random(4), datetime.now(UTC)
     clock = FakeClock(now - timedelta(hours=HOURS))
     with Rowcall(path, clock=clock, durability="normal") as jobs:
+        queue = queue_of(jobs)
         while (left := (now - (clock.now() or now)).total_seconds()) > 90:
             hour = HOURS - left / 3600
             for _ in range(int(chance.gauss(6 + 5 * math.sin(hour / 3), 2) + (20 if 17 < hour < 17.5 else 1))):
@@ -67,6 +72,11 @@ def work_a_day(path: Path) -> None:
                     jobs.fail(job, code, detail)
                 else:
                     jobs.complete(job, {"ok": True})
+            code = "0.1.0 5d41402a" if hour < 20 else "0.1.0 7d793037"
+            queue.run(Write(partial(note_code, queue.dialect, code)))
+            if not 11 < hour < 13:
+                with closing(queue.database.connect()) as connection:
+                    sample(queue, connection)
             clock.advance(chance.uniform(40, 70))
     with Rowcall(path, clock=FakeClock(now), durability="normal") as jobs:
         for number in range(60):

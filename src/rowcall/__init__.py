@@ -60,6 +60,7 @@ from rowcall.domain.errors import (
 )
 from rowcall.domain.job import (
     Activity,
+    ActivityMark,
     Attempt,
     BlockedBy,
     Chain,
@@ -121,6 +122,7 @@ __all__ = [
     "INJECTED",
     "Access",
     "Activity",
+    "ActivityMark",
     "Alert",
     "AlertEvent",
     "Alerts",

@@ -9,6 +9,7 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from rowcall.http.pages.places import PLACES
 from tests.browser.conftest import Shop, window
 from tests.http.server import served
 
@@ -22,7 +23,8 @@ PAGES = [
         "/jobs/1",
         "/nowhere",
     ),
-    *("/queues", "/limits", "/schedules", "/workers", "/errors", "/storage"),
+    *(place.path for place in PLACES if place.path not in ("/", "/jobs")),
+    *("/queues/payments", "/tasks/charge_card"),
 ]
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 

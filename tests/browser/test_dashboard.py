@@ -8,10 +8,11 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
+from rowcall.http.pages.places import PLACES
 from tests.browser.conftest import Shop, window
 from tests.http.server import served
 
-PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/limits", "/schedules", "/workers", "/errors", "/storage"]
+PAGES = [*(place.path for place in PLACES), "/jobs/1", "/queues/payments", "/tasks/charge_card"]
 
 QUEUES = ["default", "mail", "payments", "slow", "webhooks"]
 
@@ -196,6 +197,16 @@ def test_the_overview_begins_with_what_needs_attention(page: Page, shop: Shop) -
     shop.jobs.clear()
     page.goto("/")
     expect(page.locator("#attention")).to_have_text(re.compile("All is well. No worker is alive, no job runs"))
+
+
+def test_a_bar_says_its_numbers_and_leads_to_its_jobs(page: Page) -> None:
+    page.goto("/tasks/charge_card")
+    bar = page.locator("#activity .period:has(.failed)")
+    bar.hover()
+    expect(page.locator("#activity .tip")).to_contain_text(re.compile("UTC: .*0 succeeded, 0 retried, 5 failed"))
+    bar.click()
+    expect(page.locator("[data-row]")).to_have_count(5)
+    assert "type=charge_card" in page.url
 
 
 def test_heads_stay_in_view(page: Page) -> None:

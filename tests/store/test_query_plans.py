@@ -105,6 +105,7 @@ def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
         ("ready_backlogs", "SEARCH ready USING PRIMARY KEY (queue=? AND type=?)"),
         ("oldest_finished", "INDEX rowcall_job_aged (status=? AND queue=? AND type=? AND finished_at>?)"),
         ("held_backlogs", "INDEX rowcall_job_held_by (held=?)"),
+        ("tags", "SEARCH rowcall_job_tag USING"),
         ("first_held_of_group", "INDEX rowcall_job_held (queue=? AND type=?)"),
     ],
 )

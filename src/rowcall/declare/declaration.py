@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 import inspect
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
@@ -22,6 +25,7 @@ from rowcall.declare.limits import KnownLimits, bound_to, host_limits
 from rowcall.declare.middleware import AnyMiddleware, Handler, chained, is_async
 from rowcall.declare.option_table import Options, option_hint
 from rowcall.domain.batch_payload import ItemArguments
+from rowcall.domain.config import VERSION
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import JobOutcome
@@ -130,6 +134,18 @@ class Declaration:
 def fingerprints(tasks: Mapping[str, Declaration]) -> dict[str, str]:
     """Return the fingerprints of what fits each task. Other threads may declare tasks now."""
     return {name: task.arguments.fingerprint for name, task in list(tasks.items())}
+
+
+def code_of(tasks: Mapping[str, Declaration]) -> str:
+    """Return a short text that changes with the version of Rowcall, and with the source of the tasks' modules."""
+    modules = {inspect.unwrap(task.function).__module__ or "" for task in list(tasks.values())}
+    digest = hashlib.sha256()
+    for module in sorted(modules):
+        try:
+            digest.update(Path(getattr(sys.modules.get(module), "__file__", None) or "").read_bytes())
+        except OSError:  # it has no file, as on an interactive prompt
+            digest.update(module.encode())
+    return f"{VERSION} {digest.hexdigest()[:8]}"
 
 
 def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:

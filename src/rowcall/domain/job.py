@@ -466,7 +466,8 @@ class Stats(Value, frozen=True, kw_only=True):
 class Period(Value, frozen=True, kw_only=True):
     """What happened from a time on, for the `span` of its `Activity`: jobs that arrived, and attempts that ended.
 
-    `arrived` is None if it is not known: before the oldest job that exists.
+    `arrived` is None if it is not known: before the oldest job that exists. `pending` is how many jobs were pending on
+    average, or None if no worker has counted them. `wait` and `run` are how long attempts waited and ran.
     """
 
     at: datetime
@@ -474,6 +475,22 @@ class Period(Value, frozen=True, kw_only=True):
     succeeded: int = 0
     failed: int = 0
     retried: int = 0
+    pending: float | None = None
+    wait: Percentiles | None = None
+    run: Percentiles | None = None
+
+
+class ActivityMark(Value, frozen=True, kw_only=True):
+    """What else happened: workers with new code began ("deploy"), or no worker was alive for minutes ("no worker").
+
+    `until` is when it was over, or None if it is not, or took no time. `detail` is the version of Rowcall and a number
+    for the code.
+    """
+
+    at: datetime
+    kind: str
+    until: datetime | None = None
+    detail: str = ""
 
 
 class Activity(Value, frozen=True, kw_only=True):
@@ -489,6 +506,7 @@ class Activity(Value, frozen=True, kw_only=True):
     errors: dict[str, list[int]] = msgspec.field(default_factory=dict)
     arrivals_known_since: datetime | None = None
     arrivals_estimated: bool = False
+    marks: list[ActivityMark] = msgspec.field(default_factory=list)
 
 
 class InProgress(Job, frozen=True, kw_only=True):

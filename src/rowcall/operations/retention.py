@@ -15,6 +15,7 @@ from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
 from rowcall.store.counts import tallies
 from rowcall.store.counts.pruning import prune_group, prune_history
+from rowcall.store.counts.samples import add_sample
 from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
 from rowcall.store.queries.control import CLEAR, RESTART_IDS
@@ -23,6 +24,7 @@ from rowcall.store.queries.counts import (
     FINISHED_GROUPS,
     MOST_SUMMED,
     NOW,
+    PENDING_GROUPS,
     PRUNABLE,
     PUT_SETTING,
     SETTINGS,
@@ -149,6 +151,13 @@ def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lam
         lambda: tallies.fold_history(queue.dialect),
     ]
     _repeat(connection, steps, stopped)
+
+
+@patience(UNLIMITED)
+def sample(queue: Queue, connection: Connection) -> None:
+    """Note how many jobs are pending. They are counted in a read: millions take a second, in which others write."""
+    pending = connection.read(queue.dialect.ask(PENDING_GROUPS))
+    connection.write(add_sample(queue.dialect, pending))
 
 
 @patience(UNLIMITED)

@@ -126,15 +126,32 @@ def failed_jobs(queue: Queue) -> Operation[int]:
 
 
 @with_patience(OVERVIEW)
-def activity(queue: Queue, *, window: float | timedelta = DEFAULT_ACTIVITY_SECONDS) -> Operation[Activity]:
-    """Return what happened over the last `window` seconds, in at most 60 periods: arrivals, ends and errors.
+def activity(
+    this: Queue,
+    /,
+    *,
+    window: float | timedelta = DEFAULT_ACTIVITY_SECONDS,
+    queue: str | None = None,
+    type: str | None = None,
+) -> Operation[Activity]:
+    """Return what happened over the last `window` seconds, in at most 60 periods: arrivals, ends, times and errors.
 
     A period is a minute; an hour, a quarter of a day or a day if the window is longer than an hour, a day, 7 days.
+    `queue` and `type` narrow it to one queue and one task; then arrivals are known of the latest 30,000 jobs.
 
     >>> [period.failed for period in jobs.activity(window=3600).periods]  # doctest: +SKIP
     """
-    plan = questions.activity(queue.dialect, _checked_window(window))
+    for name, value in (("queue", queue), ("type", type)):
+        if value is not None:
+            checks.name(name, value)
+    plan = questions.activity(this.dialect, _checked_window(window), queue or "", type or "")
     return (yield from Read(plan, snapshot=True))
+
+
+@with_patience(OVERVIEW)
+def throughput(queue: Queue, *, window: float) -> Operation[dict[tuple[str, str], questions.EndedCounts]]:
+    """Return how many attempts ended in each period of a window, by queue and task."""
+    return (yield from Read(questions.throughput(queue.dialect, _checked_window(window)), snapshot=True))
 
 
 def _checked_window(window: float | timedelta) -> int:

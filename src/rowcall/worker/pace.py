@@ -145,6 +145,8 @@ UPKEEP_SECONDS = 30.0
 """How often to look which duty is due."""
 FOLD_EVERY_MS, PRUNE_EVERY_MS = 20_000, 60_000
 """Counts read all tallies that are not folded. Retention is counted in hours."""
+SAMPLE_EVERY_MS, SAMPLE_SHARE = 60_000, 100
+"""How often pending jobs are counted, for the line of a chart; it takes at most this part of the time of one worker."""
 CLEAN_UP_EVERY_MS, COLLECT_EVERY_MS = 600_000, 3_600_000
 """What lost workers leave behind, and large values that no row refers to. Neither slows anything down."""
 HEALTH_SECONDS, HEALTH_SILENCE_MS = 300.0, 3_600_000

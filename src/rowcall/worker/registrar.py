@@ -14,7 +14,7 @@ import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.context import logger
-from rowcall.declare.declaration import fingerprints
+from rowcall.declare.declaration import code_of, fingerprints
 from rowcall.domain.config import VERSION
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.liveness_file import LivenessFile, cannot_create, remove_old
@@ -96,6 +96,7 @@ class Registrar:
             lock_path=file.path if file is not None else None,
             served=settings.served,
             tasks=self.known_tasks(),
+            code=code_of(queue.declared.tasks),
         )
         registered_at = queue.clock.monotonic()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from rowcall import InvalidOption, Job, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.operations.effects import Write
+from rowcall.operations.retention import sample
+from rowcall.operations.stats import throughput
 from rowcall.store.counts import questions, tallies
 from rowcall.store.counts.pruning import prune_history
+from rowcall.store.counts.samples import note_code
 from rowcall.store.statement import Plan
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.store import Store
@@ -25,6 +29,11 @@ class Undone(Exception): ...
 
 def fold(jobs: Rowcall) -> int:
     return queue_of(jobs).run(Write(lambda: tallies.fold(queue_of(jobs).dialect, everything=True)))
+
+
+def note_pending(jobs: Rowcall) -> None:
+    with closing(queue_of(jobs).database.connect()) as connection:
+        sample(queue_of(jobs), connection)
 
 
 def fold_and_prune_history(jobs: Rowcall) -> None:
@@ -354,6 +363,44 @@ class TestActivity:
             assert activity.periods[-1].arrived == 1
             assert {code: sum(counts) for code, counts in activity.errors.items()} == {"A:B": 1}
             fold(jobs)
+
+    def test_it_shows_pending_jobs_new_code_and_times_without_a_worker(self, jobs: Rowcall, clock: FakeClock) -> None:
+        """Also after their minutes were merged into an hour. The first code of all is not new."""
+        queue = queue_of(jobs)
+        for named in ("mail", "mail", "media"):
+            jobs.enqueue("send", queue=named)
+        jobs.enqueue("resize", queue="media", delay=86_400)
+        begin = clock.now()
+        for code in ("0.1 aa", "0.1 aa", "0.1 bb"):
+            queue.run(Write(lambda code=code: note_code(queue.dialect, code)))  # type: ignore[misc]
+            note_pending(jobs)
+        clock.advance(900)
+        jobs.complete(jobs.claim("hand", limit=1, queues=["mail"])[0], actor="ann")
+        note_pending(jobs)
+        for window, hold in ((3600, 0), (86_400, 7200)):
+            clock.advance(hold)
+            fold(jobs)
+            fold_and_prune_history(jobs)
+            whole = jobs.activity(window=window)
+            pending = [one.pending for one in whole.periods if one.pending is not None]
+            assert pending == ([3, 2] if window == 3600 else [pytest.approx(2.75)])
+            mail = [one.pending for one in jobs.activity(window=window, queue="mail").periods]
+            assert [count for count in mail if count is not None] == ([2, 1] if window == 3600 else [1.75])
+            marks = {one.kind: one for one in whole.marks}
+            assert (marks["deploy"].detail, marks["deploy"].at <= begin) == ("0.1 bb", True)
+            away = marks["no worker"]
+            assert away.at > begin
+            assert away.until == (None if window == 86_400 else clock.now().replace(second=0, microsecond=0))
+            (ended,) = [one for one in whole.periods if one.succeeded]
+            assert ended.run is not None
+            of_media = jobs.activity(window=window, queue="media", type="send")
+            assert sum(one.arrived or 0 for one in of_media.periods) == 1
+            assert [one for one in of_media.periods if one.succeeded or one.run] == []
+        assert jobs.stats(window=86_400).pace.succeeded == 1
+        assert "" not in jobs.stats(window=86_400).pace_by_type
+        assert queue.run(throughput(queue, window=86_400))["mail", "send"].others.count(1) == 1
+        with pytest.raises(InvalidOption, match="queue"):
+            jobs.activity(queue="")
 
     def test_it_has_at_most_60_periods(self, jobs: Rowcall) -> None:
         jobs.enqueue("send")

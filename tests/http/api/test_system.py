@@ -15,6 +15,13 @@ def test_queues_are_paused_and_resumed(client: Client, filled: Rowcall) -> None:
     assert client.post("/api/queues/*/pause").json()["name"] == "*"
     assert client.get("/api/queues").json()["paused"]["name"] == "*"
     assert client.post("/api/tasks/greet/pause").json()["kind"] == "task"
+    tasks = {one["name"]: one for one in client.get("/api/tasks?window=3600").json()["tasks"]}
+    assert (tasks["greet"]["paused"]["name"], tasks["greet"]["pace"]["arrived"]) == (
+        "greet",
+        len(filled.list(type="greet").jobs),
+    )
+    found = client.get("/api/activity?window=3600&type=greet").json()
+    assert sum(one["arrived"] or 0 for one in found["periods"]) == tasks["greet"]["pace"]["arrived"]
     assert client.post("/api/tasks/greet/resume").json() == {"was_paused": True}
 
 

@@ -18,8 +18,10 @@ from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.counts import (
     ARRIVALS,
     DURATIONS,
+    DURATIONS_BY_PERIOD,
     ENDED,
     ENDED_BY_ERROR,
+    ENDED_BY_GROUP,
     ENDED_BY_PERIOD,
     ERROR_SPANS,
     FINISHED_GROUPS,
@@ -31,6 +33,7 @@ from rowcall.store.queries.counts import (
     REMOVE_SHORTER,
     REMOVE_TALLIES,
     RUNNING,
+    SAMPLES_BY_PERIOD,
     UNFINISHED,
     UNFINISHED_ATTEMPTS,
     WAITING_ERRORS,
@@ -263,7 +266,11 @@ def test_tallies_and_history_are_read_in_their_order(explainer: Explainer, mode:
         (DIALECT.ask(REMOVE_SHORTER, LATER_MS, LATER_MS, 60_000, 500), [by_time, by_id], True),
         (DIALECT.ask(FIRST_SHORTER, LATER_MS, 60_000), [by_time], False),
         *((DIALECT.ask(query, LATER_MS, LATER_MS), [by_time], False) for query in (ENDED, ENDED_BY_ERROR, DURATIONS)),
-        (DIALECT.ask(ENDED_BY_PERIOD, LATER_MS, LATER_MS, 60_000), [by_time], False),
+        (DIALECT.ask(ENDED_BY_GROUP, LATER_MS, LATER_MS, 60_000), [by_time], False),
+        *(
+            (DIALECT.ask(query, LATER_MS, LATER_MS, 60_000, "mail", ""), [by_time], False)
+            for query in (ENDED_BY_PERIOD, DURATIONS_BY_PERIOD, SAMPLES_BY_PERIOD)
+        ),
     ):
         (statement,) = statements_of(asked)
         found = accesses(plan_of(explainer, statement, mode, writes=writes), "rowcall_history")

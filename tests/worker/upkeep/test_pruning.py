@@ -23,6 +23,7 @@ from rowcall.worker.upkeep import pruning as pruning_module
 from rowcall.worker.upkeep.pruning import PruningDuties
 
 DAY = timedelta(days=1)
+ENDED = "history where outcome <> 'sampled'"
 
 
 @pytest.fixture
@@ -61,24 +62,25 @@ def test_each_duty_in_its_time(jobs: Rowcall, clock: FakeClock) -> None:
     pruning = PruningDuties(queue_of(jobs))
     complete_one(jobs)
     pruning.round()
-    assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), rows_in(jobs, "total")) == (0, 1, 1)
+    assert (rows_in(jobs, "tally"), rows_in(jobs, ENDED), rows_in(jobs, "total")) == (0, 1, 1)
     clock.advance(30)
     complete_one(jobs)
     pruning.round()
-    assert (rows_in(jobs, "tally"), rows_in(jobs, "history")) == (0, 2)  # their minute is not over
+    assert (rows_in(jobs, "tally"), rows_in(jobs, ENDED)) == (0, 2)  # their minute is not over
     clock.advance(60)
     complete_one(jobs)
     pruning.round()
-    assert (rows_in(jobs, "tally"), rows_in(jobs, "history")) == (0, 2)
+    assert (rows_in(jobs, "tally"), rows_in(jobs, ENDED)) == (0, 2)
     clock.advance(1.001 * DAY)
     pruning.round()
     assert jobs.stats().total == 0
     clock.advance(60)
     pruning.round()  # that it was deleted is folded as well
-    assert (rows_in(jobs, "tally"), rows_in(jobs, "history"), jobs.stats().total) == (0, 1, 0)
+    assert (rows_in(jobs, "tally"), rows_in(jobs, ENDED), jobs.stats().total) == (0, 1, 0)
     clock.advance(31 * DAY)
     pruning.round()
-    assert rows_in(jobs, "history") == 0
+    assert rows_in(jobs, ENDED) == 0
+    assert rows_in(jobs, "history where outcome = 'sampled'") == 1  # the others are pruned
 
 
 def recording(jobs: Rowcall, name: str, pruned: list[str]) -> Callable[..., Plan[list[object]]]:

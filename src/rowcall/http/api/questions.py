@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from rowcall.domain.attention import Finding
-from rowcall.domain.job import ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
+from rowcall.domain.job import Activity, ErrorGroup, Failing, InProgress, RetentionReport, Retries, Stats
 from rowcall.domain.value import Value
 from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import stats
-from rowcall.operations.stats import DEFAULT_WINDOW_SECONDS
+from rowcall.operations.stats import DEFAULT_ACTIVITY_SECONDS, DEFAULT_WINDOW_SECONDS
 
 
 class WindowQuery(EndpointInput, frozen=True, kw_only=True):
     """`window` is the period of rates, in seconds."""
 
     window: float = DEFAULT_WINDOW_SECONDS
+
+
+class ActivityQuery(EndpointInput, frozen=True, kw_only=True):
+    """What happened in `window` seconds, of one queue and one task, or of all."""
+
+    window: float = DEFAULT_ACTIVITY_SECONDS
+    queue: str | None = None
+    type: str | None = None
 
 
 class ErrorsQuery(WindowQuery, frozen=True, kw_only=True):
@@ -57,6 +65,11 @@ async def get_attention(call: Call) -> Attention:
 async def get_stats(call: Call, query: WindowQuery) -> Stats:
     """Count jobs by state, queue and task, with recent rates and percentiles."""
     return await call.stats(query.window)
+
+
+async def get_activity(call: Call, query: ActivityQuery) -> Activity:
+    """Return arrivals, ends, times and errors over time, with new code and times without a worker."""
+    return await call.read(stats.activity(call.queue, window=query.window, queue=query.queue, type=query.type))
 
 
 async def get_errors(call: Call, query: ErrorsQuery) -> Errors:

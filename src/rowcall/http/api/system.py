@@ -10,6 +10,7 @@ from rowcall.http.api.questions import WindowQuery
 from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import inspect, pauses, retention, schedules
 from rowcall.overview.attention.queue_waits import QueueWait
+from rowcall.overview.counts import by_activity
 from rowcall.overview.liveness import Liveness, liveness_of, time_now
 
 
@@ -57,6 +58,35 @@ async def list_queues(call: Call, query: WindowQuery) -> Queues:
         for name in sorted(names)
     ]
     return Queues(queues=queues, paused=every, counted_at=totals.counted_at)
+
+
+class TaskState(Value, frozen=True, kw_only=True):
+    """A task: its jobs by state, its recent rates, and its pause."""
+
+    name: str
+    by_status: dict[str, int]
+    pace: Pace
+    paused: Paused | None
+
+
+class TaskStates(Value, frozen=True, kw_only=True):
+    """All tasks that have jobs or are paused, busiest first. `counted_at` is when the jobs were counted."""
+
+    tasks: list[TaskState]
+    counted_at: datetime | None
+
+
+async def list_tasks(call: Call, query: WindowQuery) -> TaskStates:
+    """List the tasks of jobs, with their counts and rates."""
+    totals = await call.stats(query.window)
+    paused = {pause.name: pause for pause in totals.paused if pause.kind == "task"}
+    none = dict.fromkeys(totals.by_status, 0)
+    paces = {name: totals.pace_by_type.get(name, Pace()) for name in {*totals.by_type, *totals.pace_by_type, *paused}}
+    tasks = [
+        TaskState(name=name, by_status=totals.by_type.get(name, none), pace=paces[name], paused=paused.get(name))
+        for name in by_activity(paces)
+    ]
+    return TaskStates(tasks=tasks, counted_at=totals.counted_at)
 
 
 class Resumed(Value, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from starlette.requests import Request
 
 from rowcall.http.api.questions import ErrorsQuery, get_errors
 from rowcall.http.endpoint import Call, converted
-from rowcall.http.pages.charts import WINDOWS, sparkline
+from rowcall.http.pages.charts import sparkline
+from rowcall.http.pages.periods import WINDOWS
 from rowcall.operations.stats import activity
 from rowcall.overview.liveness import time_now
 

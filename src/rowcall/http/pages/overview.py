@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from rowcall.http.endpoint import Call, EndpointInput, converted
-from rowcall.http.pages.charts import WINDOWS, activity_chart
+from rowcall.http.endpoint import Call
+from rowcall.http.guard import base_path
+from rowcall.http.pages.charts import activity_chart
+from rowcall.http.pages.periods import chosen_period
 from rowcall.operations import inspect, stats
 from rowcall.overview.counts import by_activity
 from rowcall.overview.health_text import health_text, verdict
@@ -14,28 +16,20 @@ from rowcall.overview.liveness import Liveness, liveness_of, time_now
 MOST_ERRORS, MOST_TASKS = 6, 8
 
 
-class OverviewQuery(EndpointInput, frozen=True, kw_only=True):
-    window: str = "1h"
-
-
 async def overview(call: Call, request: Request) -> dict[str, object]:
-    asked = converted(request.query_params.multi_items(), OverviewQuery).window
-    window = asked if asked in WINDOWS else "1h"
-    seconds = WINDOWS[window]
-    queue = call.queue
-    totals = await call.stats(seconds)
-    activity = await call.read(stats.activity(queue, window=seconds))
+    period, queue = chosen_period(request), call.queue
+    totals = await call.stats(period.seconds)
+    activity = await call.read(stats.activity(queue, window=period.seconds))
     now = await call.read(time_now(queue))
     workers = await call.read(inspect.workers(queue))
     alive = [worker for worker in workers if liveness_of(worker, now) == Liveness.ALIVE]
     findings = await call.attention()
-    failing = call.all_scrubbed(await call.read(stats.failing(queue, window=seconds, limit=MOST_ERRORS)))
+    failing = call.all_scrubbed(await call.read(stats.failing(queue, window=period.seconds, limit=MOST_ERRORS)))
     return {
         "page": "overview",
         "stats": totals,
-        "window": window,
-        "windows": list(WINDOWS),
-        "chart": activity_chart(activity),
+        **period.shown(),
+        "chart": activity_chart(activity, f"{base_path(request.scope)}/jobs"),
         "activity": activity,
         "failing": failing,
         "types": by_activity(totals.pace_by_type)[:MOST_TASKS],

@@ -22,6 +22,7 @@ PLACES = (
     Place("overview", "/", "Overview", "overview", "o"),
     Place("jobs", "/jobs", "Jobs", "jobs", "j"),
     Place("queues", "/queues", "Queues", "queues", "q"),
+    Place("tasks", "/tasks", "Tasks", "tasks", "t"),
     Place("schedules", "/schedules", "Schedules", "clock", "s"),
     Place("limits", "/limits", "Limits", "limits", "l"),
     Place("workers", "/workers", "Workers", "workers", "w"),

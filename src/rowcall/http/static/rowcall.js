@@ -90,6 +90,19 @@ if (from && document.querySelector("main [data-live]")) {
 
 document.addEventListener("visibilitychange", refresh);
 
+// Charts: what is under the pointer, in words. Without scripts, the browser shows the titles.
+document.addEventListener("pointerover", (event) => {
+  const part = event.target.closest(".chart .period, .chart .deploy, .chart .outage");
+  for (const tip of document.querySelectorAll(".tip:not([hidden])")) if (!part || !tip.parentElement.contains(part)) tip.hidden = true;
+  if (!part) return;
+  const title = part.querySelector("title"), tip = part.closest(".plot").querySelector(".tip");
+  if (title) { part.dataset.said = title.textContent; title.remove(); }
+  tip.textContent = part.dataset.said;
+  const plot = tip.parentElement.getBoundingClientRect(), share = (event.clientX - plot.left) / plot.width;
+  tip.className = `tip ${share > 0.66 ? "end" : share > 0.33 ? "middle" : ""}`;
+  tip.hidden = false;
+});
+
 // Selecting jobs.
 const bulk = document.getElementById("bulk");
 function count() {

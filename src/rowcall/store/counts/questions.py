@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +12,7 @@ import msgspec
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import (
     Activity,
+    ActivityMark,
     Counts,
     ErrorGroup,
     Failing,
@@ -31,7 +32,10 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.queries import counts as queries
 from rowcall.store.queries.control import PAUSED
 from rowcall.store.queries.counts import (
+    DEPLOYED,
     MOST_ATTEMPTS_COUNTED,
+    PENDING_SAMPLE,
+    SAMPLED,
     SPANS,
     UNSUCCESSFUL,
     Boundary,
@@ -49,6 +53,16 @@ MOST_WAITING_COUNTED, FEWEST_WAITING_COUNTED = 100_000, 100  # for a retry: of a
 MOST_PRUNABLE_COUNTED, FEWEST_PRUNABLE_COUNTED = 200_000, 100  # likewise of what the next prune deletes
 COUNTED_AT_ONCE = 100_000  # of unfinished jobs, in a part
 NEARLY_NONE = 0.1  # plain SQL may write a few jobs of long ago among them
+
+
+OUTAGE_MS = 5 * queries.MINUTE_MS  # workers take a sample each minute, or less often while they count millions
+
+
+class EndedCounts(NamedTuple):
+    """Attempts that ended, by period: failures, for good or not, and all others."""
+
+    failed: list[int]
+    others: list[int]
 
 
 class Finished(NamedTuple):
@@ -139,18 +153,27 @@ def stats(dialect: Dialect, window_ms: int, counts: Counts | None = None) -> Pla
     )
 
 
-def activity(dialect: Dialect, window_ms: int) -> Plan[Activity]:
+def activity(dialect: Dialect, window_ms: int, queue: str = "", task: str = "") -> Plan[Activity]:
+    """Return what happened, of one queue or task, or of all (an empty text)."""
     (at_ms,) = yield from dialect.ask(queries.NOW)
-    span_ms = _span_of(window_ms)
-    first = (at_ms - window_ms) // span_ms + 1
-    numbers = range(first, at_ms // span_ms + 1)
+    numbers, span_ms = _periods(at_ms, window_ms)
+    between = (numbers.start * span_ms, at_ms, span_ms, queue, task)
     outcomes: dict[int, Counter[str]] = defaultdict(Counter)
     errors: dict[str, Counter[int]] = defaultdict(Counter)
-    for ended in (yield from dialect.ask(queries.ENDED_BY_PERIOD, first * span_ms, at_ms, span_ms)):
+    for ended in (yield from dialect.ask(queries.ENDED_BY_PERIOD, *between)):
         outcomes[ended.period][ended.outcome] += ended.jobs
         if ended.outcome in UNSUCCESSFUL:
             errors[ended.error_code][ended.period] += ended.jobs
-    arrived = yield from _arrivals_by_period(dialect, numbers, span_ms)
+    times: dict[int, _Sums] = defaultdict(_sums)
+    for durations in (yield from dialect.ask(queries.DURATIONS_BY_PERIOD, *between)):
+        times[durations.period].add(_Sums(Counter(), durations.waits, durations.runs))
+    samples: dict[int, Counter[str]] = defaultdict(Counter)
+    deploys: list[tuple[int, str]] = []
+    for sample in (yield from dialect.ask(queries.SAMPLES_BY_PERIOD, *between)):
+        samples[sample.period][sample.outcome] += sample.jobs
+        if sample.outcome == DEPLOYED:
+            deploys.append((sample.period, sample.error_code))
+    arrived = yield from _arrivals_by_period(dialect, numbers, span_ms, queue, task)
     return Activity(
         span=span_ms / 1000,
         periods=[
@@ -160,13 +183,52 @@ def activity(dialect: Dialect, window_ms: int) -> Plan[Activity]:
                 succeeded=outcomes[number]["succeeded"],
                 failed=outcomes[number]["failed"],
                 retried=outcomes[number]["retried"],
+                pending=_mean(samples[number][PENDING_SAMPLE], samples[number][SAMPLED]),
+                wait=percentiles(times[number].waits),
+                run=percentiles(times[number].runs),
             )
             for number in numbers
         ],
         errors={code: [counts[number] for number in numbers] for code, counts in sorted(errors.items())},
         arrivals_known_since=time_or_none(arrived.since_ms),
         arrivals_estimated=arrived.is_estimate,
+        marks=[
+            *_outages([number for number in numbers if samples[number][SAMPLED]], span_ms, at_ms),
+            *(ActivityMark(at=time_of(number * span_ms), kind="deploy", detail=code) for number, code in deploys),
+        ],
     )
+
+
+def throughput(dialect: Dialect, window_ms: int) -> Plan[dict[tuple[str, str], EndedCounts]]:
+    """Return how many attempts ended in each period of a window, by queue and task."""
+    (at_ms,) = yield from dialect.ask(queries.NOW)
+    numbers, span_ms = _periods(at_ms, window_ms)
+    groups: dict[tuple[str, str], EndedCounts] = defaultdict(
+        lambda: EndedCounts([0] * len(numbers), [0] * len(numbers))
+    )
+    for ended in (yield from dialect.ask(queries.ENDED_BY_GROUP, numbers.start * span_ms, at_ms, span_ms)):
+        counts = groups[ended.queue, ended.type]
+        (counts.failed if ended.outcome in UNSUCCESSFUL else counts.others)[ended.period - numbers.start] += ended.jobs
+    return dict(groups)
+
+
+def _periods(at_ms: int, window_ms: int) -> tuple[range, int]:
+    """Return the numbers of the periods of a window, and how long each is."""
+    span_ms = _span_of(window_ms)
+    return range((at_ms - window_ms) // span_ms + 1, at_ms // span_ms + 1), span_ms
+
+
+def _mean(total: int, times: int) -> float | None:
+    return total / times if times else None
+
+
+def _outages(sampled: Sequence[int], span_ms: int, at_ms: int) -> Iterator[ActivityMark]:
+    """Yield the times without a sample after the first one, if no worker can have been alive then."""
+    for last, following in zip_longest(sampled, sampled[1:]):
+        begin_ms, end_ms = (last + 1) * span_ms, at_ms if following is None else following * span_ms
+        if end_ms - begin_ms >= OUTAGE_MS:
+            until = None if following is None else time_of(end_ms)
+            yield ActivityMark(at=time_of(begin_ms), kind="no worker", until=until)
 
 
 class _Arrivals(NamedTuple):
@@ -178,8 +240,8 @@ class _Arrivals(NamedTuple):
     since_ms: int | None
 
 
-def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[_Arrivals]:
-    """Count jobs, or ids where there are too many jobs."""
+def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int, queue: str, task: str) -> Plan[_Arrivals]:
+    """Count jobs, or ids where there are too many jobs. Of one queue or task, only the latest jobs are counted."""
     oldest = next(iter((yield from dialect.ask(queries.FIRST_JOB))), None)
     if oldest is None:
         return _Arrivals(Counter(), False, numbers.stop, None)
@@ -190,12 +252,19 @@ def _arrivals_by_period(dialect: Dialect, numbers: range, span_ms: int) -> Plan[
         times, longest_step = [number * span_ms for number in numbers], 1 << (newest - oldest.id).bit_length() - 1
         boundaries = yield from dialect.ask(queries.BOUNDARIES, times, oldest.id, newest, longest_step)
         ids = [*sorted(map(_id_at, boundaries)), newest + 1]  # of a later time, it is never lower
-    is_estimate = bool(ids) and ids[0] < from_id
+    is_estimate = bool(ids) and ids[0] < from_id and not (queue or task)
     if is_estimate:
         jobs = Counter({number: end - begin for number, (begin, end) in zip(numbers, pairwise(ids), strict=True)})
     else:
         begin_ms = numbers.start * span_ms
-        jobs = Counter(dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, begin_ms, span_ms))))
+        jobs = Counter(
+            dict((yield from dialect.ask(queries.ARRIVALS_BY_PERIOD, from_id, begin_ms, span_ms, queue, task)))
+        )
+        if ids and ids[0] < from_id:
+            known_from = next(
+                (number for number, first in zip(numbers, ids, strict=False) if first >= from_id), numbers.stop
+            )
+            return _Arrivals(jobs, False, known_from, None)
     if oldest.id == 1 or oldest.created_ms <= numbers.start * span_ms:
         return _Arrivals(jobs, is_estimate, numbers.start, None)
     known_from = min((number for number in numbers if jobs[number]), default=numbers.stop)

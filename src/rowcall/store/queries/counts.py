@@ -9,7 +9,7 @@ The contract
   in parts (`WAITING_PARTS`), of which each is a short read.
 * **History.** The same rows record how attempts ended, with histograms of waits and runs. Folded, they are counts per
   span (`SPANS`): the older, the longer. No answer needs histograms by outcome, so one row of a span, queue and type
-  holds those of all outcomes.
+  holds those of all outcomes. Workers add samples of how many jobs are pending, and when new code began (`SAMPLES`).
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ T = TypeVar("T")
 MOST_ATTEMPTS_COUNTED = 100  # higher numbers are counted together
 MOST_SUMMED = 2**53
 UNSUCCESSFUL = ("failed", "retried", "lost")
+SAMPLED, PENDING_SAMPLE, DEPLOYED = SAMPLES = ("sampled", "pending", "deployed")
+"""What history also has as outcomes: how often it was asked how many jobs are pending, how many were, and new code."""
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 
 Histogram = dict[int, int]
@@ -171,6 +173,26 @@ class EndedInPeriod(NamedTuple):
     jobs: int
 
 
+class EndedOfGroup(NamedTuple):
+    period: int
+    queue: str
+    type: str
+    outcome: str
+    jobs: int
+
+
+class PeriodDurations(NamedTuple):
+    period: int
+    waits: Histogram
+    runs: Histogram
+
+
+class PendingGroup(NamedTuple):
+    queue: str
+    type: str
+    jobs: int
+
+
 class Durations(NamedTuple):
     queue: str
     type: str
@@ -294,6 +316,16 @@ def sum_as(kind: Callable[..., T]) -> Callable[[Row], T]:
 def durations_from_row(row: Row) -> Durations:
     queue, task, waits, runs = cast("tuple[str, str, str | None, str | None]", row)
     return Durations(queue, task, histogram_from_json(waits), histogram_from_json(runs))
+
+
+def period_durations_from_row(row: Row) -> PeriodDurations:
+    period, waits, runs = cast("tuple[int, str | None, str | None]", row)
+    return PeriodDurations(period, histogram_from_json(waits), histogram_from_json(runs))
+
+
+def pending_from_row(row: Row) -> PendingGroup:
+    named, key, jobs = cast("tuple[str, str, int]", row)
+    return PendingGroup(named, task_of(key), int(jobs))
 
 
 def tally_from_row(row: Row) -> WrittenTally:
@@ -439,12 +471,14 @@ _ARRIVALS = """
            <ms:min(created_at) filter (where created_at between <time:2> and <time:3>)>
     from <job> where id >= <bigint:1> group by queue, type"""
 ARRIVALS = Query("arrivals", (Int, Ms, Ms), row_as(Arrived), text=_ARRIVALS)
+# of one queue or all, and of one task or all
+_OF_GROUP = "(<text:4> = '' or queue = <text:4>) and (<text:5> = '' or type = <text:5>)"
 # likewise since a time, in periods of a number of milliseconds
-_ARRIVALS_BY_PERIOD = """
+_ARRIVALS_BY_PERIOD = f"""
     select <ms:created_at> / <bigint:3>, count(*) from <job>
-    where id >= <bigint:1> and created_at >= (select <time:2>) group by 1"""
+    where id >= <bigint:1> and created_at >= (select <time:2>) and {_OF_GROUP} group by 1"""
 ARRIVALS_BY_PERIOD = Query(
-    "arrivals_by_period", (Int, Ms, Int), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
+    "arrivals_by_period", (Int, Ms, Int, Text, Text), lambda row: cast("tuple[int, int]", row), text=_ARRIVALS_BY_PERIOD
 )
 FIRST_JOB = Query("first_job", (), row_as(First), text="select id, <ms:created_at> from <job> order by id limit 1")
 # For each time, from one id up to another, in steps that are halved: ids rise with the time of creation. Each step
@@ -464,6 +498,15 @@ _BOUNDARIES = f"""
            (select job.id {_FROM_ID.format("> place.id")}), (select <ms:job.created_at> {_FROM_ID.format("> place.id")})
     from place where place.step = 0"""
 BOUNDARIES = Query("boundaries", (Ids, Int, Int, Int), row_as(Boundary), text=_BOUNDARIES)
+# through indexes that hold what is counted
+_PENDING_GROUPS = """
+    select queue, type, sum(jobs) from (
+      select queue, type, count(*) as jobs from <ready> group by queue, type
+      union all
+      select queue, type, count(*) as jobs from <job> <indexed:job_held> where status = <pending> and held is not null
+      group by queue, type) as pending
+    group by queue, type"""
+PENDING_GROUPS = Query("pending_groups", (), pending_from_row, text=_PENDING_GROUPS)
 # the first tags, each found by its own search
 _TAGS = """
     with recursive found (tag) as (
@@ -478,7 +521,7 @@ PAST = """
     (select {0} from <history> where at between (select <time:1>) and (select <time:2>) and {1}
      union all
      select {0} from <tally> where at between (select <time:1>) and (select <time:2>) and {1}) as past"""
-ANY_OUTCOME = "outcome is not null"
+ANY_OUTCOME = f"outcome not in {literals(SAMPLES)}"  # nor null
 _ENDED = f"""
     select queue, type, outcome, sum(jobs) from {PAST.format("queue, type, outcome, jobs", ANY_OUTCOME)}
     group by 1, 2, 3"""
@@ -489,14 +532,31 @@ _ENDED_BY_ERROR = f"""
     group by 1, 2, 3"""
 ENDED_BY_ERROR = Query("ended_by_error", (Ms, Ms), sum_as(EndedByError), text=_ENDED_BY_ERROR)
 # in periods of a number of milliseconds
+_PERIODS = (Ms, Ms, Int, Text, Text)
 _ENDED_BY_PERIOD = f"""
     select <ms:at> / <bigint:3>, outcome, error_code, sum(jobs)
-    from {PAST.format("at, outcome, error_code, jobs", ANY_OUTCOME)}
+    from {PAST.format("at, outcome, error_code, jobs", f"{ANY_OUTCOME} and {_OF_GROUP}")}
     group by 1, 2, 3"""
-ENDED_BY_PERIOD = Query("ended_by_period", (Ms, Ms, Int), sum_as(EndedInPeriod), text=_ENDED_BY_PERIOD)
+ENDED_BY_PERIOD = Query("ended_by_period", _PERIODS, sum_as(EndedInPeriod), text=_ENDED_BY_PERIOD)
+_SAMPLES_BY_PERIOD = f"""
+    select <ms:at> / <bigint:3>, outcome, error_code, sum(jobs) from <history>
+    where at between (select <time:1>) and (select <time:2>)
+      and (outcome in {literals((SAMPLED, DEPLOYED))} or (outcome = '{PENDING_SAMPLE}' and {_OF_GROUP}))
+    group by 1, 2, 3"""
+SAMPLES_BY_PERIOD = Query("samples_by_period", _PERIODS, sum_as(EndedInPeriod), text=_SAMPLES_BY_PERIOD)
+_WITH_DURATIONS = "outcome is not null and (waits <> '{}' or runs <> '{}')"
+_DURATIONS_BY_PERIOD = f"""
+    select <ms:at> / <bigint:3>, waits, runs
+    from {PAST.format("at, waits, runs", f"{_WITH_DURATIONS} and {_OF_GROUP}")}"""
+DURATIONS_BY_PERIOD = Query("durations_by_period", _PERIODS, period_durations_from_row, text=_DURATIONS_BY_PERIOD)
+_ENDED_BY_GROUP = f"""
+    select <ms:at> / <bigint:3>, queue, type, outcome, sum(jobs)
+    from {PAST.format("at, queue, type, outcome, jobs", ANY_OUTCOME)}
+    group by 1, 2, 3, 4"""
+ENDED_BY_GROUP = Query("ended_by_group", (Ms, Ms, Int), sum_as(EndedOfGroup), text=_ENDED_BY_GROUP)
 _DURATIONS = f"""
     select queue, type, waits, runs
-    from {PAST.format("queue, type, waits, runs", "outcome is not null and (waits <> '{}' or runs <> '{}')")}"""
+    from {PAST.format("queue, type, waits, runs", _WITH_DURATIONS)}"""
 DURATIONS = Query("durations", (Ms, Ms), durations_from_row, text=_DURATIONS)
 # groups of jobs that wait after an attempt with an error; of one group, the number up to a limit, and the highest id
 WAITING_GROUPS = Query("waiting_groups", (), lambda row: WaitingGroup(*(text(value) or "" for value in row)))

@@ -47,6 +47,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The names of its queues as a JSON array, or None for all."""
     tasks: str | None = None
     """The tasks that it knows as a JSON object of names and fingerprints, or None if it may know any."""
+    code: str | None = None
+    """What changes with the code of the app, or None if that is not known."""
 
 
 class KnownTasks(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rowcall.store.counts.samples import note_code
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.queries import workers as queries
@@ -21,6 +22,8 @@ def register(dialect: Dialect, worker: Registration) -> Plan[None]:
         yield from dialect.ask(queries.SET_SERVED, worker.name, worker.served)
     if worker.tasks is not None:
         yield from dialect.ask(queries.SET_TASKS, worker.name, worker.tasks)
+    if worker.code is not None:
+        yield from note_code(dialect, worker.code)
 
 
 def retire(dialect: Dialect, worker: str, running: Collection[tuple[int, int]] = ()) -> Plan[bool]:

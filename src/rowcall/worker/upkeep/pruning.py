@@ -1,4 +1,7 @@
-"""Folds tallies, prunes history and old jobs, and frees disk space. The first worker that finds it due does it."""
+"""Folds tallies, prunes history and old jobs, counts what is pending, frees disk space.
+
+The first worker that finds a duty due does it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rowcall.context import logger
 from rowcall.drivers.database import Connection
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Read, Write
-from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules
+from rowcall.operations.retention import Pruner, clean_up, fold, publish_rules, sample
 from rowcall.overview.stacks import stale_requests
 from rowcall.queue import Queue
 from rowcall.store.queries.counts import DROP_SETTING, DUTY_PREFIX, ONCE_EVERY, UPKEEP_STATE, UpkeepState
@@ -21,6 +24,8 @@ from rowcall.worker.pace import (
     FOLD_EVERY_MS,
     HEALTH_SECONDS,
     PRUNE_EVERY_MS,
+    SAMPLE_EVERY_MS,
+    SAMPLE_SHARE,
     UPKEEP_SECONDS,
 )
 from rowcall.worker.service import Background, Stopping, never
@@ -43,6 +48,7 @@ class PruningDuties:
         self._queue = queue
         self._health_logged_at = -HEALTH_SECONDS
         self._pruned = True
+        self._sample_ms = 0.0
 
     def run(self, thread: Background) -> None:
         # not the whole fleet at once, and not while a worker is starting
@@ -72,6 +78,7 @@ class PruningDuties:
         return [
             *([self._of_queue("fold", FOLD_EVERY_MS, fold)] if any_tally else []),
             Duty("prune", PRUNE_EVERY_MS if self._pruned else CLEAN_UP_EVERY_MS, self._prune),
+            Duty("sample", max(SAMPLE_EVERY_MS, round(SAMPLE_SHARE * self._sample_ms)), self._sample),
             self._of_queue("clean up", CLEAN_UP_EVERY_MS, clean_up),
             Duty("collect", COLLECT_EVERY_MS, lambda _, stopping: collect_blobs(self._queue, stopping=stopping)),
         ]
@@ -85,6 +92,11 @@ class PruningDuties:
         if pruned:
             logger.info("pruned %d finished jobs", pruned.total())
             self._queue.database.shrink(stopping)
+
+    def _sample(self, connection: Connection, stopping: Stopping) -> None:
+        began = self._queue.clock.monotonic()
+        sample(self._queue, connection)
+        self._sample_ms = 1000 * (self._queue.clock.monotonic() - began)
 
     def _is_ours(self, connection: Connection, duty: Duty) -> bool:
         """Return whether no other process has done it since it fell due."""
