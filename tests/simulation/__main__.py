@@ -1,16 +1,23 @@
-"""Run worlds by their seeds: `python -m tests.simulation --seeds 0-199 --mode both`."""
+"""Run worlds by their seeds: `python -m tests.simulation --seeds 0-199 --mode both`.
+
+With a ledger, the seeds that it has are left out, and those that have run without a problem are added.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import zip_longest
 from multiprocessing import get_context
+from pathlib import Path
 
+from tests.simulation.ledger import SimulationLedger, revision
 from tests.simulation.parts import Finding, Part, Report, run_part
 from tests.simulation.scenario import MODES, Mode
 
@@ -25,7 +32,8 @@ def main() -> None:
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     began = time.monotonic()
-    parts = list(_parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode]))
+    ledger, commit = SimulationLedger(arguments.ledger), revision() if arguments.ledger else ""
+    parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], ledger)
     seeds: Counter[str] = Counter()
     findings: list[Finding] = []
     points, told_at = 0, began
@@ -36,7 +44,8 @@ def main() -> None:
             findings.append(finding)
             if len(findings) <= MOST_SHOWN:
                 print(f"! {finding.name}: {finding.shown}", flush=True)
-        if findings and arguments.first:
+        ledger.add(report, commit)
+        if (findings and arguments.first) or time.monotonic() - began > arguments.seconds:
             break
         if time.monotonic() - told_at >= PROGRESS_SECONDS:
             told_at = time.monotonic()
@@ -49,11 +58,10 @@ def main() -> None:
     sys.exit(bool(findings))
 
 
-def _parts(seeds: tuple[int, int], modes: Sequence[Mode]) -> Iterator[Part]:
-    first, last = seeds
-    for begin in range(first, last + 1, SEEDS_AT_ONCE):
-        for mode in modes:
-            yield Part(mode, begin, min(last, begin + SEEDS_AT_ONCE - 1))
+def _parts(seeds: tuple[int, int], modes: Sequence[Mode], ledger: SimulationLedger) -> list[Part]:
+    """Return parts of the seeds, of each mode in turns."""
+    of_modes = (ledger.missing(mode, *seeds, SEEDS_AT_ONCE) for mode in modes)
+    return [part for turn in zip_longest(*of_modes) for part in turn if part]
 
 
 def _reports(parts: list[Part], processes: int) -> Iterator[Report]:
@@ -79,6 +87,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=_range, default=(0, 199), help="one, or the first and the last: 0-199")
     parser.add_argument("--mode", choices=(*MODES, "both"), default="both")
     parser.add_argument("--first", action="store_true", help="stop soon after the first problem")
+    parser.add_argument("--ledger", type=Path, help="a file of the seeds that have run without a problem")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop soon after this time")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser.parse_args()
 
