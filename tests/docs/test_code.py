@@ -14,12 +14,12 @@ from tests.docs.pages import DOCS, PAGES, blocks
 from tests.docs.running import PageRun, assert_same_shape, compiled
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
-pytestmark = pytest.mark.no_tables
-
 LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
+POOLER = "pooler-1"
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
 SQLITE, ONLY_ON_SERVER = DOCS / "sqlite.md", {DOCS / "postgresql.md", DOCS / "high-availability.md"}
 SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
+BEGINNINGS = {"README", "getting-started", "deploy"}  # on a server without tables
 FOLLOWED_HERE = [page for page in PAGES if page.stem not in SEPARATE]
 
 Follow = Callable[[Path, PageDatabase], None]
@@ -45,8 +45,10 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow]:
 
 
 @pytest.fixture
-def server_database(users: dict[str, str], postgres_server_url: str, postgres_url: str) -> Iterator[PageDatabase]:
-    if find_pgbouncer() is None:
+def server_database(
+    page: Path, users: dict[str, str], postgres_server_url: str, postgres_url: str
+) -> Iterator[PageDatabase]:
+    if POOLER not in page.read_text(encoding="utf-8") or find_pgbouncer() is None:
         yield OnServer(postgres_url, postgres_url, users)
         return
     with PgBouncer(postgres_server_url) as bouncer:
@@ -60,7 +62,14 @@ def test_a_page_runs_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Pa
     follow(page, File(tmp_path))
 
 
-@pytest.mark.parametrize("page", [page for page in FOLLOWED_HERE if page != SQLITE], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.no_tables] if page.stem in BEGINNINGS else [])
+        for page in FOLLOWED_HERE
+        if page != SQLITE
+    ],
+)
 def test_a_page_runs_on_a_server_with_only_the_url_changed(
     page: Path, follow: Follow, server_database: PageDatabase
 ) -> None:
