@@ -1,6 +1,6 @@
 """Run worlds by their seeds: `python -m tests.simulation --seeds 0-199 --mode both`.
 
-With a ledger, the seeds that it has are left out, and those that have run without a problem are added.
+With a record, seeds that it has are left out, and seeds that have run without a problem are added.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.ledger import SimulationLedger, revision
 from tests.simulation.parts import Finding, Part, Report, run_part
 from tests.simulation.scenario import MODES, Mode
+from tests.simulation.seed_records import SeedRecords, revision
 
 SEEDS_AT_ONCE = 50
 PROGRESS_SECONDS = 10
@@ -32,8 +32,8 @@ def main() -> None:
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
     began = time.monotonic()
-    ledger, commit = SimulationLedger(arguments.ledger), revision() if arguments.ledger else ""
-    parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], ledger)
+    records, commit = SeedRecords(arguments.record), revision() if arguments.record else ""
+    parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], records)
     seeds: Counter[str] = Counter()
     findings: list[Finding] = []
     points, told_at = 0, began
@@ -44,7 +44,7 @@ def main() -> None:
             findings.append(finding)
             if len(findings) <= MOST_SHOWN:
                 print(f"! {finding.name}: {finding.shown}", flush=True)
-        ledger.add(report, commit)
+        records.add(report, commit)
         if (findings and arguments.first) or time.monotonic() - began > arguments.seconds:
             break
         if time.monotonic() - told_at >= PROGRESS_SECONDS:
@@ -58,9 +58,9 @@ def main() -> None:
     sys.exit(bool(findings))
 
 
-def _parts(seeds: tuple[int, int], modes: Sequence[Mode], ledger: SimulationLedger) -> list[Part]:
+def _parts(seeds: tuple[int, int], modes: Sequence[Mode], records: SeedRecords) -> list[Part]:
     """Return parts of the seeds, of each mode in turns."""
-    of_modes = (ledger.missing(mode, *seeds, SEEDS_AT_ONCE) for mode in modes)
+    of_modes = (records.missing(mode, *seeds, SEEDS_AT_ONCE) for mode in modes)
     return [part for turn in zip_longest(*of_modes) for part in turn if part]
 
 
@@ -87,7 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=_range, default=(0, 199), help="one, or the first and the last: 0-199")
     parser.add_argument("--mode", choices=(*MODES, "both"), default="both")
     parser.add_argument("--first", action="store_true", help="stop soon after the first problem")
-    parser.add_argument("--ledger", type=Path, help="a file of the seeds that have run without a problem")
+    parser.add_argument("--record", type=Path, help="a file of the seeds that have run without a problem")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop soon after this time")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return parser.parse_args()

@@ -6,11 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from tests.simulation.parts import Finding, Part, Report
 from tests.simulation.scenario import MODES, Mode
+from tests.simulation.seed_records import SeedRecords
 
+DOCS = Path(__file__).parents[2] / "docs"
 SEEDS = int(os.environ.get("ROWCALL_TEST_SEEDS", 30))
 
 
@@ -59,3 +64,29 @@ def test_a_world_happens_again_and_a_planted_defect_has_a_short_schedule() -> No
     done = subprocess.run([sys.executable, "-c", PLANTED], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) < 12
+
+
+def test_seeds_are_recorded_once_unless_they_have_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.json"
+    records = SeedRecords(path)
+    for first, last in ((0, 9), (20, 29), (10, 14)):
+        records.add(Report(Part("safety", first, last), points=100, commits=1, findings=[]), "a1")
+    records.add(Report(Part("safety", 15, 19), 100, 1, [Finding("safety 16", "a job is lost")]), "a1")
+    records.add(Report(Part("safety", 15, 16), 100, 1, []), "b2")
+    again = SeedRecords(path)
+    assert [tuple(seeds)[1:] for seeds in again.ranges] == [
+        (0, 14, 200, "a1"),
+        (15, 16, 100, "b2"),
+        (20, 29, 100, "a1"),
+    ]
+    assert [tuple(part)[1:] for part in again.missing("safety", 5, 36, 5)] == [(17, 19), (30, 34), (35, 36)]
+    assert list(again.missing("liveness", 0, 3, 50)) == [Part("liveness", 0, 3)]
+
+
+def test_the_docs_say_how_many_seeds_have_run() -> None:
+    records = SeedRecords(DOCS / "proof" / "simulation.json")
+    assert all(seeds.first <= seeds.last and "dirty" not in seeds.revision for seeds in records.ranges)
+    assert [one for one in pairwise(records.ranges) if one[0].mode == one[1].mode and one[0].last >= one[1].first] == []
+    counts = re.search(r"([\d,]+) seeds in safety and ([\d,]+) in liveness", (DOCS / "proof.md").read_text("utf-8"))
+    assert counts is not None
+    assert [int(count.replace(",", "")) for count in counts.groups()] == [records.count(mode) for mode in MODES]

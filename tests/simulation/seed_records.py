@@ -15,7 +15,7 @@ from tests.simulation.scenario import MODES, Mode
 ROOT = Path(__file__).parents[2]
 
 
-class Entry(NamedTuple):
+class SeedRange(NamedTuple):
     """Seeds next to each other, in one mode, of one revision."""
 
     mode: Mode
@@ -25,25 +25,25 @@ class Entry(NamedTuple):
     revision: str
 
     @property
-    def seeds(self) -> int:
+    def length(self) -> int:
         return self.last - self.first + 1
 
 
-class SimulationLedger:
+class SeedRecords:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         rows = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else []
-        self.entries = [Entry(**row) for row in rows]
+        self.ranges = [SeedRange(**row) for row in rows]
 
     def missing(self, mode: Mode, first: int, last: int, most: int) -> Iterator[Part]:
-        """Yield the seeds of this range that no entry has, in parts of at most so many."""
+        """Yield the seeds of this range that no entry has, in parts of at most `most`."""
         while first <= last:
-            at = [entry for entry in self.entries if entry.mode == mode and entry.last >= first]
-            here = next((entry for entry in at if entry.first <= first), None)
+            at = [seeds for seeds in self.ranges if seeds.mode == mode and seeds.last >= first]
+            here = next((seeds for seeds in at if seeds.first <= first), None)
             if here:
                 first = here.last + 1
                 continue
-            end = min([first + most - 1, last, *(entry.first - 1 for entry in at)])
+            end = min([first + most - 1, last, *(seeds.first - 1 for seeds in at)])
             yield Part(mode, first, end)
             first = end + 1
 
@@ -52,26 +52,26 @@ class SimulationLedger:
         part = report.part
         if self._path is None or report.findings:
             return
-        self.entries.append(Entry(part.mode, part.first, part.last, report.points, revision))
-        self.entries = joined(self.entries)
-        lines = ",\n".join(json.dumps(entry._asdict()) for entry in self.entries)
+        self.ranges.append(SeedRange(part.mode, part.first, part.last, report.points, revision))
+        self.ranges = joined(self.ranges)
+        lines = ",\n".join(json.dumps(seeds._asdict()) for seeds in self.ranges)
         new = self._path.with_suffix(".new")
         new.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         os.replace(new, self._path)
 
-    def seeds(self, mode: Mode) -> int:
-        return sum(entry.seeds for entry in self.entries if entry.mode == mode)
+    def count(self, mode: Mode) -> int:
+        return sum(seeds.length for seeds in self.ranges if seeds.mode == mode)
 
 
-def joined(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries in order, and as one those that are next to each other and of one revision."""
-    found: list[Entry] = []
-    for entry in sorted(entries, key=lambda entry: (MODES.index(entry.mode), entry.first)):
+def joined(ranges: Sequence[SeedRange]) -> list[SeedRange]:
+    """Return the ranges in order. Neighbours of one revision become one."""
+    found: list[SeedRange] = []
+    for seeds in sorted(ranges, key=lambda seeds: (MODES.index(seeds.mode), seeds.first)):
         before = found[-1] if found else None
-        if before and (before.mode, before.last + 1, before.revision) == (entry.mode, entry.first, entry.revision):
-            found[-1] = before._replace(last=entry.last, points=before.points + entry.points)
+        if before and (before.mode, before.last + 1, before.revision) == (seeds.mode, seeds.first, seeds.revision):
+            found[-1] = before._replace(last=seeds.last, points=before.points + seeds.points)
         else:
-            found.append(entry)
+            found.append(seeds)
     return found
 
 
