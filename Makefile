@@ -61,6 +61,7 @@ thorough: export ROWCALL_TEST_STORM_FAULTS ?= 30
 thorough: export ROWCALL_TEST_ODD_ROWS ?= 20
 thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_MEETING_SHARE ?= 1
+thorough: export ROWCALL_TEST_EXAMPLE_DATABASES ?= 2
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
 thorough: export ROWCALL_TEST_FORKS ?= 10
 thorough: export ROWCALL_TEST_SEEDS ?= 1000

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.all_actions import storm
 
-JOBS = 4000
+JOBS = 2000
 
 
 @pytest.mark.crash

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from rowcall import Rowcall, Status
+from rowcall import Rowcall, Status, Task
 from rowcall.app import queue_of
 from rowcall.drivers.liveness_file import files_in
 from rowcall.testing.deadline import eventually
@@ -24,7 +23,7 @@ MOST_DEATHS = 12
 LEAST_BUFFERED = 100  # a quiet machine has 1,000
 
 
-def declared(url: str) -> Rowcall:
+def declared(url: str) -> tuple[Rowcall, Task[[], None]]:
     jobs = Rowcall(url)
 
     @jobs.task
@@ -34,16 +33,16 @@ def declared(url: str) -> Rowcall:
     def deadly() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    return jobs
+    return jobs, harmless
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_it_fails_alone(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path}/app.db" if database == "sqlite" else request.getfixturevalue("postgres_url")
-    jobs = declared(url)
-    warm_up = [jobs.enqueue("harmless").id for _ in range(NEIGHBOURS)]
+    jobs, harmless = declared(url)
+    harmless.enqueue_many([{}] * NEIGHBOURS)
     deadly = jobs.enqueue("deadly")
-    behind = [jobs.enqueue("harmless").id for _ in range(NEIGHBOURS)]
+    harmless.enqueue_many([{}] * NEIGHBOURS)
     deaths = most_claimed = 0
     while jobs.get(deadly).status is not Status.FAILED or not all_ended(jobs):
         with PythonProcess("-m", "tests.crash.test_deadly_job", url, cwd=str(Path(__file__).parents[2])) as worker:
@@ -56,8 +55,8 @@ def test_it_fails_alone(database: str, tmp_path: Path, request: pytest.FixtureRe
     assert deaths >= 2
     assert most_claimed > LEAST_BUFFERED, "no worker died with a long buffer"
     assert jobs.get(deadly).error_code == "WORKER:LOST"
-    statuses = Counter(jobs.get(job_id).status for job_id in (*warm_up, *behind))
-    assert statuses == {Status.SUCCEEDED: 2 * NEIGHBOURS}
+    counts = jobs.stats().by_status
+    assert (counts["succeeded"], counts["failed"]) == (2 * NEIGHBOURS, 1)
     jobs.close()
 
 
@@ -67,4 +66,4 @@ def all_ended(jobs: Rowcall) -> bool:
 
 
 if __name__ == "__main__":
-    declared(sys.argv[1]).work(concurrency=4, lease=LEASE_SECONDS)
+    declared(sys.argv[1])[0].work(concurrency=4, lease=LEASE_SECONDS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -18,12 +20,22 @@ from tests.wheel import built_wheel, unpacked
 
 pytestmark = [pytest.mark.slow, pytest.mark.concurrency, pytest.mark.no_tables]
 
+DATABASES = ["sqlite", "postgresql"]
+ON_BOTH = os.environ.get("ROWCALL_TEST_EXAMPLE_DATABASES") == "2"
 BOB = Ask("/sign-up", '{"name": "Bob", "address": "bob@example.com"}')
 
 Open = Callable[[str], Example]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on one of the databases, or on both."""
+    if "example" in metafunc.fixturenames:
+        name = metafunc.function.__name__
+        chosen = DATABASES if ON_BOTH else [DATABASES[crc32(name.encode()) % len(DATABASES)]]
+        metafunc.parametrize("example", chosen, indirect=True)
+
+
+@pytest.fixture
 def example(request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
     database_url = request.getfixturevalue("postgres_url") if request.param == "postgresql" else None
     installed = unpacked(built_wheel(tmp_path_factory.getbasetemp().parent / "wheel"))
