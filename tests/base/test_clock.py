@@ -52,6 +52,7 @@ KNOWN_WAITS = {
     # a reading of events that several streams share: its own wait uses the clock
     "http/live.py": ["reading.wait(position, quiet_at - timer())"],
     "http/shared_events.py": ["asyncio.wait([self._task])"],
+    "overview/alerting.py": ["thread.join(STOP_SECONDS)"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],
     "operations/results.py": ["thread.join(CLOSE_SECONDS)"],
     "wake/postgres_listener.py": ["self._thread.join(STOP_SECONDS)", "poll.poll(pause_seconds * 1000)"],

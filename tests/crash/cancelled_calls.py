@@ -12,14 +12,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from rowcall import Context, Encryption, Flow, Job, Limit, NoAnswer, PushOptions, Rowcall
+from rowcall import Alert, Alerts, Context, Encryption, Flow, Job, Limit, NoAnswer, PushOptions, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.push_signatures import callback_token
 from rowcall.operations.effects import Read, Write
+from rowcall.overview.alerting import LEAD_MS
+from rowcall.overview.attention import thresholds
 from rowcall.store.queries.counts import SETTINGS
 from rowcall.store.queries.steps import SIGNALS
 from rowcall.store.queries.workers import Registration
 from rowcall.store.recovery.register import register, retire
+from rowcall.testing.fake_clock import FakeClock
 from tests.connected import Connection
 from tests.descriptors import open_descriptors
 from tests.support import eventually
@@ -35,7 +38,7 @@ class World:
     def __init__(self, url: str, observer: Connection | None) -> None:
         """`observer` is connected to the same server, where it is one."""
         self.url = url
-        self._encrypted: dict[str, Rowcall] = {}
+        self._others: dict[str, Rowcall] = {}
         self.observer = observer
         self.threads = set(threading.enumerate())
         self.jobs = jobs = Rowcall(url, push=PUSH) if observer is None else Rowcall(url, push=PUSH, pool_size=POOL_SIZE)
@@ -114,13 +117,23 @@ class World:
 
     def encrypted(self, keys: str) -> Rowcall:
         """A queue on separate tables, because `rekey` encrypts all rows. Each letter is a key."""
-        if keys not in self._encrypted:
+        if keys not in self._others:
             encrypt = Encryption(keys=[key * 43 for key in keys])
-            self._encrypted[keys] = Rowcall(self.url, table_prefix="secret_", blob_threshold=1024, encrypt=encrypt)
-        return self._encrypted[keys]
+            self._others[keys] = Rowcall(self.url, table_prefix="secret_", blob_threshold=1024, encrypt=encrypt)
+        return self._others[keys]
+
+    def watched(self) -> Rowcall:
+        """A queue on separate tables, with a job that no worker claims, and a task that is told of it."""
+        if "watched" not in self._others:
+            alerts, clock = Alerts(task="tell", after=0, period=0), FakeClock()
+            jobs = self._others["watched"] = Rowcall(self.url, table_prefix="watched_", alerts=alerts, clock=clock)
+            jobs.task(tell)
+            jobs.enqueue("send")
+            clock.advance(thresholds.UNSERVED_SECONDS)
+        return self._others["watched"]
 
     def close(self) -> None:
-        for jobs in (self.jobs, *self._encrypted.values()):
+        for jobs in (self.jobs, *self._others.values()):
             jobs.close()
         eventually(lambda: not self._new_threads(), message=f"the end of all threads ({self._new_threads()})")
 
@@ -135,6 +148,9 @@ union all
 select pid::text, locktype, mode from pg_locks
 where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
 """
+
+
+def tell(alert: Alert) -> None: ...
 
 
 class Call(NamedTuple):
@@ -493,6 +509,25 @@ def steering_a_chain(method: str, *after: list[str], **arguments: object) -> Non
 steering_a_chain("acancel_chain", ["cancelled", "cancelled"])
 steering_a_chain("acomplete_chain", ["cancelled", "succeeded"], ["succeeded", "succeeded"], result=1)
 steering_a_chain("adelete_chain", [])
+
+
+@case("Rowcall.awatch")
+def watch(world: World) -> Call:
+    jobs = world.watched()
+    jobs.clear()
+    jobs.enqueue("send")
+    clock = queue_of(jobs).clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(thresholds.UNSERVED_SECONDS)
+
+    def check() -> None:
+        told = len(jobs.list(type="tell").jobs)
+        assert told == 1 or (told == 0 and world.was_cancelled)
+        clock.advance(2 * LEAD_MS / 1000)
+        jobs.watch()
+        assert len(jobs.list(type="tell").jobs) == 1
+
+    return Call(jobs.awatch(), check)
 
 
 @case("Rowcall.apause")

@@ -21,7 +21,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
         ({"task": "report", "after": -1}, "after must be a duration from 0 s to 300 years, got -1"),
         ({"task": "report", "after": "1m"}, "after must be seconds or a timedelta, got '1m'"),
         ({"task": "report", "period": 1e9}, "period must be at most 2592000 seconds, got 1e+09"),
-        ({"task": "report", "secrets": [SECRET]}, "secrets: sign what is sent to a url; give url, or remove them"),
+        ({"task": "report", "secrets": [SECRET]}, "secrets must come with url=…, because they sign what is sent there"),
         (
             {"url": "https://a.example", "secrets": ["abc"]},
             "secrets must begin with 'whsec_', and one of them does not",

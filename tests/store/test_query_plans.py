@@ -58,8 +58,9 @@ FLOWS = (
     "chain",
 )
 LIMITS = {query.name for topic, query in queries_for("sqlite") if topic == "limits"}
-# a handful of rows, when a worker starts; what runs, when a worker ends and every ten minutes
-WHOLE = {"quotas", "slots_of_worker", "stale_keys"}
+# a handful of rows, when a worker starts; what runs, when a worker ends, every ten minutes and on a page; at most a
+# thousand changes of limits
+WHOLE = {"quotas", "slots_of_worker", "stale_keys", "used_slots", "audited", "trim_audit"}
 
 
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}

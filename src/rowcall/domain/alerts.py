@@ -63,7 +63,7 @@ class Alerts(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
             put(name, seconds)
         put("secrets", checked_secrets(self.secrets) if self.secrets != () else ())
         if self.secrets and self.url is None:
-            raise InvalidOption("secrets", "sign what is sent to a url; give url, or remove them")
+            raise InvalidOption("secrets", "must come with url=…, because they sign what is sent there")
         if self.dashboard is not None:
             put("dashboard", checked_target("dashboard", self.dashboard).rstrip("/"))
 

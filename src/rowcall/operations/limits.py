@@ -34,7 +34,7 @@ def set_limit(
     """
     name, who = _checked_name(name), checked_actor(actor)
     if concurrency is None and rate is None and per is None:
-        raise InvalidOption("limit", "give concurrency=…, or rate=… and per=…; reset_limit(…) ends a change")
+        raise InvalidOption("limit", "needs concurrency=…, or rate=… and per=…; reset_limit(…) ends a change")
     seconds = None if per is None else seconds_of("per", per)
     new = NewNumbers(concurrency, rate, seconds)
     new.over(name, Numbers(1, 1, 1000))  # wrong numbers are refused before anything is read

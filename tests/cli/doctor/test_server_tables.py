@@ -101,7 +101,7 @@ def test_a_user_without_privileges(
     found = examine("--url", other_user)
     assert (found.exit_code, found.level["privileges"]) == (0, "warn")
     assert found.what["privileges"].endswith(" on rowcall_job; usage on rowcall_job_id_seq")
-    assert "may not insert, update, delete on rowcall_attempt, " in found.what["privileges"]
+    assert "may not insert, update, delete on rowcall_alert, rowcall_attempt, " in found.what["privileges"]
     raw.execute(";".join(grants(name, "rowcall_")).encode())
     assert examine("--url", other_user).level["privileges"] == "ok"
     assert f"{name} sees only its own sessions" in found.what["horizon"]
