@@ -14,7 +14,7 @@ from rowcall.domain.backoff import RetryPolicy
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
-from rowcall.durable import Steps
+from rowcall.durable.handler_steps import Steps
 
 T = TypeVar("T")
 T2 = TypeVar("T2")

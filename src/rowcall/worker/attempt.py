@@ -50,7 +50,7 @@ from rowcall.domain.outcome import (
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.domain.push import LeftOpen
 from rowcall.drivers.liveness_file import NO_SLOT
-from rowcall.durable import Steps
+from rowcall.durable.handler_steps import Steps
 from rowcall.observe.shown_exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue

@@ -13,7 +13,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.domain.encryption import Kind
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.drivers.group_commit import GroupCommit
-from rowcall.durable import StepFacts
+from rowcall.durable.step_state import StepFacts
 from rowcall.operations import blobs
 from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
 from rowcall.queue import Operation, Queue

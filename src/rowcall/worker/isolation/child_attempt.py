@@ -14,7 +14,7 @@ from rowcall.declare.limits import with_derived
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
-from rowcall.durable import Steps
+from rowcall.durable.handler_steps import Steps
 from rowcall.operations.by_hand import job_of
 from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job

@@ -13,7 +13,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.tracing import Processing
 from rowcall.domain.job import Job
 from rowcall.domain.outcome import Lost, Outcome, Raised, Reported, Succeeded, Unfit
-from rowcall.durable import Steps
+from rowcall.durable.handler_steps import Steps
 from rowcall.worker.attempt import Attempt, Stop
 
 LENGTH_CODE = "INVALID_OUTPUT:BATCH_LENGTH"

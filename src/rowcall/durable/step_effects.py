@@ -1,0 +1,139 @@
+"""The effects of steps: what a step yields to be read, written or called."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import weakref
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar, cast
+
+import msgspec
+
+from rowcall.base.effects import Effect, Effects
+from rowcall.domain.blobs import MARK
+from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.payload import hints_of, result_as, result_decoder, value_from_row
+from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.durable.step_state import CalledStep, StepState, inside
+
+T = TypeVar("T")
+
+Flow = Effects[StepState, T]
+
+
+class ReadSteps(Effect[StepState, list[StepRow]]):
+    """Read what earlier attempts have recorded."""
+
+    def run(self, state: StepState) -> list[StepRow]:
+        return state.store.read()
+
+    async def arun(self, state: StepState) -> list[StepRow]:
+        return await asyncio.get_running_loop().run_in_executor(None, state.store.read)
+
+
+def recorded_at(state: StepState, step: CalledStep) -> Flow[StepRow | None]:
+    """Return what earlier attempts have recorded about a step, or raise `StepsChanged`."""
+    if state.recorded is None:
+        state.note_recorded((yield from ReadSteps()))
+    return state.recorded_as(step)
+
+
+class Fetch(Effect[StepState, str | None]):
+    """Read a result that may be stored outside of its row."""
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+
+    def run(self, state: StepState) -> str | None:
+        if self._text is None or MARK not in self._text:
+            return self._text
+        return state.store.fetched(self._text)
+
+    async def arun(self, state: StepState) -> str | None:
+        if self._text is None or MARK not in self._text:
+            return self._text
+        return await asyncio.get_running_loop().run_in_executor(None, self.run, state)
+
+
+class WriteStep(Effect[StepState, StepWritten]):
+    def __init__(self, write: StepWrite, connection: object = None) -> None:
+        self._write = write
+        self._connection = connection
+
+    def run(self, state: StepState) -> StepWritten:
+        state.facts.check_running(self._write.kind)
+        return state.store.write(self._write, self._connection)
+
+    async def arun(self, state: StepState) -> StepWritten:
+        state.facts.check_running(self._write.kind)
+        return await state.store.awrite(self._write, self._connection)
+
+
+class CallFunction(Effect[StepState, object]):
+    """Call the function of a step. In an async handler, one that is not async runs in a thread."""
+
+    def __init__(self, name: str, call: Callable[[], object], function: Callable[..., object]) -> None:
+        self._name = name
+        self._call = call
+        self._function = function
+        self.returns, self.decoder = _returned_by(function)
+
+    def decoded(self, text: str | None) -> object:
+        """Return the result as it is stored: the first attempt gets the same value as later ones."""
+        if self.decoder is not None and text is not None:
+            try:
+                return self.decoder.decode(text)
+            except (msgspec.ValidationError, TypeError):
+                pass  # recorded by another version of the function
+        return result_as(self.returns, value_from_row(text))
+
+    def run(self, state: StepState) -> object:
+        token = inside.set(self._name)
+        try:
+            result = self._call()
+        finally:
+            inside.reset(token)
+        if inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise InvalidArguments(
+                state.facts.task,
+                f"step {self._name!r}: an async function needs an async handler; make the handler async",
+            )
+        return result
+
+    async def arun(self, state: StepState) -> object:
+        token = inside.set(self._name)
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                return await cast("Awaitable[object]", self._call())
+            result = await asyncio.to_thread(self._call)
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            inside.reset(token)
+
+
+_Returned = tuple[object, msgspec.json.Decoder[object] | None]
+_returned: weakref.WeakKeyDictionary[Callable[..., object], _Returned] = weakref.WeakKeyDictionary()
+
+
+def _returned_by(function: Callable[..., object]) -> _Returned:
+    """Return the annotation of what a function returns, and its decoder."""
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    try:
+        return _returned[function]
+    except (KeyError, TypeError):
+        pass
+    try:
+        returns = hints_of(function).get("return")
+    except InvalidOption:
+        returns = None
+    decoding = returns, result_decoder(returns)
+    with contextlib.suppress(TypeError):  # not hashable, or without weak references
+        _returned[function] = decoding
+    return decoding

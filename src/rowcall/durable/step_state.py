@@ -1,0 +1,157 @@
+"""What one attempt knows of its steps: the step that comes next, and what earlier attempts have recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
+
+from rowcall.base.clock import Clock
+from rowcall.domain.checks import name_problem
+from rowcall.domain.errors import InvalidOption, StepError, StepsChanged, Suspend
+from rowcall.domain.step import (
+    CHANGED_CODE,
+    DUPLICATE_CODE,
+    NOT_ALLOWED_CODE,
+    StepKind,
+    StepRow,
+    StepWrite,
+    StepWritten,
+)
+
+inside: ContextVar[str | None] = ContextVar("rowcall_step", default=None)
+"""The name of the step whose function runs here."""
+
+_CALLS = {StepKind.WAIT: "wait_for"}
+"""The methods of a context that are not called like their steps."""
+
+
+class StepFacts(NamedTuple):
+    """The attempt whose steps these are."""
+
+    task: str
+    job_id: int
+    lease: int
+    holder: int
+    attempt: int
+    max_attempts: int
+    is_async: bool
+    clock: Clock
+    is_over: Callable[[], bool]
+    """Returns whether the handler has ended."""
+    described: Callable[[Exception], tuple[str, str]]
+    """Returns the code and the text that are stored about an error."""
+
+    def check_running(self, what: str) -> None:
+        if self.is_over():
+            raise RuntimeError(f"ctx.{what} was called after the handler had ended")
+
+
+class StepStore(Protocol):
+    """Reads and writes the steps of one attempt."""
+
+    def read(self) -> list[StepRow]: ...
+    def write(self, write: StepWrite, connection: object) -> StepWritten:
+        """Write a step in a commit that other attempts share, or on the caller's connection."""
+
+    async def awrite(self, write: StepWrite, connection: object) -> StepWritten: ...
+    def fetched(self, text: str) -> str:
+        """Return a result that a row holds or refers to."""
+
+
+class CalledStep(NamedTuple):
+    """A step that the handler calls: its number in the order of the calls, and what it is."""
+
+    position: int
+    kind: StepKind
+    name: str
+
+    @classmethod
+    def recorded(cls, row: StepRow) -> CalledStep:
+        return cls(row.position, cast("StepKind", row.kind), row.name)
+
+    def __str__(self) -> str:
+        return "a sleep" if self.kind == StepKind.SLEEP else f"{self.kind} {self.name!r}"
+
+
+class StepState:
+    """The steps of one attempt, in the order of their calls."""
+
+    suspended: Suspend | None = None
+    """How a step has ended this attempt, even if the handler caught it."""
+
+    def __init__(self, store: StepStore, facts: StepFacts) -> None:
+        self.store = store
+        self.facts = facts
+        self.position = 0
+        self.recorded: dict[int, StepRow] | None = None
+        """What earlier attempts have recorded, once it was read."""
+        self._names: set[str] = set()
+        self._last = 0
+        """The position of the last step that earlier attempts have recorded."""
+        self._by_name: dict[str, int] = {}
+        if facts.lease == 1:  # the first claim of a job: no attempt has recorded anything before
+            self.recorded = {}
+
+    def enter(self, kind: StepKind, name: str) -> CalledStep:
+        """Return the next step: its position is fixed by the call, not by when it is awaited."""
+        what = _CALLS.get(kind, kind)
+        self.facts.check_running(what)
+        if (outer := inside.get()) is not None:
+            raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
+        if self.suspended is not None:  # the handler caught it
+            raise self.suspended
+        if kind is not StepKind.SLEEP and (problem := name_problem(name)):
+            raise InvalidOption("name", problem)
+        if kind is StepKind.STEP:
+            if name in self._names:
+                raise self.error(
+                    DUPLICATE_CODE, f'step name {name!r} is used twice; in a loop, number it: f"{name}-{{number}}"'
+                )
+            self._names.add(name)
+        self.position += 1
+        return CalledStep(self.position, kind, name)
+
+    def note_recorded(self, rows: list[StepRow]) -> None:
+        self.recorded = {row.position: row for row in rows}
+        self._last = rows[-1].position if rows else 0
+        self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}
+
+    def recorded_as(self, step: CalledStep) -> StepRow | None:
+        """Return what is recorded of a step, or raise `StepsChanged` if that is another step."""
+        row = (self.recorded or {}).get(step.position)
+        if row is not None and (row.kind, row.name) != (step.kind, step.name):
+            recorded = CalledStep.recorded(row)
+            raise self.changed(f"step {step.position} is recorded as {recorded}, and the handler now calls {step}")
+        if step.kind == StepKind.STEP and (position := self._by_name.get(step.name, step.position)) != step.position:
+            raise self.changed(
+                f"{step} is recorded as step {position}, and the handler now calls it as step {step.position}"
+            )
+        return row
+
+    def left_out(self) -> StepsChanged | None:
+        """Return an error if the handler has returned without a recorded step."""
+        left = [row for position, row in (self.recorded or {}).items() if position > self.position]
+        if not left:
+            return None
+        first = CalledStep.recorded(min(left, key=lambda row: row.position))
+        return self.changed(f"step {first.position} is recorded as {first}, and the handler has returned without it")
+
+    @property
+    def replays(self) -> bool:
+        """Return whether the handler repeats what an earlier attempt did: recorded steps are still to come."""
+        return self.recorded is None or self.position < self._last
+
+    def error(self, code: str, problem: str) -> StepError:
+        return StepError(self.facts.job_id, code, problem)
+
+    def changed(self, problem: str) -> StepsChanged:
+        return StepsChanged(self.facts.job_id, CHANGED_CODE, problem)
+
+    def write(self, step: CalledStep, **fields: Any) -> StepWrite:
+        facts = self.facts
+        return StepWrite(facts.job_id, facts.lease, facts.holder, facts.attempt, *step, **fields)
+
+    def suspend(self, run_at_ms: int | None, *, waits: bool = False) -> NoReturn:
+        self.suspended = Suspend(run_at_ms, waits=waits)
+        raise self.suspended
