@@ -123,11 +123,11 @@ class World:
         return self._others[keys]
 
     def watched(self) -> Rowcall:
-        """A queue on separate tables, with a job that no worker claims, and a task that is told of it."""
+        """A queue on separate tables, with a job that no worker claims, and a task that gets an alert of it."""
         if "watched" not in self._others:
-            alerts, clock = Alerts(task="tell", after=0, period=0), FakeClock()
+            alerts, clock = Alerts(task="page", after=0, period=0), FakeClock()
             jobs = self._others["watched"] = Rowcall(self.url, table_prefix="watched_", alerts=alerts, clock=clock)
-            jobs.task(tell)
+            jobs.task(page)
             jobs.enqueue("send")
             clock.advance(thresholds.UNSERVED_SECONDS)
         return self._others["watched"]
@@ -150,7 +150,7 @@ where locktype = 'advisory' and database = (select oid from pg_database where da
 """
 
 
-def tell(alert: Alert) -> None: ...
+def page(alert: Alert) -> None: ...
 
 
 class Call(NamedTuple):
@@ -521,11 +521,11 @@ def watch(world: World) -> Call:
     clock.advance(thresholds.UNSERVED_SECONDS)
 
     def check() -> None:
-        told = len(jobs.list(type="tell").jobs)
-        assert told == 1 or (told == 0 and world.was_cancelled)
+        paged = len(jobs.list(type="page").jobs)
+        assert paged == 1 or (paged == 0 and world.was_cancelled)
         clock.advance(2 * LEAD_MS / 1000)
         jobs.watch()
-        assert len(jobs.list(type="tell").jobs) == 1
+        assert len(jobs.list(type="page").jobs) == 1
 
     return Call(jobs.awatch(), check)
 

@@ -16,7 +16,7 @@ from tests.conformance.cases.limits import declare, enqueue
 from tests.conformance.fixtures import OpenQueue
 
 WRONG_NUMBERS: list[tuple[dict[str, Any], str]] = [
-    ({}, r"limit: give concurrency=…, or rate=… and per=…"),
+    ({}, r"limit needs concurrency=…, or rate=… and per=…"),
     ({"concurrency": 0}, "concurrency must be a whole number from 1 to 1000000, got 0"),
     ({"concurrency": 2.5}, "concurrency must be a whole number"),
     ({"rate": -1, "per": 1}, "rate must be a whole number"),
