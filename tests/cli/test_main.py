@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 import pytest
 
 from rowcall import Rowcall
-from rowcall.cli.main import COMMANDS
+from rowcall.cli.main import COMMANDS, GROUPS
 from rowcall.testing.process import fork_program
 from tests.cli.conftest import Run
 
@@ -20,10 +20,12 @@ from tests.cli.conftest import Run
 def test_help_names_every_command(run: Run) -> None:
     result = run("--help")
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.stdout.split("Commands:\n")[1].splitlines()[: len(COMMANDS)]] == [
-        *COMMANDS
-    ]
-    assert "..." not in result.stdout.split("Commands:\n")[1]
+    listed = result.stdout.split("\n\nRun:\n")[1]
+    for heading, names in GROUPS.items():
+        group = listed.split(f"{heading}:\n")[-1].split("\n\n")[0]
+        assert [line.split()[0] for line in group.splitlines()] == [*names]
+    assert "..." not in listed
+    assert list(GROUPS) == ["Run", "Look", "Change", "Maintain"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -40,7 +42,7 @@ def test_version(run: Run) -> None:
 def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
     result = run()
     assert result.exit_code == 2
-    assert "Commands:" in result.output
+    assert "Maintain:" in result.output
     assert "error:" not in result.output
 
 

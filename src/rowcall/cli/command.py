@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -107,6 +107,13 @@ def optional_job_ids(words: tuple[str, ...]) -> list[int]:
     return list(dict.fromkeys(map(_job_id, words)))
 
 
+def one_job_id(words: tuple[str, ...]) -> int:
+    found = job_ids(words)
+    if len(found) > 1:
+        raise click.UsageError("give one job id")
+    return found[0]
+
+
 def _job_id(word: str) -> int:
     if (job_id := whole_number(word)) is None:
         advice = "; APP comes first, and not together with --url" if ":" in word else ""
@@ -199,6 +206,13 @@ def job_options(function: F) -> F:
     return function
 
 
+local_option = click.option(
+    "--local",
+    "zone",
+    is_flag=True,
+    callback=lambda ctx, option, chosen: None if chosen else UTC,
+    help="Show times in the time zone of this machine, not in UTC.",
+)
 limit_option = click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", default=20, show_default=True, help="Show at most N rows."
 )

@@ -17,31 +17,19 @@ from rowcall.base.text import did_you_mean, printable
 from rowcall.base.urls import looks_secret, may_be_url, redacted
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, about_option
 
-COMMANDS = (
-    *("work", "enqueue", "tasks", "jobs", "show", "stack", "stats", "stuck", "retries", "errors", "top"),
-    *(
-        "retry",
-        "cancel",
-        "delete",
-        "reschedule",
-        "set-priority",
-        "edit",
-        "complete",
-        "signal",
-        "pause",
-        "resume",
-        "limits",
-        "schedules",
-        "workers",
-        "retention",
-        "prune",
-        "vacuum",
-        "rekey",
-        "migrate",
-        "doctor",
+GROUPS = {
+    "Run": ("work", "enqueue", "publish", "watch", "dashboard", "init", "demo"),
+    "Look": (
+        *("top", "stats", "jobs", "show", "why", "stack", "stuck", "errors", "retries", "events"),
+        *("tasks", "workers", "schedules", "limits", "retention"),
     ),
-    *("publish", "events", "watch", "dashboard", "bench", "torture", "demo", "init", "completion"),
-)
+    "Change": (
+        *("retry", "cancel", "delete", "reschedule", "set-priority", "edit", "complete", "signal"),
+        *("pause", "resume"),
+    ),
+    "Maintain": ("doctor", "migrate", "prune", "vacuum", "rekey", "bench", "torture", "completion"),
+}
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 _MODULES = {
     **dict.fromkeys(("retry", "cancel", "complete", "delete", "edit", "reschedule", "set-priority"), "change_jobs"),
     "resume": "pause",
@@ -57,6 +45,15 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for heading, names in GROUPS.items():
+            with formatter.section(heading):
+                room = formatter.width - 6 - width
+                listed = [(name, self.get_command(ctx, name)) for name in names]
+                rows = [(name.ljust(width), command.get_short_help_str(room)) for name, command in listed if command]
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:

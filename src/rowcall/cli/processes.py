@@ -94,8 +94,10 @@ def interruptible() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quit_key(key: str) -> Iterator[None]:
-    """End the block as Ctrl-C does when a key is pressed, if standard input is a terminal."""
+def reading_keys(pressed: Callable[[str], None]) -> Iterator[None]:
+    """Call `pressed`, in another thread, with each key, if standard input is a terminal. The key q ends the block as
+    Ctrl-C does.
+    """
     if termios is None or not sys.stdin.isatty():
         yield
         return
@@ -104,10 +106,11 @@ def quit_key(key: str) -> Iterator[None]:
 
     def read() -> None:
         with contextlib.suppress(OSError):
-            while pressed := os.read(sys.stdin.fileno(), 1):
-                if pressed == key.encode():
+            while key := os.read(sys.stdin.fileno(), 1):
+                if key == b"q":
                     os.kill(os.getpid(), signal.SIGINT)
                     return
+                pressed(key.decode(errors="replace"))
 
     threading.Thread(target=read, name="rowcall-keys", daemon=True).start()
     try:

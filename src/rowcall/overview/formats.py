@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 from rowcall.base.text import NOTHING, duration
 from rowcall.base.times import time_of
@@ -14,21 +14,35 @@ _FOREVER = time_of(FOREVER_MS)
 _MINUTE, _HOUR = 60, 3600
 
 
-def moment(at: datetime | None) -> str:
-    """
+def moment(at: datetime | None, zone: tzinfo | None = UTC) -> str:
+    """Return a time in a zone; None is that of this machine.
+
     >>> moment(datetime(2026, 1, 2, 3, 4, 5, 678000, UTC))
     '2026-01-02 03:04:05.678'
     """
-    return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+    return "" if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
 
 
-def exact(at: datetime) -> str:
-    """Return a time as a person reads it.
+def exact(at: datetime, zone: tzinfo | None = UTC) -> str:
+    """Return a time as a person reads it, with the name of its zone.
 
     >>> exact(datetime(2026, 1, 2, 3, 4, tzinfo=UTC)), exact(_FOREVER)
     ('2026-01-02 03:04:00.000 UTC', 'when signalled')
     """
-    return SIGNALLED if at == _FOREVER else f"{moment(at)} UTC"
+    return SIGNALLED if at == _FOREVER else f"{moment(at, zone)} {at.astimezone(zone):%Z}"
+
+
+def zone_name(zone: tzinfo | None) -> str:
+    """Return what a heading says of times: the offset of a local zone may change between them."""
+    return "local" if zone is None else str(zone)
+
+
+def to_the_second(at: datetime, zone: tzinfo | None = UTC) -> str:
+    """
+    >>> to_the_second(datetime(2026, 1, 2, 3, 4, 5, 678000, UTC))
+    '2026-01-02 03:04:05 UTC'
+    """
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def at_least(number: int, more: bool) -> str:
@@ -66,6 +80,25 @@ def rate(per_second: float) -> str:
     if per_second >= 1 / _MINUTE:
         return f"{per_second * _MINUTE:.1f} per minute"
     return f"{per_second * _HOUR:.1f} per hour"
+
+
+def in_one_unit(*per_second: float) -> tuple[list[str], str]:
+    """Return rates as numbers of one unit, and the unit: that of the highest.
+
+    >>> in_one_unit(12_345.6, 2.5), in_one_unit(0.1, 0.0011), in_one_unit(0)
+    ((['12,346', '2.5'], 'per second'), (['6.0', '0.07'], 'per minute'), (['0'], 'per minute'))
+    """
+    highest = max(per_second, default=0)
+    seconds, unit = (1, "per second") if highest >= 1 else (_MINUTE, "per minute")
+    if 0 < highest < 1 / _MINUTE:
+        seconds, unit = _HOUR, "per hour"
+    return [_short(one * seconds) for one in per_second], unit
+
+
+def _short(number: float) -> str:
+    if number >= 100 or number <= 0:
+        return f"{number:,.0f}"
+    return f"{number:.1f}" if number >= 1 else f"{number:.2f}" if number >= 0.01 else "<0.01"
 
 
 def size(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 
 import msgspec
@@ -28,7 +28,7 @@ from rowcall.domain.limits import HELD_BY_ORDER, HELD_PREFIX, Numbers
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.effects import Read
-from rowcall.overview.formats import ago, counted, moment
+from rowcall.overview.formats import ago, counted, to_the_second
 from rowcall.overview.liveness import Liveness, liveness_of
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect
@@ -56,26 +56,33 @@ def why(queue: Queue, job: Job | int) -> Operation[Why]:
     >>> jobs.why(job).sentence  # doctest: +SKIP
     'queue mail was paused by ann@web-1 5 min ago'
     """
-    return (yield from Read(_why(queue, checked_id(job)), snapshot=True))
+    return (yield from why_in(queue, checked_id(job), UTC))
 
 
-def _why(queue: Queue, job_id: int) -> Plan[Why]:
+def why_in(queue: Queue, job_id: int, zone: tzinfo | None) -> Operation[Why]:
+    """Return why a job waits, with times in a zone."""
+    return (yield from Read(_why(queue, job_id, zone), snapshot=True))
+
+
+def _why(queue: Queue, job_id: int, zone: tzinfo | None) -> Plan[Why]:
     job = yield from inspect.get(queue.dialect, job_id)
-    return (yield from _explain(queue, [job]))[job_id]
+    return (yield from _explain(queue, [job], zone))[job_id]
 
 
-def why_each(queue: Queue, jobs: Sequence[Job]) -> Operation[dict[int, Why]]:
+def why_each(queue: Queue, jobs: Sequence[Job], zone: tzinfo | None = UTC) -> Operation[dict[int, Why]]:
     """Return why each of these jobs waits, by id: for a page of jobs."""
-    return (yield from Read(_explain(queue, jobs), snapshot=True))
+    return (yield from Read(_explain(queue, jobs, zone), snapshot=True))
 
 
-def _explain(queue: Queue, jobs: Sequence[Job]) -> Plan[dict[int, Why]]:
+def _explain(queue: Queue, jobs: Sequence[Job], zone: tzinfo | None) -> Plan[dict[int, Why]]:
     (at_ms,) = yield from queue.dialect.ask(NOW)
     dialect = queue.dialect.at(at_ms)
     workers = yield from dialect.ask(WORKERS)
     known_tasks = {one.worker: one.tasks for one in (yield from dialect.ask(KNOWN_TASKS))}
     paused = yield from dialect.ask(PAUSED)
-    explainer = Explainer(dialect, time_of(at_ms), workers, known_tasks, paused, queue.config.unknown_task_seconds)
+    explainer = Explainer(
+        dialect, time_of(at_ms), workers, known_tasks, paused, queue.config.unknown_task_seconds, zone
+    )
     whys = {}
     for job in jobs:
         whys[job.id] = yield from explainer.explain(job)
@@ -93,8 +100,10 @@ class Explainer:
         known_tasks: Mapping[str, Mapping[str, str] | None],
         paused: Sequence[Paused],
         unknown_task_seconds: float,
+        zone: tzinfo | None = UTC,
     ) -> None:
         self._tasks = known_tasks
+        self._zone = zone
         self._unknown_task_seconds = unknown_task_seconds
         self._dialect = dialect
         self._now = now
@@ -263,7 +272,7 @@ class Explainer:
         return _made(job, Reason.NEXT, sentence)
 
     def _at(self, at: datetime | None) -> str:
-        return "at an unknown time" if at is None else f"at {moment(at)[:-4]} UTC ({ago(at, self._now)})"
+        return "at an unknown time" if at is None else f"at {to_the_second(at, self._zone)} ({ago(at, self._now)})"
 
 
 def _made(job: Job, reason: Reason, sentence: str, **facts: object) -> Why:

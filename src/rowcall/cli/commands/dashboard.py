@@ -17,7 +17,7 @@ from rowcall.queue import Queue
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
 
 
-@click.command("dashboard")
+@click.command("dashboard", short_help="Serve the dashboard and the JSON API.")
 @click.argument("app", metavar="[APP]", required=False)
 @click.option("--url", metavar="URL", help="Database: sqlite:///app.db or postgresql://user@host/database.")
 @click.option("--host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address to listen at.")

@@ -9,7 +9,7 @@ import click
 
 from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, limit_option, queue_command, window_option
-from rowcall.cli.present.console import is_narrow, show, show_section
+from rowcall.cli.present.console import show, show_section
 from rowcall.cli.present.text_tables import Table, bar, block, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import ErrorGroup, Failing
@@ -20,7 +20,6 @@ from rowcall.overview.scrub import scrubbed
 BAR_WIDTH = 12
 MOST_TYPES = 3
 _NO_CODE = "(none)"
-_WIDE_ONLY = ("", "first")
 
 
 @queue_command("errors", "Show why jobs failed, and what fails now.")
@@ -53,7 +52,7 @@ def errors_command(target: Target, window: float, type: str | None, code: str | 
         if now_failing:
             show_section(
                 failing_heading(window),
-                failing_table(now_failing, wide=not is_narrow()),
+                failing_table(now_failing),
                 omitted=_rest(now_failing, limit),
             )
 
@@ -76,17 +75,16 @@ def failing_heading(window: float) -> str:
     return f"failing in the last {duration(window)}, and waiting for a retry"
 
 
-def failing_table(groups: Sequence[Failing], *, wide: bool = True) -> Table:
+def failing_table(groups: Sequence[Failing]) -> Table:
     columns: dict[str, Callable[[Failing], object]] = {
         "error": lambda group: text(group.error_code or _NO_CODE, "red"),
         "attempts": lambda group: group.attempts,
         "waiting": lambda group: at_least(group.waiting, group.more_waiting),
         "failed": lambda group: group.failed,
         "types": lambda group: _types(group.types),
+        "message": lambda group: _first_line(group.sample),
     }
-    if wide:
-        columns["message"] = lambda group: _first_line(group.sample)
-    return table_of(groups, columns, right=("attempts", "waiting", "failed"))
+    return table_of(groups, columns, right=("attempts", "waiting", "failed"), notes=("message",))
 
 
 def _first_line(sample: str | None) -> str:
@@ -98,7 +96,7 @@ def _rest(groups: Sequence[object], limit: int) -> str:
 
 
 def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
-    show(errors_table(errors, now, wide=not is_narrow()))
+    show(errors_table(errors, now))
     # apart from the other columns, which a long message would push away
     messages: dict[str, Callable[[ErrorGroup], object]] = {
         "error": lambda group: group.error_code or _NO_CODE,
@@ -108,8 +106,8 @@ def _show(errors: Sequence[ErrorGroup], now: datetime, limit: int) -> None:
     show_section("latest messages", shown, omitted=_rest(errors, limit))
 
 
-def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = True) -> Table:
-    """Return a row for each error code; without bars and first times if it is not `wide`."""
+def errors_table(errors: Sequence[ErrorGroup], now: datetime) -> Table:
+    """Return a row for each error code."""
     most = max((group.count for group in errors), default=0)
     columns: dict[str, Callable[[ErrorGroup], object]] = {
         "error": lambda group: text(group.error_code or _NO_CODE, "red"),
@@ -119,8 +117,7 @@ def errors_table(errors: Sequence[ErrorGroup], now: datetime, *, wide: bool = Tr
         "first": lambda group: ago(group.first_at, now),
         "last": lambda group: ago(group.last_at, now),
     }
-    shown = {name: cell for name, cell in columns.items() if wide or name not in _WIDE_ONLY}
-    return table_of(errors, shown, right=("jobs",))
+    return table_of(errors, columns, right=("jobs",))
 
 
 def _types(types: Mapping[str, int]) -> str:

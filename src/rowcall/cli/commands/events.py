@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import tzinfo
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from rowcall.base.text import one_line
-from rowcall.cli.command import Answer, given_options, queue_command, warn
+from rowcall.cli.command import Answer, given_options, local_option, queue_command, warn
 from rowcall.cli.present.console import print_json, show
 from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target
@@ -27,7 +28,8 @@ from rowcall.overview.scrub import scrubbed
     "--kind", multiple=True, metavar="WORD", help="Only this kind, such as FAILED; may be given several times."
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="End after N events.")
-def events_command(target: Target, limit: int | None, **filters: Any) -> Answer:
+@local_option
+def events_command(target: Target, limit: int | None, zone: tzinfo | None, **filters: Any) -> Answer:
     """Print what happens to jobs from now on, in any process, until Ctrl-C.
 
     Each event is printed at most once; MISSED says that some were missed.
@@ -36,7 +38,7 @@ def events_command(target: Target, limit: int | None, **filters: Any) -> Answer:
     """
     warn(target.unknown_name(filters["queue"], filters["task"]))
     follow = partial(_follow, target, given_options(filters), limit)
-    return Answer(partial(follow, print_json), partial(follow, _show))
+    return Answer(partial(follow, print_json), partial(follow, partial(_show, zone)))
 
 
 def _follow(target: Target, filters: dict[str, Any], limit: int | None, put: Callable[[JobEvent], None]) -> None:
@@ -48,8 +50,8 @@ def _follow(target: Target, filters: dict[str, Any], limit: int | None, put: Cal
         pass  # the way to leave
 
 
-def _show(event: JobEvent) -> None:
+def _show(zone: tzinfo | None, event: JobEvent) -> None:
     about = "" if event.job_id is None else f" job {event.job_id} {event.type} in {event.queue}"
     by = "" if event.actor is None else f" by {event.actor}"
     detail = "" if event.detail is None else f": {event.detail}"
-    show(one_line(f"{moment(event.at)} {event.event}{about}{by}{detail}"), wrap=False)
+    show(one_line(f"{moment(event.at, zone)} {event.event}{about}{by}{detail}"), wrap=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 import click
 
-from rowcall.cli.command import Answer, given_options, limit_option, queue_command, selecting_options
-from rowcall.cli.present.console import console, is_narrow, show
+from rowcall.cli.command import Answer, given_options, limit_option, local_option, queue_command, selecting_options
+from rowcall.cli.present.console import console, show
 from rowcall.cli.present.text_tables import status_text, table_of
 from rowcall.cli.target import Target
 from rowcall.domain.job import WAITING, Job, Status, Why
@@ -33,8 +33,9 @@ WIDE_COLUMNS = 140
 @selecting_options
 @click.option("--order", type=click.Choice(["newest", "oldest"]), default="newest", help="Which jobs come first.")
 @limit_option
+@local_option
 @click.option("--cursor", metavar="CURSOR", help="Continue from the next_cursor of an earlier page.")
-def jobs_command(target: Target, **options: Any) -> Answer:
+def jobs_command(target: Target, zone: tzinfo | None, **options: Any) -> Answer:
     """List jobs, newest first.
 
     With --json: {"jobs": [{"id", "type", "queue", "payload", "status", …}, …], "next_cursor": "…" or null,
@@ -51,7 +52,7 @@ def jobs_command(target: Target, **options: Any) -> Answer:
     def whys() -> dict[int, Why]:
         if not waiting:
             return {}
-        found = target.queue.run(why_each(target.queue, waiting))
+        found = target.queue.run(why_each(target.queue, waiting, zone))
         return {job_id: scrubbed(target.queue.declared.failures, why) for job_id, why in found.items()}
 
     data = {"jobs": [job_as_json(job) for job in jobs], "next_cursor": page.next_cursor, "partial": page.partial}
@@ -86,12 +87,7 @@ def _show(jobs: list[Job], states: Mapping[str, str], whys: Mapping[int, Why], n
         "attempt": attempts,
         "when": lambda job: when(job, now),
     }
-    details: dict[str, Callable[[Job], object]] = {"detail": lambda job: detail(job, states, whys.get(job.id))}
-    explained = [job for job in jobs if detail(job, states, whys.get(job.id))]
     if console().width >= WIDE_COLUMNS and sys.stdout.isatty():
         columns["arguments"] = lambda job: arguments(job)
-    narrow = is_narrow()
-    show(table_of(jobs, columns if narrow else columns | details, right=("id", "attempt"), whole=("status", "when")))
-    if narrow and explained:
-        show("")
-        show(table_of(explained, {"id": columns["id"]} | details, right=("id",)))
+    columns["detail"] = lambda job: detail(job, states, whys.get(job.id))
+    show(table_of(jobs, columns, right=("id", "attempt"), whole=("status", "when"), notes=("detail",)))

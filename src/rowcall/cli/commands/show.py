@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import tzinfo
 
-import click
 import msgspec
 
 from rowcall.base.text import duration
-from rowcall.cli.command import Answer, job_ids, queue_command
+from rowcall.cli.command import Answer, local_option, one_job_id, queue_command
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.text_tables import Table, block, status_text, table_of, text
@@ -17,7 +17,8 @@ from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
 from rowcall.operations.signals import step_rows
-from rowcall.overview.formats import exact, moment
+from rowcall.overview.formats import exact, moment, zone_name
+from rowcall.overview.reasons import why_in
 from rowcall.overview.scrub import scrubbed
 
 _TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
@@ -27,9 +28,10 @@ MOST_RELATED = 20
 LONGEST_RESULT = 200
 
 
-@queue_command("show", words="ID", parse=job_ids)
-def show_command(target: Target, words: list[int]) -> Answer:
-    """Show everything about one job. Times are UTC.
+@queue_command("show", words="ID", parse=one_job_id)
+@local_option
+def show_command(target: Target, words: int, zone: tzinfo | None) -> Answer:
+    """Show everything about one job.
 
     With --json: {"job": {…}, "why": {"reason", "sentence", …}, "attempts": [{…}, …],
     "blockers": [{"id", "is_chain", "status", "open"}, …],
@@ -37,12 +39,10 @@ def show_command(target: Target, words: list[int]) -> Answer:
     "steps": [{"position", "kind", "name", "status", "result", …}, …],
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
-    job_id, *more = words
-    if more:
-        raise click.UsageError("give one job id")
+    job_id = words
     failures = target.queue.declared.failures
     job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
-    why = scrubbed(failures, target.jobs.why(job_id))
+    why = scrubbed(failures, target.queue.run(why_in(target.queue, job_id, zone)))
     attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
     blockers = target.jobs.blockers(job_id)
     dependents = target.jobs.dependents(job_id)
@@ -57,7 +57,7 @@ def show_command(target: Target, words: list[int]) -> Answer:
         "steps": steps,
         "timeline": timeline,
     }
-    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, steps, timeline))
+    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, steps, timeline, zone))
 
 
 def _show(
@@ -68,12 +68,13 @@ def _show(
     dependents: list[Dependent],
     steps: list[RecordedStep],
     timeline: list[Event],
+    zone: tzinfo | None,
 ) -> None:
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
-    show(_fields(job, {attempt.error_detail for attempt in attempts}))
+    show(_fields(job, {attempt.error_detail for attempt in attempts}, zone))
     if attempts:
-        show_section("attempts", _attempts(attempts))
+        show_section("attempts", _attempts(attempts, zone))
     failed = [attempt for attempt in attempts if attempt.error_code]
     if failed:
         show_section("errors", _errors(failed))
@@ -82,8 +83,8 @@ def _show(
     if dependents:
         show_section("dependents", _dependents(dependents))
     if steps:
-        show_section("steps", _steps(steps))
-    show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}))
+        show_section("steps", _steps(steps, zone))
+    show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}, zone))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
         show_section(
@@ -91,14 +92,14 @@ def _show(
         )
 
 
-def _fields(job: Job, details: Collection[str | None]) -> Table:
+def _fields(job: Job, details: Collection[str | None], zone: tzinfo | None) -> Table:
     """Return the fields, without the error detail if it is among the `details` of the attempts."""
     shown = Table("field", "value", whole=("field",), headings=False)
     for name, value in msgspec.structs.asdict(job).items():
         if name in _IN_HEADING or value is None or value == () or (name == "error_detail" and value in details):
             continue
         if name in _TIMES:
-            value = exact(value)
+            value = exact(value, zone)
         elif name in _JSON_FIELDS:
             value = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
         elif name == "progress":
@@ -107,18 +108,19 @@ def _fields(job: Job, details: Collection[str | None]) -> Table:
     return shown
 
 
-def _attempts(attempts: list[Attempt]) -> Table:
+def _attempts(attempts: list[Attempt], zone: tzinfo | None) -> Table:
+    claimed = f"claimed ({zone_name(zone)})"
     return table_of(
         attempts,
         {
             "no.": lambda attempt: attempt.attempt,
             "status": lambda attempt: status_text(attempt.status),
-            "claimed (UTC)": lambda attempt: moment(attempt.claimed_at),
+            claimed: lambda attempt: moment(attempt.claimed_at, zone),
             "took": _took,
             "worker": lambda attempt: attempt.worker,
         },
         right=("no.", "took"),
-        whole=("status", "claimed (UTC)"),
+        whole=("status", claimed),
     )
 
 
@@ -163,20 +165,20 @@ def _dependents(dependents: list[Dependent]) -> Table:
     return shown
 
 
-def _steps(steps: list[RecordedStep]) -> Table:
+def _steps(steps: list[RecordedStep], zone: tzinfo | None) -> Table:
     columns: dict[str, Callable[[RecordedStep], object]] = {
         "no.": lambda step: step.position,
         "step": lambda step: step.name if step.kind is StepKind.STEP else f"{step.kind} {step.name}",
         "status": lambda step: step.status.replace("_", " "),
-        "ended (UTC)": lambda step: "" if step.finished_at is None else moment(step.finished_at),
-        "result": lambda step: block(_step_result(step)),
+        f"ended ({zone_name(zone)})": lambda step: "" if step.finished_at is None else moment(step.finished_at, zone),
+        "result": lambda step: block(_step_result(step, zone)),
     }
     return table_of(steps, columns, right=("no.",), whole=("status",), line=False)
 
 
-def _step_result(step: RecordedStep) -> str:
+def _step_result(step: RecordedStep, zone: tzinfo | None) -> str:
     if step.status is StepStatus.WAITING:
-        until = "" if step.due_at is None else f"until {moment(step.due_at)}"
+        until = "" if step.due_at is None else f"until {moment(step.due_at, zone)}"
         return ": ".join(filter(None, (until, step.error_code, step.error_detail)))
     if step.kind is StepKind.SLEEP:
         return ""
@@ -184,14 +186,15 @@ def _step_result(step: RecordedStep) -> str:
     return encoded if len(encoded) <= LONGEST_RESULT else f"{encoded[:LONGEST_RESULT]}…"
 
 
-def _timeline(timeline: list[Event], errors: Mapping[str, str | None]) -> Table:
+def _timeline(timeline: list[Event], errors: Mapping[str, str | None], zone: tzinfo | None) -> Table:
     """Return the events. `errors` are the codes of errors that are shown elsewhere: here, the code is enough."""
 
     def detail(event: Event) -> str:
         return errors.get(event.detail or "") or event.detail or ""
 
+    at = f"at ({zone_name(zone)})"
     columns: dict[str, Callable[[Event], object]] = {
-        "at (UTC)": lambda event: moment(event.at),
+        at: lambda event: moment(event.at, zone),
         "event": lambda event: event.event,
         "by": lambda event: event.actor,
         "detail": lambda event: block(detail(event)),
@@ -201,4 +204,4 @@ def _timeline(timeline: list[Event], errors: Mapping[str, str | None]) -> Table:
         columns["detail"] = lambda event: block(
             " ".join(filter(None, (detail(event), f"by {event.actor}" if event.actor is not None else "")))
         )
-    return table_of(timeline, columns, whole=("at (UTC)", "event"), line=False)
+    return table_of(timeline, columns, whole=(at, "event"), line=False)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rowcall.base.text import NOTHING, duration
 from rowcall.cli.command import Answer, queue_command, window_option
-from rowcall.cli.present.console import console, is_narrow, show, show_section
+from rowcall.cli.present.console import console, show, show_section
 from rowcall.cli.present.text_tables import MOST_ROWS, STYLES, Table, bar, bar_width, count, first_of, status_text, text
 from rowcall.cli.target import Target
-from rowcall.domain.job import Pace, Stats, Status, what_is_paused
+from rowcall.domain.job import Pace, Paused, Stats, Status, what_is_paused
 from rowcall.overview.counts import PACE_COUNTS, by_activity, by_unfinished
-from rowcall.overview.formats import rate
+from rowcall.overview.formats import in_one_unit
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -40,12 +40,11 @@ def stats_command(target: Target, window: float) -> Answer:
 
 
 def _show(stats: Stats) -> None:
-    narrow = is_narrow()
     show(states_table(stats, bar_width(console().width)))
     show("")
     show(flow_text(stats))
     if stats.paused:
-        show(paused_text(stats))
+        show(paused_text(stats.paused))
     for name, counts, ages in (
         ("queue", stats.by_queue, stats.oldest_waiting_by_queue),
         ("type", stats.by_type, {}),
@@ -55,9 +54,8 @@ def _show(stats: Stats) -> None:
             show_section(f"jobs by {name}", shown, omitted=omitted)
     for name, paces in (("queue", stats.pace_by_queue), ("type", stats.pace_by_type)):
         if paces:
-            shown, omitted = pace_table(name, paces, times=not narrow)
-            below = [pace_table(name, paces, counts=False)[0]] if narrow else []
-            show_section(f"last {duration(stats.window)} by {name}", shown, *below, omitted=omitted)
+            shown, omitted = pace_table(name, paces)
+            show_section(f"last {duration(stats.window)} by {name}", shown, omitted=omitted)
 
 
 def states_table(stats: Stats, width: int) -> Table:
@@ -87,15 +85,22 @@ def flow_text(stats: Stats) -> Text:
         waits = f"the oldest due job has waited {duration(ages[oldest])}, in queue {oldest}"
     over = duration(stats.window)
     came = over if stats.arrival_window >= stats.window - 1 else duration(stats.arrival_window)
+    (arrived, done), unit = in_one_unit(stats.arrivals_per_second, stats.completions_per_second)
     lines = text(f"waiting  {waits}")
-    lines.append(f"\narrived  {rate(stats.arrivals_per_second)} over the last {came}")
-    lines.append(f"\ndone     {rate(stats.completions_per_second)} over the last {over}")
+    lines.append(f"\narrived  {arrived} {unit} over the last {came}")
+    lines.append(f"\ndone     {done} {unit} over the last {over}")
     return lines
 
 
-def paused_text(stats: Stats) -> Text:
-    names = ", ".join(f"{what_is_paused(one.kind, one.name)} (by {one.actor})" for one in stats.paused[:MOST_PAUSED])
-    more = len(stats.paused) - MOST_PAUSED
+def rates_text(stats: Stats) -> Text:
+    """Return how fast jobs arrive and are done, in one line."""
+    (arrived, done), unit = in_one_unit(stats.arrivals_per_second, stats.completions_per_second)
+    return text(f"in {arrived}, out {done} {unit} over the last {duration(stats.window)}")
+
+
+def paused_text(paused: Sequence[Paused]) -> Text:
+    names = ", ".join(f"{what_is_paused(one.kind, one.name)} (by {one.actor})" for one in paused[:MOST_PAUSED])
+    more = len(paused) - MOST_PAUSED
     return text(f"paused: {names}{f' and {more} more' if more > 0 else ''}", "yellow")
 
 
@@ -113,16 +118,14 @@ def counts_table(
     return shown, omitted
 
 
-def pace_table(
-    name: str, paces: Mapping[str, Pace], *, counts: bool = True, times: bool = True, most: int = MOST_ROWS
-) -> tuple[Table, str]:
-    """Return a row for each queue or type, busiest first, with counts of jobs, percentiles of times, or both."""
-    columns = [*(PACE_COUNTS if counts else []), *(_TIMES if times else [])]
+def pace_table(name: str, paces: Mapping[str, Pace], most: int = MOST_ROWS) -> tuple[Table, str]:
+    """Return a row for each queue or type, busiest first, with counts of jobs and percentiles of times."""
+    columns = [*PACE_COUNTS, *_TIMES]
     shown = Table(name, *columns, right=columns, continued=_SHARES)
     rows, omitted = first_of(by_activity(paces), most)
     for key in rows:
         cells = [count(getattr(paces[key], field), _COUNT_STYLES.get(field, "")) for field in PACE_COUNTS]
-        shown.add_row(key, *(cells if counts else []), *(_times(paces[key]) if times else []))
+        shown.add_row(key, *cells, *_times(paces[key]))
     return shown, omitted
 
 

@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from rowcall.base.text import duration
 from rowcall.cli.command import Answer, limit_option, queue_command
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.present.console import is_narrow, show
+from rowcall.cli.present.console import show
 from rowcall.cli.present.text_tables import Table, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import InProgress, WorkerInfo
 from rowcall.overview.jobs import progress, running_seconds
 from rowcall.overview.liveness import Liveness, database_time, liveness_of
 from rowcall.overview.scrub import scrubbed
-
-FIRST_COLUMNS = ("id", "type", "attempt", "silent for", "worker")
-_REST = ("id", "queue", "running for", "host", "worker seen", "progress")
-ALL_COLUMNS = ("id", "type", "queue", "attempt", "silent for", "running for", "worker", *_REST[3:])
 
 
 @queue_command("stuck", "Show running jobs, longest without a heartbeat first.")
@@ -54,21 +50,15 @@ def in_progress_as_json(jobs: Sequence[InProgress], states: Mapping[str, Livenes
 def _show(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> None:
     if not jobs:
         show("no running jobs")
-    elif is_narrow():
-        show(stuck_table(jobs, states, FIRST_COLUMNS))
-        show("")
-        show(stuck_table(jobs, states, _REST))
     else:
         show(stuck_table(jobs, states))
 
 
-def stuck_table(
-    jobs: Sequence[InProgress], states: Mapping[str, Liveness], columns: Sequence[str] = ALL_COLUMNS
-) -> Table:
+def stuck_table(jobs: Sequence[InProgress], states: Mapping[str, Liveness]) -> Table:
     def style(job: InProgress) -> str:
         return "" if states.get(job.worker or "") in (None, Liveness.ALIVE) else "red"
 
-    cells: dict[str, Callable[[InProgress], object]] = {
+    columns: dict[str, Callable[[InProgress], object]] = {
         "id": lambda job: str(job.id),
         "type": lambda job: job.type,
         "queue": lambda job: job.queue,
@@ -81,7 +71,7 @@ def stuck_table(
         "progress": progress,
     }
     right = ("id", "attempt", "silent for", "running for")
-    return table_of(jobs, {name: cells[name] for name in columns}, right=right, whole=("worker seen",))
+    return table_of(jobs, columns, right=right, whole=("worker", "worker seen"))
 
 
 def _seen(job: InProgress, states: Mapping[str, Liveness]) -> str:

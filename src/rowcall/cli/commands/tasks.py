@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowcall.base.text import duration
 from rowcall.cli.command import Answer, queue_command
-from rowcall.cli.present.console import is_narrow, show
+from rowcall.cli.present.console import show
 from rowcall.cli.present.text_tables import table_of, text
 from rowcall.cli.target import Target, declaring, has_tables
 from rowcall.domain.job import WAITING, Status
@@ -34,17 +34,15 @@ def _show(target: Target, tasks: list[TaskOverview]) -> None:
         return
     columns = {
         "task": lambda task: task.name,
-        "arguments": lambda task: text("") if task.arguments is None else _arguments(task),
         "queue": lambda task: task.queue,
         "attempts": lambda task: 1 if fails_at_once(task.retry) else task.max_attempts,
         "timeout": lambda task: duration(task.timeout),
         "waiting": lambda task: sum(task.jobs[status] for status in WAITING),
         "running": lambda task: task.jobs[Status.RUNNING],
         "failed": lambda task: task.jobs[Status.FAILED],
+        "arguments": lambda task: text("") if task.arguments is None else _arguments(task),
     }
     numbers = ("attempts", "timeout", "waiting", "running", "failed")
-    if is_narrow():
-        del columns["arguments"]
     if declared:
         show(table_of(declared, columns, right=numbers, whole=("task", "queue")))
     others = [task for task in tasks if not task.declared]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import tzinfo
 
 import click
 import msgspec
 
 from rowcall.base.times import milliseconds_of
-from rowcall.cli.command import typed_seconds
+from rowcall.cli.command import local_option, typed_seconds
 from rowcall.cli.present import log
 from rowcall.cli.present.console import print_json, show
 from rowcall.cli.present.findings import STYLES, findings
@@ -41,16 +42,17 @@ _GONE_STYLE = "green"
 )
 @click.option("--period", type=typed_seconds, metavar="DURATION", help="Report the same again later; default 1h.")
 @click.option("--once", is_flag=True, help="Look once, and exit: for cron.")
+@local_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def watch_command(
     app: str | None,
     url: str | None,
     webhook: str | None,
     task: str | None,
-    after: float | None,
-    period: float | None,
     once: bool,
     as_json: bool,
+    zone: tzinfo | None,
+    **times: float | None,
 ) -> None:
     """Print what needs attention when it appears and when it is gone, until SIGINT or SIGTERM.
 
@@ -68,8 +70,8 @@ def watch_command(
     target = existing(app, url)
     with target.jobs, interruptible():
         log.set_up("warning")
-        alerts = _alerts(target, webhook, task, {"after": after, "period": period})
-        watch = _Watch(target, alerts, as_json)
+        alerts = _alerts(target, webhook, task, times)
+        watch = _Watch(target, alerts, as_json, zone)
         try:
             watch.look()
             while not once and not target.queue.clock.wait(threading.Event(), LOOK_SECONDS):
@@ -92,8 +94,9 @@ def _alerts(target: Target, url: str | None, task: str | None, times: dict[str, 
 class _Watch:
     """Prints what is new, and sends alerts."""
 
-    def __init__(self, target: Target, alerts: Alerts | None, as_json: bool) -> None:
+    def __init__(self, target: Target, alerts: Alerts | None, as_json: bool, zone: tzinfo | None) -> None:
         self._target = target
+        self._zone = zone
         self._watcher = None if alerts is None else Watcher(target.queue, alerts)
         self._as_json = as_json
         self._followed: list[Followed] = []
@@ -109,7 +112,7 @@ class _Watch:
                 if self._as_json:
                     print_json({"event": event, "at": at, "finding": followed.finding})
                 else:
-                    _show(moment(at), event, followed.finding)
+                    _show(moment(at, self._zone), event, followed.finding)
             if self._watcher is not None:
                 target.queue.run(self._watcher.look())
         except RowcallError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import msgspec
-from rich.text import Text
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 
 from rowcall.cli.present.text_tables import has_unicode, text
 from rowcall.cli.target import Target
@@ -22,14 +23,14 @@ def findings(target: Target) -> list[Finding]:
     ]
 
 
-def attention_text(listed: list[Finding], most: int) -> Text:
+def attention_text(listed: list[Finding], most: int) -> Group:
     """Return a line for each finding and one for its advice; of more than `most`, how many there are."""
     arrow = "→" if has_unicode() else "->"
-    lines: list[Text] = []
+    lines: list[RenderableType] = []
     for finding in listed[:most]:
         line = text(finding.severity, STYLES[finding.severity])
         line.append_text(text(f"  {finding.message}", "bold" if finding.severity is Severity.CRITICAL else ""))
-        lines += [line, text(f"  {arrow} {finding.advice}", "dim")]
+        lines += [line, Padding(text(f"{arrow} {finding.advice}", "dim"), (0, 0, 0, 2))]
     if len(listed) > most:
         lines.append(text(f"and {len(listed) - most} more: rowcall doctor", "dim"))
-    return Text("\n").join(lines)
+    return Group(*lines)

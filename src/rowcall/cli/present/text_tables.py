@@ -1,8 +1,7 @@
 """Tables with no line but one under the headings, and what their cells hold.
 
-Where a terminal is too narrow, cells are wrapped between words. Where even the words do not fit side by side, the
-table is split into parts, each with the columns that name a row: no figure and no name is broken, unless several
-long names name a row. Two long names are stacked.
+Where a terminal is too narrow, cells are wrapped between words. Columns that do not fit even then follow each row as a
+dimmed line, as `name value`. A table is never split, and no word is broken that fits a line.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from rowcall.base.text import one_line, printable
+from rowcall.base.text import NOTHING, one_line, printable
 from rowcall.overview.formats import at_least
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ T = TypeVar("T")
 MOST_ROWS = 20
 GAP = 2
 WRAPPED_WIDTH = 16  # of a column: shorter texts are not wrapped
-NARROWEST_KEY = 10  # of several columns that name a row: they are folded, but not to less
+INDENT = 2  # of the lines below a row
 STYLES = {
     "blocked": "magenta",
     "scheduled": "cyan",
@@ -40,13 +39,13 @@ STYLES = {
 
 
 class Table:
-    """The first `keys` columns name a row. Where there is no room for all columns, more come below, with the keys.
+    """The first `keys` columns name a row, and stay on its line.
 
-    Columns that are `whole` or `right` are never wrapped.
+    Columns that are `whole` or `right` are never wrapped. `notes` are sentences, after all other columns: unless they
+    fit on the line unwrapped, they follow the row, without their name.
 
-    A column without a heading, which holds bars, is the first to be left out, with empty columns. The columns in
-    `continued` mean nothing without the column before them, and stay next to it. Rich is imported when the table is
-    printed.
+    A column without a heading, which holds bars, is left out where there is no room. The columns in `continued` mean
+    nothing without the column before them, and stay next to it. Rich is imported when the table is printed.
     """
 
     def __init__(
@@ -55,13 +54,15 @@ class Table:
         right: Collection[str] = (),
         whole: Collection[str] = (),
         continued: Collection[str] = (),
+        notes: Collection[str] = (),
         keys: int = 1,
         line: bool = True,
         headings: bool = True,
     ) -> None:
         self._columns, self._keys = columns, keys
-        self._right, self._whole, self._continued = right, ("", *whole, *right), continued
+        self._right, self._whole, self._continued = right, ("", *whole, *right, *notes), continued
         self._line, self._headings = line, headings
+        self._notes = notes
         self._rows: list[tuple[list[Text], str]] = []
 
     def add_row(self, *cells: object, style: str = "") -> None:
@@ -69,84 +70,79 @@ class Table:
         self._rows.append(([_cell(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for number, part in enumerate(self._parts(options.max_width)):
-            if number:
-                yield ""
-            yield part
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return self._drawn(dict(enumerate(self._longest))).__rich_measure__(console, options)
-
-    def _drawn(self, widths: Mapping[int, int], *, is_first: bool = True) -> RichTable:
-        """Return the columns with these numbers. A part that is not the first has no rows with nothing in them."""
-        drawn = self._empty()
-        for at, width in widths.items():
-            justify: Literal["left", "right"] = "right" if self._columns[at] in self._right else "left"
-            drawn.add_column(self._columns[at], justify=justify, overflow="fold", width=width)
-        for cells, style in self._rows:
-            if is_first or any(cells[at].plain for at in [*widths][self._keys :]):
-                drawn.add_row(*(cells[at] for at in widths), style=style)
-        return drawn
-
-    def _is_filled(self, at: int) -> bool:
-        return any(cells[at].plain for cells, _ in self._rows) or not self._rows
-
-    def _stacked(self, at: int) -> RichTable:
-        """Return one column of the first cells, each with its cell of another column below it."""
-        from rich.console import Group
         from rich.padding import Padding
 
-        drawn = self._empty()
-        drawn.add_column(f"{self._columns[0]}\n  {self._columns[at]}", overflow="fold")
-        for cells, style in self._rows:
-            drawn.add_row(Group(cells[0], Padding(cells[at], (0, 0, 0, GAP))), style=style)
-        return drawn
+        needed = self._needed(options.max_width)
+        beside, below = self._divided(needed, options.max_width)
+        widths = self._widths(beside, needed, options.max_width)
+        if not below:
+            yield self._drawn(widths, self._rows, headings=self._headings)
+            return
+        if self._headings:
+            yield self._drawn(widths, [], headings=True)
+        for row in self._rows:
+            yield self._drawn(widths, [row], headings=False)
+            if (more := self._below(row[0], below)).plain:
+                yield Padding(more, (0, 0, 0, INDENT))
 
-    def _empty(self) -> RichTable:
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        widths = dict(enumerate(self._longest))
+        return self._drawn(widths, self._rows, headings=self._headings).__rich_measure__(console, options)
+
+    def _drawn(self, widths: Mapping[int, int], rows: Iterable[tuple[list[Text], str]], *, headings: bool) -> RichTable:
+        """Return the columns with these numbers."""
         from rich import box
         from rich.table import Table as RichTable
 
         lines = box.SIMPLE_HEAD if has_unicode() else box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
-        return RichTable(
+        drawn = RichTable(
             box=lines if self._line else None,
             header_style="bold",
             padding=(0, 1 if self._line else 2, 0, 0),
             pad_edge=False,
             show_edge=False,
-            show_header=self._headings,
+            show_header=headings,
         )
+        for at, width in widths.items():
+            justify: Literal["left", "right"] = "right" if self._columns[at] in self._right else "left"
+            drawn.add_column(self._columns[at], justify=justify, overflow="fold", width=width)
+        for cells, style in rows:
+            drawn.add_row(*(cells[at] for at in widths), style=style)
+        return drawn
 
-    def _parts(self, room: int) -> Iterator[RichTable]:
-        narrowest = self._narrowest
-        stacked = [
-            at
-            for at in range(1, len(narrowest))
-            if narrowest[0] > room // 3 and narrowest[0] + GAP + narrowest[at] > room
-        ]
-        needed = self._needed(room, stacked)
+    def _below(self, cells: Sequence[Text], columns: Sequence[int]) -> Text:
+        """Return what has no room on the line of a row: values with their names, then notes."""
+        from rich.text import Text
 
-        def fits(part: Sequence[int]) -> bool:
-            return sum(needed[at] for at in part) + GAP * (len(part) - 1) <= room
+        more = Text(style="dim")
+        for at in columns:
+            if cells[at].plain not in ("", NOTHING) and self._columns[at]:
+                is_note = self._columns[at] in self._notes or not self._headings
+                more.append(("\n" if is_note else " " * GAP) if more.plain else "")
+                more.append("" if is_note else f"{self._columns[at]} ")
+                more.append_text(cells[at])
+        return more
 
-        part, is_first = list(range(len(self._columns))), True
-        if stacked or not fits(part):
-            groups: list[list[int]] = []
-            for at in part[self._keys :]:
-                if not self._columns[at] or at in stacked or not self._is_filled(at):
-                    continue
-                if groups and self._columns[at] in self._continued:
-                    groups[-1].append(at)
-                else:
-                    groups.append([at])
-            part = keys = list(range(self._keys))
-            for group in groups:
-                if part != keys and not fits([*part, *group]):
-                    yield self._drawn(self._widths(part, needed, room), is_first=is_first)
-                    part, is_first = keys, False
-                part = [*part, *group]
-        if len(part) > 1 or not stacked:
-            yield self._drawn(self._widths(part, needed, room), is_first=is_first)
-        yield from map(self._stacked, stacked)
+    def _divided(self, needed: Sequence[int], room: int) -> tuple[list[int], list[int]]:
+        """Return the columns that fit next to the keys, and the others."""
+        beside = list(range(self._keys))
+        left = room - sum(needed[at] + GAP for at in beside) + GAP
+        for group in sorted(self._groups(), key=lambda group: not self._columns[group[0]]):  # bars come last
+            taken = sum(needed[at] + GAP for at in group)
+            if taken <= left:
+                beside += group
+                left -= taken
+        return sorted(beside), [at for at in range(len(self._columns)) if at not in beside]
+
+    def _groups(self) -> list[list[int]]:
+        """Return the columns after the keys, together where they mean nothing alone."""
+        groups: list[list[int]] = []
+        for at in range(self._keys, len(self._columns)):
+            if groups and self._columns[at] in self._continued:
+                groups[-1].append(at)
+            else:
+                groups.append([at])
+        return groups
 
     def _widths(self, part: Sequence[int], needed: Sequence[int], room: int) -> dict[int, int]:
         """Return what each column needs, and a share of the room that is left if it can use it."""
@@ -158,23 +154,19 @@ class Table:
             left -= more
         return widths
 
-    def _needed(self, room: int, stacked: Collection[int]) -> list[int]:
-        """Return how narrow each column may be. A word is broken only if it is too long next to the first."""
-        first, *others = self._narrowest
-        next_to_it = [others[at - 1] for at, name in enumerate(self._columns) if at and name and at not in stacked]
-        first = min(first, max(room // 2, room - GAP - max(next_to_it)) if next_to_it else room)
-        needed = [first, *(min(width, max(1, room - GAP - first)) for width in others)]
-        return needed if self._keys == 1 else self._fold_keys(needed, room)
+    def _needed(self, room: int) -> list[int]:
+        """Return how narrow each column may be. Keys are folded where they do not fit a line.
 
-    def _fold_keys(self, needed: list[int], room: int) -> list[int]:
-        """Make several keys narrower, until all other columns fit next to them, or at least one of them."""
-        keys, others = needed[: self._keys], needed[self._keys :]
-        for taken in (sum(others) + GAP * len(others), max(others) + GAP):
-            keys, left = needed[: self._keys], room - taken - GAP * (self._keys - 1)
-            while sum(keys) > left and max(keys) > NARROWEST_KEY:
-                keys[keys.index(max(keys))] -= 1
-            if sum(keys) <= left:
-                break
+        A word that is too long next to short keys is folded: it would be too long below them, too.
+        """
+        narrowest = self._narrowest
+        keys, others = narrowest[: self._keys], narrowest[self._keys :]
+        while sum(keys) + GAP * (self._keys - 1) > room and max(keys) > 1:
+            keys[keys.index(max(keys))] -= 1
+        left = room - sum(keys) - GAP * self._keys
+        if sum(keys) <= room // 3:
+            named = zip(self._columns[self._keys :], others, strict=True)
+            others = [width if name in self._whole else min(width, left) for name, width in named]
         return [*keys, *others]
 
     @cached_property
@@ -216,12 +208,13 @@ def table_of(
     *,
     right: Collection[str] = (),
     whole: Collection[str] = (),
+    notes: Collection[str] = (),
     keys: int = 1,
     line: bool = True,
     headings: bool = True,
 ) -> Table:
     """Return a table with a cell for each row and column."""
-    made = Table(*columns, right=right, whole=whole, keys=keys, line=line, headings=headings)
+    made = Table(*columns, right=right, whole=whole, notes=notes, keys=keys, line=line, headings=headings)
     for row in rows:
         made.add_row(*(cell(row) for cell in columns.values()))
     return made
@@ -258,6 +251,19 @@ def status_text(status: str) -> Text:
 def has_unicode() -> bool:
     """Return whether standard output takes all letters; if not, lines and bars are drawn in ASCII."""
     return (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+
+
+def sparkline(counts: Sequence[int], width: int) -> str:
+    """Return a small picture of counts over time, in at most so many columns.
+
+    >>> sparkline([0, 0, 1, 0, 4, 4, 8, 0], 4), sparkline([0, 0], 2)
+    ('▁▂██', '')
+    """
+    share = -(-len(counts) // width) or 1
+    sums = [sum(counts[at : at + share]) for at in range(0, len(counts), share)]
+    levels = "▁▂▃▄▅▆▇█" if has_unicode() else "_.:-=+*#"
+    highest = max(sums, default=0)
+    return "".join(levels[-(-one * (len(levels) - 1) // highest)] for one in sums) if highest else ""
 
 
 def bar_width(columns: int) -> int:
