@@ -31,7 +31,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert packed == {file.removeprefix("src/") for file in listed_files("src")}
+    pages = {f"rowcall/{file}" for file in listed_files("docs") if file.count("/") == 1 and file.endswith(".md")}
+    assert packed == {file.removeprefix("src/") for file in listed_files("src")} | pages  # `rowcall mcp` searches them
     assert "rowcall/py.typed" in packed
 
 

@@ -32,7 +32,7 @@ def test_help_names_every_command(run: Run) -> None:
 def test_every_command_has_help_and_documents_its_json(run: Run, command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
-    assert ("With --json: {" in result.stdout) == (command not in ("work", "dashboard", "completion"))
+    assert ("With --json: {" in result.stdout) == (command not in ("work", "dashboard", "mcp", "completion"))
 
 
 def test_version(run: Run) -> None:

@@ -18,7 +18,7 @@ from rowcall.base.urls import looks_secret, may_be_url, redacted
 from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError, about_option
 
 GROUPS = {
-    "Run": ("work", "enqueue", "publish", "watch", "dashboard", "init", "demo"),
+    "Run": ("work", "enqueue", "publish", "watch", "dashboard", "mcp", "init", "demo"),
     "Look": (
         *("top", "stats", "jobs", "show", "why", "stack", "stuck", "errors", "retries", "events"),
         *("tasks", "workers", "schedules", "limits", "retention"),

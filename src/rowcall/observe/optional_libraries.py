@@ -8,7 +8,7 @@ from rowcall.domain.errors import InvalidOption
 
 def missing(option: str, extra: str, error: ModuleNotFoundError) -> InvalidOption:
     """Return the error for a missing library that an option needs. Raise `error` if another module is missing."""
-    package = {"metrics": "prometheus_client", "otel": "opentelemetry", "reload": "watchfiles"}[extra]
+    package = {"mcp": "mcp", "metrics": "prometheus_client", "otel": "opentelemetry", "reload": "watchfiles"}[extra]
     if (error.name or "").split(".")[0] != package:
         raise error
     return InvalidOption(option, f"needs {package}: pip install 'rowcall[{extra}]'")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import tzinfo
+from datetime import UTC, tzinfo
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,37 +40,37 @@ def show_command(target: Target, words: int, zone: tzinfo | None) -> Answer:
     "steps": [{"position", "kind", "name", "status", "result", …}, …],
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
-    job_id = words
+    found = everything_about(target, words, zone)
+    return Answer({**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, zone))
+
+
+class AllOfJob(NamedTuple):
+    """A job and all that is known of it, as it may be shown."""
+
+    job: Job
+    why: Why
+    attempts: list[Attempt]
+    blockers: list[BlockedBy]
+    dependents: list[Dependent]
+    steps: list[RecordedStep]
+    timeline: list[Event]
+
+
+def everything_about(target: Target, job_id: int, zone: tzinfo | None = UTC) -> AllOfJob:
     failures = target.queue.declared.failures
-    job = scrubbed(failures, target.queue.run(get_row(target.queue, job_id)))
-    why = scrubbed(failures, target.queue.run(why_in(target.queue, job_id, zone)))
-    attempts = [scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)]
-    blockers = target.jobs.blockers(job_id)
-    dependents = target.jobs.dependents(job_id)
-    steps = [scrubbed(failures, step) for step in target.queue.run(step_rows(target.queue, job_id))]
-    timeline = [scrubbed(failures, event) for event in target.jobs.timeline(job_id)]
-    data = {
-        "job": job_as_json(job),
-        "why": why,
-        "attempts": attempts,
-        "blockers": blockers,
-        "dependents": dependents,
-        "steps": steps,
-        "timeline": timeline,
-    }
-    return Answer(data, lambda: _show(job, why, attempts, blockers, dependents, steps, timeline, zone))
+    return AllOfJob(
+        job=scrubbed(failures, target.queue.run(get_row(target.queue, job_id))),
+        why=scrubbed(failures, target.queue.run(why_in(target.queue, job_id, zone))),
+        attempts=[scrubbed(failures, attempt) for attempt in target.jobs.attempts(job_id)],
+        blockers=target.jobs.blockers(job_id),
+        dependents=target.jobs.dependents(job_id),
+        steps=[scrubbed(failures, step) for step in target.queue.run(step_rows(target.queue, job_id))],
+        timeline=[scrubbed(failures, event) for event in target.jobs.timeline(job_id)],
+    )
 
 
-def _show(
-    job: Job,
-    why: Why,
-    attempts: list[Attempt],
-    blockers: list[BlockedBy],
-    dependents: list[Dependent],
-    steps: list[RecordedStep],
-    timeline: list[Event],
-    zone: tzinfo | None,
-) -> None:
+def _show(found: AllOfJob, zone: tzinfo | None) -> None:
+    job, why, attempts, blockers, dependents, steps, timeline = found
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
     show(_fields(job, {attempt.error_detail for attempt in attempts}, zone))

@@ -26,9 +26,14 @@ def workers_command(target: Target) -> Answer:
     "state": "alive" | "gone" | "silent" | "stopped"}, …]}.
     """
     workers, now = target.jobs.workers(), database_time(target.queue)
-    data = {"workers": [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in workers]}
+    data = {"workers": workers_as_json(target)}
     none = f"no workers; start one with: {target.work_command}"
     return Answer(data, lambda: _show(workers, now) if workers else show(none))
+
+
+def workers_as_json(target: Target) -> list[dict[str, object]]:
+    now = database_time(target.queue)
+    return [{**worker.to_dict(), "state": liveness_of(worker, now)} for worker in target.jobs.workers()]
 
 
 def _show(workers: list[WorkerInfo], now: datetime) -> None:

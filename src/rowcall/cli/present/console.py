@@ -54,9 +54,13 @@ def is_narrow() -> bool:
 
 def print_json(value: object) -> None:
     """Print one object on one line."""
-    encoded = msgspec.json.encode(_without_hidden(value)).decode()
+    encoded = as_json(value).decode()
     escaped = encoded if has_unicode() else json.dumps(json.loads(encoded), separators=(",", ":"))
     write(f"{escaped}\n")
+
+
+def as_json(value: object) -> bytes:
+    return msgspec.json.encode(_without_hidden(value))
 
 
 def _without_hidden(value: object) -> object:
