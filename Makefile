@@ -129,7 +129,7 @@ terminal: $(INSTALLED) ## Draw what demo and top print into docs/terminal again
 	$(PYTHON) docs/draw_terminal.py
 
 screenshots: $(INSTALLED_TEST) ## Take the screenshots of the dashboard again (needs Chromium)
-	$(PYTHON) docs/take_screenshots.py
+	$(PYTHON) docs/take_screenshots.py $(ARGS)
 
 dialect-gaps: $(INSTALLED) ## List what a database package still lacks (PACKAGE=rowcall.store.oracle)
 	@$(PYTHON) -m rowcall.testing.dialect_gaps $(PACKAGE)

@@ -1,5 +1,7 @@
 """Take the screenshots of docs/screenshots: `make screenshots`. It needs Chromium (Debian: apt-get install chromium).
 
+`make screenshots ARGS="--all build/screens"` takes every page in light, dark and on a phone instead, to be looked at.
+
 A simulated clock lets a shop work for a day; then the dashboard is served, and Chromium looks at it.
 """
 
@@ -7,11 +9,13 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import shutil
 import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,7 +24,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
-from rowcall import Access, Rowcall
+from rowcall import Access, Limit, Rowcall
 from rowcall.app import queue_of
 from rowcall.http.serve import server_of
 from rowcall.http.server_options import settings
@@ -38,6 +42,10 @@ ERRORS = {
     "make_thumbnail": ("IMAGE:UNREADABLE", "cannot identify image file IMG_20391.heic", 0.03),
     "sync_crm": ("RATE_LIMIT:CRM", "429 Too Many Requests, retry after 12 s", 0.06),
 }
+PATHS = (
+    *("/?window=24h", "/jobs", "/jobs/confirm?action=retry&type=charge_card", "/queues", "/queues/webhooks?window=24h"),
+    *("/limits", "/tasks?window=24h", "/tasks/charge_card?window=24h", "/schedules", "/workers", "/errors", "/storage"),
+)
 QUEUES = {"charge_card": "payments", "deliver_webhook": "webhooks", "send_email": "mail", "make_thumbnail": "media"}
 
 
@@ -81,6 +89,8 @@ def work_a_day(path: Path) -> None:
     with Rowcall(path, clock=FakeClock(now), durability="normal") as jobs:
         for number in range(60):
             enqueue(jobs, chance)
+            if number < 6:
+                jobs.enqueue("refund", {"order": number}, queue="payments", limit=Limit("stripe", concurrency=2))
             jobs.enqueue("send_newsletter", {"page": number}, queue="mail", delay=600 + 60 * number)
         for job in jobs.claim("web-1:4711", limit=4):
             jobs.heartbeat(job)
@@ -93,13 +103,32 @@ def work_a_day(path: Path) -> None:
         jobs.pause("webhooks", actor="ann@web-1")
 
 
-def take(browser: Browser, url: str, name: str, height: int, *, width: int = 1280, dark: bool = False) -> None:
+def take_all(browser: Browser, site: str, folder: Path, paths: Sequence[str]) -> None:
+    """Take each page as a whole, in light, dark and on a phone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in paths:
+        name = re.sub(r"\W+", "-", path.partition("?")[0]).strip("-") or "overview"
+        for kind, width, dark in (("light", 1280, False), ("dark", 1280, True), ("phone", 360, False)):
+            take(browser, f"{site}{path}", f"{name}-{kind}", 800, width=width, dark=dark, folder=folder, whole=True)
+
+
+def take(
+    browser: Browser,
+    url: str,
+    name: str,
+    height: int,
+    *,
+    width: int = 1280,
+    dark: bool = False,
+    folder: Path = FOLDER,
+    whole: bool = False,
+) -> None:
     size: ViewportSize = {"width": width, "height": height}
     scheme: Literal["dark", "light"] = "dark" if dark else "light"
     with closing(browser.new_page(viewport=size, color_scheme=scheme, reduced_motion="reduce")) as page:
         page.goto(url)
-        page.screenshot(path=FOLDER / f"{name}.png")
-    print(FOLDER / f"{name}.png")
+        page.screenshot(path=folder / f"{name}.png", full_page=whole)
+    print(folder / f"{name}.png")
 
 
 def main() -> None:
@@ -113,6 +142,8 @@ def main() -> None:
         listener.bind(("127.0.0.1", 0))
         site = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with Rowcall(path) as jobs, jobs.worker(concurrency=20, queues="exports"):
+            jobs.task(name="refund", queue="payments", limit=Limit("stripe", concurrency=2))(lambda order: None)
+            jobs.set_limit("stripe", concurrency=3, actor="ann@web-1")
             (failed,) = jobs.list(status="failed", type="charge_card", limit=1).jobs
             shown = settings(authorize=lambda request: Access("ann@example.com", "operate"))
             server = server_of(queue_of(jobs), shown, "127.0.0.1", 0)
@@ -124,6 +155,11 @@ def main() -> None:
                 with sync_playwright() as playwright:
                     browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
                     with closing(browser):
+                        if sys.argv[1:2] == ["--all"]:
+                            ids = [failed.id, blocked.id, *(job.id for job in jobs.list(status="running").jobs[:1])]
+                            paths = [*PATHS, *(f"/jobs/{job_id}" for job_id in ids)]
+                            take_all(browser, site, Path(sys.argv[2]), paths)
+                            return
                         take(browser, f"{site}/?window=24h", "overview", 1000)
                         take(browser, f"{site}/?window=24h", "overview-dark", 1000, dark=True)
                         take(browser, f"{site}/jobs", "jobs", 800)

@@ -19,6 +19,29 @@ QUEUES = ["default", "mail", "payments", "slow", "webhooks"]
 HIDDEN = """[...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
     .map((one) => one.innerText.slice(0, 80))"""
 """Tables that are wider than their place: a part of them cannot be seen without scrolling."""
+BROKEN = """(() => {
+    const found = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        if (texts.currentNode.parentElement.closest("pre, textarea, svg, .hidden")) continue;
+        for (const word of texts.currentNode.data.matchAll(/[^\\s/:-]+/g)) {
+            if (word[0].length > 24) continue;
+            const range = document.createRange();
+            range.setStart(texts.currentNode, word.index);
+            range.setEnd(texts.currentNode, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map((one) => Math.round(one.top))).size > 1) found.push(word[0]);
+        }
+    }
+    return found;
+})()"""
+"""Words that are broken over two lines."""
+PALEST = """["failed", "succeeded", "pending", "running", "scheduled", "blocked"].map((name) => {
+    const drawn = document.createElement("canvas").getContext("2d");
+    drawn.fillStyle = getComputedStyle(document.querySelector(`.tile.${name} .state`)).color;
+    drawn.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = drawn.getImageData(0, 0, 1, 1).data;
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+})"""
+"""How light the states are, with failed first."""
 
 pytestmark = pytest.mark.slow
 
@@ -65,6 +88,9 @@ def test_progress_is_live_and_nothing_moves(page: Page, shop: Shop) -> None:
         assert shop.halfway.wait(20)
         page.goto(f"/jobs/{job.id}")
         expect(page.locator("#progress")).to_contain_text("25% reading orders")
+        page.get_by_role("link", name="Stack").click()
+        expect(page.locator(".traceback")).to_contain_text("in report")
+        page.get_by_role("link", name="Back to the job").click()
         page.evaluate("""() => {
             window.moved = 0;
             new PerformanceObserver((list) => { for (const one of list.getEntries()) window.moved += one.value; })
@@ -223,12 +249,14 @@ def test_pages_fit_the_screen(browser: Browser, site: str, width: int) -> None:
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") == width, path
             assert page.evaluate(HIDDEN) == [], path
+            if width == 360:
+                assert page.evaluate(BROKEN) == [], path
             expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
         if width == 360:
             page.get_by_role("button", name="Pages").click()
             assert page.evaluate("document.documentElement.scrollWidth") == width
             page.get_by_role("link", name="Queues").click()
-            expect(page.get_by_role("heading", level=1)).to_have_text("Queues")
+            expect(page.get_by_role("heading", level=1)).to_contain_text("Queues")
 
 
 def test_light_and_dark(browser: Browser, site: str) -> None:
@@ -237,6 +265,8 @@ def test_light_and_dark(browser: Browser, site: str) -> None:
         with window(browser, site, dark=dark) as page:
             page.goto("/")
             colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            failed, *others = page.evaluate(PALEST)
+            assert failed < max(others)
     light, dark_one = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
     assert light > 700
     assert dark_one < 100

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from rowcall.overview.formats import ago, counted, moment, rate, share, size
+from rowcall.overview.formats import ago, counted, in_one_unit, moment, share, size
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -19,13 +19,11 @@ def test_the_past_and_the_future() -> None:
     assert ago(None, NOON) == "-"
 
 
-def test_a_rate_in_the_unit_that_shows_it() -> None:
-    assert (rate(1), rate(0.999), rate(1 / 60), rate(1 / 61)) == (
-        "1.0 per second",
-        "59.9 per minute",
-        "1.0 per minute",
-        "59.0 per hour",
-    )
+def test_rates_in_the_unit_that_shows_the_highest() -> None:
+    assert in_one_unit(1, 0.001) == (["1.0", "<0.01"], "per second")
+    assert in_one_unit(0.999, 0) == (["59.9", "0"], "per minute")
+    assert in_one_unit(1 / 60) == (["1.0"], "per minute")
+    assert in_one_unit(1 / 61, 1 / 86_400) == (["59.0", "0.04"], "per hour")
 
 
 def test_sizes_counts_and_shares_at_their_limits() -> None:

@@ -30,6 +30,7 @@ _STATUSES: dict[type[Exception], int] = {
     errors.StoreUnavailable: 503,
     errors.SchemaMismatch: 503,
     errors.BlobUnreadable: 503,
+    errors.NoAnswer: 504,
     TimeoutError: 503,
 }
 _MEMBERS = {"status": "job_status"}  # problem details have a status as well

@@ -68,20 +68,6 @@ def ago(at: datetime | None, now: datetime) -> str:
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
 
 
-def rate(per_second: float) -> str:
-    """
-    >>> [rate(found) for found in (0, 12_345.6, 2.5, 0.1, 0.0001)]
-    ['none', '12,346 per second', '2.5 per second', '6.0 per minute', '0.4 per hour']
-    """
-    if per_second <= 0:
-        return "none"
-    if per_second >= 1:
-        return f"{per_second:,.0f} per second" if per_second >= 100 else f"{per_second:.1f} per second"
-    if per_second >= 1 / _MINUTE:
-        return f"{per_second * _MINUTE:.1f} per minute"
-    return f"{per_second * _HOUR:.1f} per hour"
-
-
 def in_one_unit(*per_second: float) -> tuple[list[str], str]:
     """Return rates as numbers of one unit, and the unit: that of the highest.
 

@@ -6,7 +6,7 @@ from tests.http.client import Client, client_of
 
 def test_errors_are_grouped_and_drawn(client: Client) -> None:
     page = client.page("/errors")
-    assert "INTERNAL:ValueError" in page
+    assert "INTERNAL:<wbr>ValueError" in page
     assert "1 failed attempts" in page
     assert "/jobs/confirm?action=retry&amp;status=failed&amp;error_code=INTERNAL%3AValueError" in page
     assert "No errors" in client.page("/errors?type=greet")

@@ -12,7 +12,7 @@ def test_counts_errors_and_tasks_are_shown(client: Client, window: str) -> None:
     page = client.page(f"/?window={window}")
     assert "<title>(1) Overview · Rowcall</title>" in page
     assert "favicon-failed.svg" in page
-    assert "INTERNAL:ValueError" in page
+    assert "INTERNAL:<wbr>ValueError" in page
     assert "a &lt; b &amp; c" in page
     assert 'class="bar failed"' in page
     assert "1 arrived" in page or "3 arrived" in page or "2 arrived" in page

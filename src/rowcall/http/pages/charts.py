@@ -81,7 +81,9 @@ def activity_chart(activity: Activity, jobs: str, **filters: str) -> Markup:
         query = {**filters, "finished_after": period.at.isoformat(), "finished_before": until.isoformat()}
         return f' href="{escape(f"{jobs}?{urlencode(query)}")}"'
 
-    lines = scale.line("arrivals", lambda one: one.arrived) + waiting.line("waiting", lambda one: one.pending)
+    lines = scale.line("arrivals", lambda one: one.arrived)
+    if right:
+        lines += waiting.line("waiting", lambda one: one.pending)
     said = "Jobs that arrived and were pending, and attempts that ended"
     left = [f"{tick:,.0f}" for tick in scale.ticks]
     return _chart(scale, said, lines, bars, link, lambda one: _said(one, about), left, right)

@@ -16,8 +16,12 @@ from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
 from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
+from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
 from rowcall.overview.liveness import time_now
+from rowcall.overview.stacks import stack
+
+STACK_SECONDS = 3.0
 
 
 async def one_job(call: Call, request: Request) -> dict[str, object]:
@@ -46,6 +50,14 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "as_sql": as_sql(job, call.queue.config.table_prefix),
         "now": await call.read(time_now(call.queue)),
     }
+
+
+async def job_stack(call: Call, request: Request) -> dict[str, object]:
+    """Ask the worker of a running job where its handler is. The question is a row, so it is for those who may write."""
+    if not call.access.may_operate:
+        raise Problem(403, "Forbidden", f"{call.actor} may read, but not ask a worker for a stack")
+    found = await call.write(stack(call.queue, int(request.path_params["id"]), timeout=STACK_SECONDS))
+    return {"page": "jobs", "stack": found, "now": await call.read(time_now(call.queue))}
 
 
 def is_whole(payload: dict[str, object]) -> bool:

@@ -35,6 +35,7 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
     ("/jobs", "jobs.html", jobs.job_list),
     ("/jobs/confirm", "confirm.html", jobs.confirm),
     ("/jobs/{id:int}", "job.html", job.one_job),
+    ("/jobs/{id:int}/stack", "stack.html", job.job_stack),
     ("/queues", "queues.html", queues.queue_list),
     ("/queues/{name:path}", "queue.html", queues.one_queue),
     ("/limits", "limits.html", limits.limit_list),
