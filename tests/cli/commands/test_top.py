@@ -153,7 +153,7 @@ def test_a_narrow_terminal_gets_every_name_and_no_cut_figure(
         "for",
         "worker",
     }
-    whole |= {"wait", "run", "p50", "p95", "p99", "in/h", "out/h", "task", "host", "why", "they", "message"}
+    whole |= {"wait", "run", "p50", "p95", "p99", "in/h", "out/h", "task", "host", "why", "they", "message", "progress"}
     assert [word for head in heads for word in head if word not in whole and not word.rstrip("+").isdecimal()] == []
     assert {head[0] for head in heads} <= {"state", "queue", "type", "task", "error", "id", "attempts"}
     assert "█" in terminal.text

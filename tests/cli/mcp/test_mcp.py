@@ -89,7 +89,7 @@ def test_a_change_takes_two_calls(queue: Rowcall) -> None:
         assert (shown["would"], shown["count"]) == ("cancel 2 jobs, reason 'tests'", 2)
         assert [job["id"] for job in shown["jobs"]] == [second.id, first.id]
         assert queue.get(first.id).status == "pending"
-        queue.cancel(second.id)  # meanwhile, by somebody else
+        queue.cancel(second.id)  # in between, by another process
         late = queue.enqueue("hello", {"name": "Dan"})  # not shown, so it stays
         done = await call("confirm", token=shown["token"])
         assert (done["changed"], done["left_out"]) == (1, 1)

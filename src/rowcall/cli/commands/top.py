@@ -181,7 +181,7 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
 
 
 class Section(NamedTuple):
-    """A part of the screen. `draw` returns it with at most so many rows, `share` is its part of the lines at most."""
+    """A part of the screen. `draw` returns it with at most that many rows, `share` is its part of the lines at most."""
 
     part: str
     draw: Callable[[int], RenderableType]
@@ -311,7 +311,7 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
 
 
 def queues_table(snapshot: Snapshot, most: int) -> RenderableType:
-    """Return a row for each queue: what waits, how fast jobs arrive and are done, and why they wait."""
+    """Return a row for each queue: its pending jobs, how fast jobs arrive and are done, and why they wait."""
     stats = snapshot.stats
     ages, paces = stats.oldest_waiting_by_queue, stats.pace_by_queue
     pauses = {one.name: f"paused by {one.actor}" for one in stats.paused if one.kind == "queue"}

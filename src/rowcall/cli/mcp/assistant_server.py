@@ -26,7 +26,7 @@ _CHANGES = """ A change takes two calls: a tool such as `retry` shows what it wo
 
 
 def assistant_server(target: Target, *, allow_changes: bool) -> MCPServer:
-    """Return a server with the tools that look and, if they are allowed, those that change."""
+    """Return a server with the tools that look and, if it is allowed, the tools that change."""
     server = MCPServer(
         "rowcall",
         instructions=_INSTRUCTIONS + (_CHANGES if allow_changes else ""),

@@ -264,7 +264,7 @@ class ChangeTools:
 
 
 def _paused_of(state: Callable[[], JsonObject]) -> Callable[[], object]:
-    """Return what a schedule must still be: its times go on by themselves."""
+    """Return whether the schedule is paused, which must not change. Its times change on their own."""
 
     def paused() -> object:
         schedule = state()["schedule"]

@@ -254,7 +254,7 @@ def has_unicode() -> bool:
 
 
 def sparkline(counts: Sequence[int], width: int) -> str:
-    """Return a small picture of counts over time, in at most so many columns.
+    """Return a small picture of counts over time, in at most `width` columns.
 
     >>> sparkline([0, 0, 1, 0, 4, 4, 8, 0], 4), sparkline([0, 0], 2)
     ('▁▂██', '')
