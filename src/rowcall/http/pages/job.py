@@ -53,7 +53,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
 
 
 async def job_stack(call: Call, request: Request) -> dict[str, object]:
-    """Ask the worker of a running job where its handler is. The question is a row: the visitor must be allowed to write."""
+    """Ask the worker of a running job where its handler is, for visitors who may write: the question is a row."""
     if not call.access.may_operate:
         raise Problem(403, "Forbidden", f"{call.actor} may read, but not ask a worker for a stack")
     found = await call.write(stack(call.queue, int(request.path_params["id"]), timeout=STACK_SECONDS))
