@@ -10,6 +10,7 @@ import pytest
 
 from rowcall import Fail, Finding, Limit, Retention, Rowcall, Severity
 from rowcall.app import queue_of
+from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import Raised, Succeeded
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.operations.effects import Write
@@ -349,6 +350,47 @@ class TestTheMachine:
         assert codes(jobs) == (["little_space"] if is_file else [])
         monkeypatch.setattr(thresholds, "NO_SPACE_BYTES", 2**60)
         assert codes(jobs) == (["no_space"] if is_file else [])
+        if is_file:
+            assert "rowcall prune" in only(jobs).advice
+
+    def test_a_file_whose_log_does_not_shrink(self, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+        jobs.enqueue("send")
+        monkeypatch.setattr(machine, "OVERSIZED_WAL_BYTES", 0)
+        assert codes(jobs) == (["wal"] if queue_of(jobs).config.server is None else [])
+
+    def test_a_server_that_is_short_of_connections_or_of_vacuum(
+        self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        is_server = queue_of(jobs).config.server is not None
+        jobs.enqueue("send")
+        for name, number, code, cure in (
+            ("SESSIONS_SHARE", 0.0, "sessions", "pooler"),
+            ("DEAD_ROWS", 0, "dead_rows", "rowcall doctor"),
+        ):
+            with monkeypatch.context() as lowered:
+                lowered.setattr(thresholds, name, number)
+                assert codes(jobs) == ([code] if is_server else [])
+                assert not is_server or cure in only(jobs).advice
+        monkeypatch.setattr(machine, "LONG_TRANSACTION_SECONDS", 0.0)
+        with jobs.transaction():
+            jobs.enqueue("send")
+            found = codes(open_queue(clock=clock))
+        assert found == (["long_transaction"] if is_server else [])
+        assert codes(jobs) == []
+
+    def test_a_server_that_is_read_only_or_has_another_time(self, open_queue: OpenQueue, store: Store) -> None:
+        class Behind(SystemClock):
+            wall = staticmethod(lambda: SystemClock.wall() - 10)
+
+        jobs = open_queue(clock=Behind())
+        jobs.migrate()
+        is_server = queue_of(jobs).config.server is not None
+        assert codes(jobs) == (["clock"] if is_server else [])
+        if is_server:
+            assert "10 s ahead of this machine's" in only(jobs).message
+            option = "options=-c%20default_transaction_read_only%3Don"
+            with Rowcall(f"{store.url}{'&' if '?' in store.url else '?'}{option}", auto_migrate=False) as reader:
+                assert "promote this standby" in only(reader).advice
 
     def test_the_most_urgent_comes_first(self, jobs: Rowcall, clock: FakeClock) -> None:
         jobs.pause("mail")

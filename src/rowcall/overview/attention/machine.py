@@ -94,7 +94,7 @@ def server(situation: Situation) -> Plan[list[Finding]]:
         if state.read_only:
             message = "the server is read-only: nothing can be enqueued, claimed or ended"
             advice = "Connect to the primary; if that failed, promote this standby. See: rowcall doctor"
-            findings.append(finding("read_only", message, advice))
+            findings.append(finding("read_only", message, advice, server=situation.queue.database.name))
         if state.sessions >= state.most_sessions * thresholds.SESSIONS_SHARE:
             findings.append(
                 finding(
