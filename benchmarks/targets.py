@@ -94,6 +94,7 @@ def observing(prefix: str) -> tuple[Target, ...]:
             at_most(asked.format(f"`{question}`"), "at the slowest", 1000, "ms", f"{prefix}questions.{question}_ms")
             for question in QUESTIONS
         ),
+        at_most(asked.format("`attention`"), "at the slowest", 300, "ms", f"{prefix}questions.attention_ms"),
         at_most(
             "100 rows of the view `rowcall_jobs` by id, of 10,000,000 rows",
             "at the slowest",

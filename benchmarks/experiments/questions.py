@@ -38,6 +38,7 @@ def measure(bench: Bench) -> Figures:
             "errors": jobs.top_errors,
             "failing": jobs.failing,
             "retention": jobs.retention,
+            "attention": jobs.attention,
             "view": lambda: _read_view(database),
         }
         figures = {f"{name}_ms": _slowest_ms(ask) for name, ask in questions.items()}

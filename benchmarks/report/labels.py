@@ -30,6 +30,7 @@ _OBSERVING = {
     "questions.errors_ms": "`top_errors` of 10,000,000 rows, ms",
     "questions.failing_ms": "`failing` of 10,000,000 rows, ms",
     "questions.retention_ms": "`retention` of 10,000,000 rows, ms",
+    "questions.attention_ms": "`attention` of 10,000,000 rows, ms",
     "questions.view_ms": "100 rows of the view `rowcall_jobs` by id, of 10,000,000 rows, ms",
     "questions.first_page_ms": "first page of `list`, slowest of all filters, ms",
     "questions.hundredth_page_ms": "hundredth page of `list`, slowest of all filters, ms",
