@@ -77,7 +77,21 @@ def test_the_lines_about_attempts_are_whole_in_any_format(queue: Rowcall, caplog
     assert [line for line in said if "\n" in line or CONTROL.search(line)] == []
 
 
-COMMANDS = ["jobs", "show 1", "show 2", "show 3", "show 4", "stats", "stuck", "errors", "retries", "workers", "doctor"]
+COMMANDS = [
+    "jobs",
+    "show 1",
+    "show 2",
+    "show 3",
+    "show 4",
+    "why 1",
+    "why 4",
+    "stats",
+    "stuck",
+    "errors",
+    "retries",
+    "workers",
+    "doctor",
+]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "schedules", "tasks", "top --once", "retention"])

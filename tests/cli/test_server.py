@@ -28,7 +28,7 @@ Tell = Callable[..., Any]
 
 PASSWORD = "open-sesame"
 LOOKING = [
-    *(["jobs"], ["show", "1"], ["stats"], ["workers"], ["retry", "1"], ["cancel", "1"], ["delete", "1"]),
+    *(["jobs"], ["show", "1"], ["why", "1"], ["stats"], ["workers"], ["retry", "1"], ["cancel", "1"], ["delete", "1"]),
     *(["stuck"], ["retries"], ["errors"], ["retention"], ["prune"], ["vacuum"], ["top"]),
 ]
 NOBODY = "postgresql://ann:open-sesame@127.0.0.1:1/shop"

@@ -108,10 +108,10 @@ def optional_job_ids(words: tuple[str, ...]) -> list[int]:
 
 
 def one_job_id(words: tuple[str, ...]) -> int:
-    found = job_ids(words)
-    if len(found) > 1:
+    first, *others = job_ids(words)
+    if others:
         raise click.UsageError("give one job id")
-    return found[0]
+    return first
 
 
 def _job_id(word: str) -> int:

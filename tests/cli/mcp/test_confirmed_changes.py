@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rowcall import InvalidOption
-from rowcall.cli.mcp.confirmed_changes import MOST_OPEN, TOKEN_SECONDS, Change, ConfirmedChanges
+from rowcall.cli.mcp.confirmed_changes import MOST_OPEN, TOKEN_SECONDS, ConfirmedChanges, ShownChange
 from rowcall.testing import FakeClock
 
 
@@ -16,7 +16,7 @@ def test_a_token_expires_is_single_and_is_for_what_was_shown() -> None:
             made.append(name)
             return {"made": name}
 
-        return str(changes.show(Change(name, count, {}, lambda: list(state), make))["token"])
+        return str(changes.show(ShownChange(name, count, {}, lambda: list(state), make))["token"])
 
     token = show("a")
     assert changes.make(token) == {"made": "a"}

@@ -116,7 +116,7 @@ def test_a_change_takes_two_calls(queue: Rowcall) -> None:
             ("retry", {}, "give ids, or a filter"),
             ("retry", {"ids": [late.id]}, "cannot retry|is pending"),
             ("delete", {"queue": "mail", "status": "running"}, "status must be one of"),
-            ("pause", {}, "the name of a queue or of a task"),
+            ("pause", {}, "the name of a queue, or task"),
             ("set_limit", {"name": "nothing", "concurrency": 1}, "is not the name of a limit"),
             ("change_schedule", {"name": "nothing", "action": "pause"}, "is not the name of a schedule"),
         ):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.cli.commands.jobs import job_as_json
-from rowcall.cli.mcp.confirmed_changes import Change, ConfirmedChanges, JsonObject
+from rowcall.cli.mcp.confirmed_changes import ConfirmedChanges, JsonObject, ShownChange
 from rowcall.cli.target import Target
 from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import WAITING, Job, what_is_paused
@@ -121,11 +121,11 @@ class ChangeTools:
     ) -> JsonObject:
         """Show the numbers of a limit now, and what they would be for all workers. Returns a token for `confirm`."""
         numbers = {"concurrency": concurrency, "rate": rate, "per": per_seconds}
-        given = {option: value for option, value in numbers.items() if value is not None}
-        if not given:
+        chosen = {option: value for option, value in numbers.items() if value is not None}
+        if not chosen:
             raise InvalidOption("concurrency", "is missing: give concurrency, or rate and per_seconds")
-        make = partial(self._target.jobs.set_limit, name, **given)  # type: ignore[arg-type]
-        return self._limit(f"set limit {name} to {given}", name, lambda: {"limit": make(actor=self._actor).to_dict()})
+        make = partial(self._target.jobs.set_limit, name, **chosen)  # type: ignore[arg-type]
+        return self._limit(f"set limit {name} to {chosen}", name, lambda: {"limit": make(actor=self._actor).to_dict()})
 
     def reset_limit(self, name: str) -> JsonObject:
         """Show a limit that would get its declared numbers again. Returns a token for `confirm`."""
@@ -156,7 +156,7 @@ class ChangeTools:
             return {"done": self._scrubbed(makes[action](name, actor=self._actor)).to_dict()}
 
         return self._changes.show(
-            Change(f"{action.replace('_', ' ')}: schedule {name}", 1, state(), _paused_of(state), make)
+            ShownChange(f"{action.replace('_', ' ')}: schedule {name}", 1, state(), _paused_of(state), make)
         )
 
     def confirm(self, token: str) -> JsonObject:
@@ -177,16 +177,16 @@ class ChangeTools:
         jobs = self._of(action, ids) if ids else self._matching(action, chosen)
         verb = action.verb.replace("_", " ")
         shown = {"jobs": [self._summary(job) for job in jobs[:SHOWN_JOBS]]}
-        given = {name: value for name, value in parameters.items() if value is not None}
-        said = "".join(f", {name.replace('_', ' ')} {value!r}" for name, value in given.items())
+        options = {name: value for name, value in parameters.items() if value is not None}
+        options_text = "".join(f", {name.replace('_', ' ')} {value!r}" for name, value in options.items())
         if "actor" in action.parameters:
-            given["actor"] = self._actor
-        change = Change(
-            f"{verb} {counted(len(jobs), 'job')}{said}",
+            options["actor"] = self._actor
+        change = ShownChange(
+            f"{verb} {counted(len(jobs), 'job')}{options_text}",
             len(jobs),
             shown,
             lambda: None,  # each job is compared when it is changed
-            lambda: self._act(action, jobs, given),
+            lambda: self._act(action, jobs, options),
         )
         return self._changes.show(change)
 
@@ -206,8 +206,8 @@ class ChangeTools:
             raise InvalidOption("filter", said)
         return list(page.jobs)
 
-    def _act(self, action: Action, jobs: list[Job], given: Mapping[str, object]) -> JsonObject:
-        """Change each job that is still as it was shown."""
+    def _act(self, action: Action, jobs: list[Job], options: Mapping[str, object]) -> JsonObject:
+        """ShownChange each job that is still as it was shown."""
         act = getattr(self._target.jobs, action.name)
         done, left = 0, []
         for job in jobs:
@@ -216,7 +216,7 @@ class ChangeTools:
                 if (now.status, now.attempt, now.lease) != (job.status, job.attempt, job.lease):
                     left.append({"id": job.id, "problem": f"it has changed since, and is {now.status}"})
                     continue
-                act(job.id, **given)
+                act(job.id, **options)
                 done += 1
             except RowcallError as error:
                 left.append({"id": job.id, "problem": str(error)})
@@ -226,7 +226,7 @@ class ChangeTools:
         names: dict[str, Any] = {"queue": queue, "task": task}
         act: Callable[..., Any] = getattr(self._target.jobs, verb)
         if (queue is None) is (task is None):
-            raise InvalidOption("queue", "give the name of a queue or of a task")
+            raise InvalidOption("queue", "must be the name of a queue, or task the name of a task: give one of them")
         kind, name = ("queue", queue or "") if task is None else ("task", task)
         stats = self._target.jobs.stats()
         counts = stats.by_queue if kind == "queue" else stats.by_type
@@ -243,17 +243,17 @@ class ChangeTools:
         already = is_paused()
         count = 0 if already is (verb == "pause") else 1
         shown: JsonObject = {"waiting_jobs": waiting, "is_paused": already}
-        return self._changes.show(Change(f"{verb} {what_is_paused(kind, name)}", count, shown, is_paused, make))
+        return self._changes.show(ShownChange(f"{verb} {what_is_paused(kind, name)}", count, shown, is_paused, make))
 
     def _limit(self, would: str, name: str, make: Callable[[], JsonObject]) -> JsonObject:
         def numbers() -> JsonObject:
-            for one in self._target.jobs.limits():
-                if one.name == name:
-                    named = ("concurrency", "rate", "per", "is_set")
-                    return {"now": {field: getattr(one, field) for field in named}}
+            for limit in self._target.jobs.limits():
+                if limit.name == name:
+                    fields = ("concurrency", "rate", "per", "is_set")
+                    return {"now": {field: getattr(limit, field) for field in fields}}
             raise InvalidOption("name", f"is not the name of a limit: {name!r}")
 
-        return self._changes.show(Change(would, 1, numbers(), numbers, make))
+        return self._changes.show(ShownChange(would, 1, numbers(), numbers, make))
 
     def _summary(self, job: Job) -> JsonObject:
         shown = job_as_json(self._scrubbed(job))

@@ -19,7 +19,7 @@ _UNKNOWN = (
 JsonObject = dict[str, object]
 
 
-class Change(NamedTuple):
+class ShownChange(NamedTuple):
     """What a person may agree to. `state` is what it is about: if that is different later, nothing is done."""
 
     would: str
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
 
 class _Open(NamedTuple):
-    change: Change
+    change: ShownChange
     state: object
     until: float
 
@@ -43,7 +43,7 @@ class ConfirmedChanges:
         self._lock = threading.Lock()
         self._open: dict[str, _Open] = {}
 
-    def show(self, change: Change) -> JsonObject:
+    def show(self, change: ShownChange) -> JsonObject:
         """Return what the change would do, and a token for it, unless there is nothing to do."""
         answer: JsonObject = {"would": change.would, "count": change.number, **change.shown}
         if not change.number:

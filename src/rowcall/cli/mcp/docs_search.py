@@ -18,7 +18,7 @@ _WORD = re.compile(r"[a-z0-9_]+")
 _HEADING = re.compile(r"#{1,3} ")
 
 
-class Section(NamedTuple):
+class DocsSection(NamedTuple):
     page: str
     heading: str
     text: str
@@ -32,7 +32,7 @@ def search_docs(query: str) -> list[dict[str, str]]:
     known = Counter(word for section in listed for word in asked & section.words.keys())
     weights = {word: math.log(1 + len(listed) / known[word]) for word in asked if known[word]}
 
-    def score(section: Section) -> float:
+    def score(section: DocsSection) -> float:
         length = 1 + sum(section.words.values()) / 400
         return sum(weight * math.log1p(section.words[word]) for word, weight in weights.items()) / math.sqrt(length)
 
@@ -44,7 +44,7 @@ def search_docs(query: str) -> list[dict[str, str]]:
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[DocsSection, ...]:
     return tuple(section for page in _pages() for section in _sections_of(page))
 
 
@@ -55,7 +55,7 @@ def _pages() -> list[Path]:
     return sorted(folder.glob("*.md"))
 
 
-def _sections_of(page: Path) -> Iterator[Section]:
+def _sections_of(page: Path) -> Iterator[DocsSection]:
     """Yield a section for each heading, down to the third level."""
     parts: list[list[str]] = []
     in_code = False
@@ -71,7 +71,7 @@ def _sections_of(page: Path) -> Iterator[Section]:
         for word in _words(f"{named} {title} {page.stem}"):
             words[word] += _HEADING_WEIGHT
         said = named if named == title else f"{title}: {named}"
-        yield Section(page.name, said, "\n".join([heading, *body]).strip(), words)
+        yield DocsSection(page.name, said, "\n".join([heading, *body]).strip(), words)
 
 
 def _words(text: str) -> list[str]:
