@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rowcall import Context, Job, Rowcall, Status
+from rowcall import Access, Context, Job, Rowcall, Status
 from rowcall.http.pages.job import as_python, as_sql
 from tests.http.client import Client, client_of
 
@@ -106,6 +106,16 @@ def test_a_long_history_is_shortened(client: Client, filled: Rowcall, monkeypatc
     assert [one["event"] for one in found["timeline"]] == ["FAILED"]
     assert found["shortened"] is True
     assert "<code>rowcall show 2</code> prints all" in client.page("/jobs/2")
+
+
+def test_the_stack_is_for_running_jobs_and_for_visitors_who_may_write(client: Client, filled: Rowcall) -> None:
+    filled.enqueue("greet", {"name": "Eve"}, queue="by-hand")
+    (running,) = filled.claim("by-hand:1", limit=1, queues=["by-hand"])
+    assert f'href="/jobs/{running.id}/stack"' in client.page(f"/jobs/{running.id}")
+    assert "/stack" not in client.page("/jobs/1")
+    assert [client.get(f"/jobs/{job_id}/stack").status_code for job_id in (1, running.id, 99)] == [409, 409, 404]
+    with client_of(filled, authorize=lambda request: Access("ann", "read")) as reader:
+        assert reader.get(f"/jobs/{running.id}/stack").status_code == 403
 
 
 def test_buttons_change_the_job(client: Client, filled: Rowcall) -> None:
