@@ -9,17 +9,9 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
-from typing import Concatenate, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 from zoneinfo import ZoneInfo
 
-from rowcall.actions import (
-    ActionOptions,
-    BulkFilter,
-    BulkOptions,
-    BulkRescheduleOptions,
-    BulkRetryOptions,
-    RescheduleOptions,
-)
 from rowcall.context import Context
 from rowcall.declare.declaration import Declaration, declare
 from rowcall.declare.enqueue_call import EnqueueMiddleware, checked_enqueue_middleware
@@ -33,7 +25,7 @@ from rowcall.declare.middleware import AnyMiddleware
 from rowcall.declare.option_table import TASK_OPTIONS, BatchOptions, Options, TaskOptions, checked
 from rowcall.domain.config import Config, QueueOptions
 from rowcall.domain.errors import InvalidOption, UnknownTask
-from rowcall.domain.job import Chain, Job, Summary
+from rowcall.domain.job import Job, Summary
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
@@ -418,24 +410,7 @@ class Rowcall:
 
     # inspecting
 
-    @overload
-    def get(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
-    @overload
-    def get(self, job: int, *, connection: object = None) -> Job: ...
-
-    def get(self, job: Job | int, *, connection: object = None) -> Job:
-        """Return the current job, large payloads included, or raise `JobNotFound`."""
-        return self._queue.run(inspect.get(self._queue, job, connection=connection))
-
-    @overload
-    async def aget(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
-    @overload
-    async def aget(self, job: int, *, connection: object = None) -> Job: ...
-
-    async def aget(self, job: Job | int, *, connection: object = None) -> Job:
-        """`get`, for async code."""
-        return await self._queue.arun(inspect.get(self._queue, job, connection=connection))
-
+    get, aget = cast("inspect.GetMethods", both(inspect.get))
     list, alist = both(inspect.list_jobs)
     attempts, aattempts = both(inspect.attempts)
     timeline, atimeline = both(inspect.timeline)
@@ -484,33 +459,7 @@ class Rowcall:
     dependents, adependents = both(inspect.dependents)
     workers, aworkers = both(inspect.workers)
 
-    @overload
-    def result(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
-    @overload
-    def result(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
-
-    def result(self, job: Job[R] | Chain | int, *, timeout: float | timedelta | None = None) -> object:
-        """Wait until the job has ended, and return what its handler returned; of a chain, what its last step returned.
-
-        If its task is declared in this process, the value has the type that the handler's annotation says, or it is
-        `InvalidArguments`. Otherwise, and of a chain, it is the value as JSON has it.
-
-        Without a `timeout` it waits for as long as it takes. `JobFailed` or `JobCancelled` if the job ended so,
-        `TimeoutError` if it has not ended in time, `JobNotFound` if it does not exist, or no longer.
-
-        >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
-        """
-        return self._queue.run(results.result(self._queue, job, timeout))
-
-    @overload
-    async def aresult(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
-    @overload
-    async def aresult(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
-
-    async def aresult(self, job: Job[R] | Chain | int, *, timeout: float | timedelta | None = None) -> object:
-        """`result`, for async code. Any number of tasks may wait at once."""
-        return await self._queue.arun(results.result(self._queue, job, timeout))
-
+    result, aresult = cast("results.ResultMethods", both(results.result, "Any number of tasks may wait at once."))
     # questions
 
     stats, astats = both(statistics.stats)
@@ -523,164 +472,13 @@ class Rowcall:
 
     # controlling
 
-    @overload
-    def retry(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    def retry(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    def retry(self, **options: Unpack[BulkRetryOptions]) -> int: ...
-
-    def retry(self, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Job | int:
-        """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
-
-        Or retry all jobs that fit a filter, failed ones unless `status` says otherwise, and return how many. An
-        `error_code` that ends with `*` matches all codes that begin so, `limit` is the highest number of jobs, and
-        `rate` is how many become due per second. Jobs that cannot run again, because another one has their key, are
-        left out.
-
-            jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
-
-        The timeline names the `actor`, else the user of this process. With `connection`, it is part of the caller's
-        transaction.
-        """
-        return self._queue.run(job_actions.retry(self._queue, job, options))
-
-    @overload
-    async def aretry(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    async def aretry(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    async def aretry(self, **options: Unpack[BulkRetryOptions]) -> int: ...
-
-    async def aretry(self, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Job | int:
-        """`retry`, for async code."""
-        return await self._queue.arun(job_actions.retry(self._queue, job, options))
-
-    @overload
-    def cancel(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    def cancel(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    def cancel(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
-
-    def cancel(
-        self, job: Job | int | None = None, reason: str | None = None, **options: Unpack[BulkOptions]
-    ) -> Job | int:
-        """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
-
-        An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it still succeeds, its
-        job is then cancelled. `WrongState` if the job has finished.
-
-        Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end. `all=True` is required
-        where every job may match. `actor` and `connection` are those of `retry`.
-
-            jobs.cancel(status="pending", queue="mail", reason="wrong list")
-            jobs.cancel(tag="order-7", connection=connection)
-        """
-        return self._queue.run(job_actions.cancel(self._queue, job, {"reason": reason, **options}))
-
-    @overload
-    async def acancel(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    async def acancel(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    async def acancel(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
-
-    async def acancel(
-        self, job: Job | int | None = None, reason: str | None = None, **options: Unpack[BulkOptions]
-    ) -> Job | int:
-        """`cancel`, for async code."""
-        return await self._queue.arun(job_actions.cancel(self._queue, job, {"reason": reason, **options}))
-
-    @overload
-    def reschedule(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
-    @overload
-    def reschedule(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
-    @overload
-    def reschedule(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
-
-    def reschedule(self, job: Job | int | None = None, **options: Unpack[BulkRescheduleOptions]) -> Job | int:
-        """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait.
-
-        Or change it for all jobs that fit a filter, and return how many. `actor` and `connection` are those of `retry`.
-
-            jobs.reschedule(status="scheduled", error_code="*", delay=0)  # run all retries now
-        """
-        return self._queue.run(job_actions.reschedule(self._queue, job, options))
-
-    @overload
-    async def areschedule(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
-    @overload
-    async def areschedule(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
-    @overload
-    async def areschedule(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
-
-    async def areschedule(self, job: Job | int | None = None, **options: Unpack[BulkRescheduleOptions]) -> Job | int:
-        """`reschedule`, for async code."""
-        return await self._queue.arun(job_actions.reschedule(self._queue, job, options))
-
+    retry, aretry = cast("job_actions.RetryMethods", both(job_actions.retry))
+    cancel, acancel = cast("job_actions.CancelMethods", both(job_actions.cancel))
+    reschedule, areschedule = cast("job_actions.RescheduleMethods", both(job_actions.reschedule))
     edit, aedit = both(job_actions.edit)
 
-    @overload
-    def set_priority(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    def set_priority(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    def set_priority(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
-
-    def set_priority(
-        self, job: Job | int | None = None, priority: int | None = None, **options: Unpack[BulkOptions]
-    ) -> Job | int:
-        """Change the priority within its queue; higher runs first. A running job has it from the next attempt on.
-
-        Or change it for all jobs that fit a filter, and return how many have another priority now. `actor` and
-        `connection` are those of `retry`.
-
-            jobs.set_priority(priority=10, queue="mail", tag="vip")
-        """
-        return self._queue.run(job_actions.set_priority(self._queue, job, {"priority": priority, **options}))
-
-    @overload
-    async def aset_priority(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
-    @overload
-    async def aset_priority(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
-    @overload
-    async def aset_priority(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
-
-    async def aset_priority(
-        self, job: Job | int | None = None, priority: int | None = None, **options: Unpack[BulkOptions]
-    ) -> Job | int:
-        """`set_priority`, for async code."""
-        return await self._queue.arun(job_actions.set_priority(self._queue, job, {"priority": priority, **options}))
-
-    @overload
-    def delete(self, job: Job | int, *, connection: object = None) -> None: ...
-    @overload
-    def delete(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
-
-    def delete(
-        self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
-    ) -> int | None:
-        """Delete a job that is not running, with its history.
-
-        Or delete all jobs that fit a filter, and return how many. Running jobs, and jobs that others wait for, are left
-        out.
-
-            jobs.delete(status=["succeeded", "cancelled"], type="import_row")
-        """
-        return self._queue.run(job_actions.delete(self._queue, job, {"connection": connection, **chosen}))
-
-    @overload
-    async def adelete(self, job: Job | int, *, connection: object = None) -> None: ...
-    @overload
-    async def adelete(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
-
-    async def adelete(
-        self, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
-    ) -> int | None:
-        """`delete`, for async code."""
-        return await self._queue.arun(job_actions.delete(self._queue, job, {"connection": connection, **chosen}))
-
+    set_priority, aset_priority = cast("job_actions.SetPriorityMethods", both(job_actions.set_priority))
+    delete, adelete = cast("job_actions.DeleteMethods", both(job_actions.delete))
     signal, asignal = both(signals.signal)
     pause, apause = both(pauses.pause)
     resume, aresume = both(pauses.resume)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, Unpack
+from typing import Literal, Protocol, Unpack, overload
 
 from rowcall.actions import JobFilter
 from rowcall.domain import checks
-from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, WorkerInfo
+from rowcall.domain.job import Attempt, BlockedBy, Chain, Dependent, Event, Job, Page, R, WorkerInfo
 from rowcall.operations import blobs
 from rowcall.operations.arguments import (
     checked_chain_id,
@@ -29,6 +29,7 @@ _TRACE_PARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-", re.ASCII)
 
 
 def get(queue: Queue, job: Job | int, *, connection: object = None) -> Operation[Job]:
+    """Return the current job, large payloads included, or raise `JobNotFound`."""
     found = yield from get_row(queue, job, connection)
     return (yield from blobs.resolve(queue, found))
 
@@ -141,3 +142,20 @@ def dependents(queue: Queue, job: Job | Chain | int, *, limit: int = 100) -> Ope
 def workers(queue: Queue) -> Operation[list[WorkerInfo]]:
     """Return the worker processes that are registered now."""
     return (yield from Read(queue.dialect.ask(WORKERS)))
+
+
+class GetMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
+    @overload
+    def __call__(self, job: int, *, connection: object = None) -> Job: ...
+
+
+class AsyncGetMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], *, connection: object = None) -> Job[R]: ...
+    @overload
+    async def __call__(self, job: int, *, connection: object = None) -> Job: ...
+
+
+GetMethods = tuple[GetMethod, AsyncGetMethod]

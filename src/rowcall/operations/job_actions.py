@@ -5,11 +5,25 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, Unpack
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
-from rowcall.actions import CANCEL, DELETE, RESCHEDULE, RETRY, SET_PRIORITY, Action, BulkFilter, JobFilter
+from rowcall.actions import (
+    CANCEL,
+    DELETE,
+    RESCHEDULE,
+    RETRY,
+    SET_PRIORITY,
+    Action,
+    ActionOptions,
+    BulkFilter,
+    BulkOptions,
+    BulkRescheduleOptions,
+    BulkRetryOptions,
+    JobFilter,
+    RescheduleOptions,
+)
 from rowcall.declare.limits import derived
 from rowcall.declare.option_table import (
     ENQUEUE_OPTIONS,
@@ -60,7 +74,19 @@ _EDITED_AS_GIVEN = (
 _NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
-def retry(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Operation[Job | int]:
+    """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
+
+    Or retry all jobs that fit a filter, failed ones unless `status` says otherwise, and return how many. An
+    `error_code` that ends with `*` matches all codes that begin so, `limit` is the highest number of jobs, and
+    `rate` is how many become due per second. Jobs that cannot run again, because another one has their key, are
+    left out.
+
+        jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
+
+    The timeline names the `actor`, else the user of this process. With `connection`, it is part of the caller's
+    transaction.
+    """
     who, rate, began_ms = checked_actor(options.get("actor")), _checked_rate(options.get("rate")), 0
     if job is None and rate is not None:
         connection = options.get("connection")
@@ -74,12 +100,33 @@ def retry(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Op
     return (yield from _act(queue, RETRY, job, options, single_actions.retry, retry_some, *change))
 
 
-def cancel(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
-    change = checked_reason(options.get("reason"), queue.declared.failures), checked_actor(options.get("actor"))
+def cancel(
+    queue: Queue, /, job: Job | int | None = None, reason: str | None = None, **options: Unpack[BulkOptions]
+) -> Operation[Job | int]:
+    """Cancel a job: a waiting one at once; a running one is asked to end, which its worker learns within a second.
+
+    An async handler gets `CancelledError`, a sync one sees `ctx.cancelled`. Unless it still succeeds, its
+    job is then cancelled. `WrongState` if the job has finished.
+
+    Or cancel all jobs that fit a filter, and return how many were cancelled or asked to end. `all=True` is required
+    where every job may match. `actor` and `connection` are those of `retry`.
+
+        jobs.cancel(status="pending", queue="mail", reason="wrong list")
+        jobs.cancel(tag="order-7", connection=connection)
+    """
+    change = checked_reason(reason, queue.declared.failures), checked_actor(options.get("actor"))
     return _act(queue, CANCEL, job, options, single_actions.cancel, MatchedJobs.cancel, *change)
 
 
-def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
+def reschedule(
+    queue: Queue, /, job: Job | int | None = None, **options: Unpack[BulkRescheduleOptions]
+) -> Operation[Job | int]:
+    """Change when a waiting job runs: at `run_at`, or in `delay` seconds. `WrongState` if it does not wait.
+
+    Or change it for all jobs that fit a filter, and return how many. `actor` and `connection` are those of `retry`.
+
+        jobs.reschedule(status="scheduled", error_code="*", delay=0)  # run all retries now
+    """
     times = checked({name: options.get(name) for name in ("run_at", "delay")}, ENQUEUE_OPTIONS)
     if times.run_at_ms is None and times.delay_ms is None:
         raise InvalidOption("run_at", "is missing: pass run_at=… or delay=…")
@@ -87,16 +134,34 @@ def reschedule(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) 
     return _act(queue, RESCHEDULE, job, options, single_actions.reschedule, MatchedJobs.reschedule, *change)
 
 
-def set_priority(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[Job | int]:
-    priority = checked({"priority": options.get("priority")}, ENQUEUE_OPTIONS).priority
+def set_priority(
+    queue: Queue, /, job: Job | int | None = None, priority: int | None = None, **options: Unpack[BulkOptions]
+) -> Operation[Job | int]:
+    """Change the priority within its queue; higher runs first. A running job has it from the next attempt on.
+
+    Or change it for all jobs that fit a filter, and return how many have another priority now. `actor` and
+    `connection` are those of `retry`.
+
+        jobs.set_priority(priority=10, queue="mail", tag="vip")
+    """
+    priority = checked({"priority": priority}, ENQUEUE_OPTIONS).priority
     if priority is None:
         raise InvalidOption("priority", "must be a whole number, got None")
     change = priority, checked_actor(options.get("actor"))
     return _act(queue, SET_PRIORITY, job, options, single_actions.set_priority, MatchedJobs.set_priority, *change)
 
 
-def delete(queue: Queue, job: Job | int | None, options: Mapping[str, Any]) -> Operation[int | None]:
-    return _act(queue, DELETE, job, options, single_actions.delete, MatchedJobs.delete)
+def delete(
+    queue: Queue, /, job: Job | int | None = None, *, connection: object = None, **chosen: Unpack[BulkFilter]
+) -> Operation[int | None]:
+    """Delete a job that is not running, with its history.
+
+    Or delete all jobs that fit a filter, and return how many. Running jobs, and jobs that others wait for, are left
+    out.
+
+        jobs.delete(status=["succeeded", "cancelled"], type="import_row")
+    """
+    return _act(queue, DELETE, job, {"connection": connection, **chosen}, single_actions.delete, MatchedJobs.delete)
 
 
 def _act(
@@ -286,3 +351,107 @@ def _checked_rate(rate: object) -> float | None:
     if not isinstance(rate, int | float) or isinstance(rate, bool) or not LOWEST_RATE <= rate <= HIGHEST_RATE:
         raise InvalidOption("rate", f"must be a number of jobs per second, up to {HIGHEST_RATE:g}, got {rate!r}")
     return rate
+
+
+# the ways to call the methods: for a job, which they return, and for all jobs that fit a filter, which they count
+
+
+class RetryMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    def __call__(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    def __call__(self, **options: Unpack[BulkRetryOptions]) -> int: ...
+
+
+class AsyncRetryMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    async def __call__(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    async def __call__(self, **options: Unpack[BulkRetryOptions]) -> int: ...
+
+
+RetryMethods = tuple[RetryMethod, AsyncRetryMethod]
+
+
+class CancelMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    def __call__(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    def __call__(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
+
+
+class AsyncCancelMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], reason: str | None = None, **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    async def __call__(self, job: int, reason: str | None = None, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    async def __call__(self, *, reason: str | None = None, **options: Unpack[BulkOptions]) -> int: ...
+
+
+CancelMethods = tuple[CancelMethod, AsyncCancelMethod]
+
+
+class RescheduleMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
+    @overload
+    def __call__(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
+    @overload
+    def __call__(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
+
+
+class AsyncRescheduleMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], **options: Unpack[RescheduleOptions]) -> Job[R]: ...
+    @overload
+    async def __call__(self, job: int, **options: Unpack[RescheduleOptions]) -> Job: ...
+    @overload
+    async def __call__(self, **options: Unpack[BulkRescheduleOptions]) -> int: ...
+
+
+RescheduleMethods = tuple[RescheduleMethod, AsyncRescheduleMethod]
+
+
+class SetPriorityMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    def __call__(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    def __call__(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
+
+
+class AsyncSetPriorityMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], priority: int, **options: Unpack[ActionOptions]) -> Job[R]: ...
+    @overload
+    async def __call__(self, job: int, priority: int, **options: Unpack[ActionOptions]) -> Job: ...
+    @overload
+    async def __call__(self, *, priority: int, **options: Unpack[BulkOptions]) -> int: ...
+
+
+SetPriorityMethods = tuple[SetPriorityMethod, AsyncSetPriorityMethod]
+
+
+class DeleteMethod(Protocol):
+    @overload
+    def __call__(self, job: Job | int, *, connection: object = None) -> None: ...
+    @overload
+    def __call__(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
+
+
+class AsyncDeleteMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job | int, *, connection: object = None) -> None: ...
+    @overload
+    async def __call__(self, *, connection: object = None, **chosen: Unpack[BulkFilter]) -> int: ...
+
+
+DeleteMethods = tuple[DeleteMethod, AsyncDeleteMethod]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from functools import partial
+from typing import Protocol, overload
 
 import msgspec
 
@@ -20,7 +21,7 @@ from rowcall.base.effects import Effect
 from rowcall.context import logger
 from rowcall.domain.encryption import Kind, refused_in, token_in
 from rowcall.domain.errors import JobCancelled, JobFailed, RowcallError, StoreUnavailable, seconds_of
-from rowcall.domain.job import FINISHED, Chain, Job, Status
+from rowcall.domain.job import FINISHED, Chain, Job, R, Status
 from rowcall.domain.payload import result_as
 from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.operations import blobs
@@ -46,7 +47,17 @@ Ticket = Future[None]
 ANNOUNCE_AGAIN_SECONDS = 20.0
 
 
-def result(queue: Queue, job: Job | Chain | int, timeout: float | timedelta | None) -> Operation[object]:
+def result(queue: Queue, job: Job | Chain | int, *, timeout: float | timedelta | None = None) -> Operation[object]:
+    """Wait until the job has ended, and return what its handler returned; of a chain, what its last step returned.
+
+    If its task is declared in this process, the value has the type that the handler's annotation says, or it is
+    `InvalidArguments`. Otherwise, and of a chain, it is the value as JSON has it.
+
+    Without a `timeout` it waits for as long as it takes. `JobFailed` or `JobCancelled` if the job ended so,
+    `TimeoutError` if it has not ended in time, `JobNotFound` if it does not exist, or no longer.
+
+    >>> jobs.result(thumbnail.enqueue("cat.png"), timeout=30)  # doctest: +SKIP
+    """
     deadline = Deadline(queue.clock, timeout)
     while (current := (yield from ReadWithin(_current(queue, job), deadline))).status not in FINISHED:
         seconds = deadline.remaining(current)
@@ -345,3 +356,20 @@ def waiter_for_ends(queue: Queue, waker: Waker, received: Callable[[str], None])
     listener.start()
     with contextlib.closing(ListenerWaiter(listener, waker)) as server_waiter:
         yield server_waiter
+
+
+class ResultMethod(Protocol):
+    @overload
+    def __call__(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
+    @overload
+    def __call__(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
+
+
+class AsyncResultMethod(Protocol):
+    @overload
+    async def __call__(self, job: Job[R], *, timeout: float | timedelta | None = None) -> R: ...
+    @overload
+    async def __call__(self, job: Chain | int, *, timeout: float | timedelta | None = None) -> object: ...
+
+
+ResultMethods = tuple[ResultMethod, AsyncResultMethod]

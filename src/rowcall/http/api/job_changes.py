@@ -19,11 +19,11 @@ from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import by_hand, inspect, job_actions
 from rowcall.overview.matching import Selection
-from rowcall.queue import Operation, Queue
+from rowcall.queue import Operation
 
 MOST_IDS = 1000
 
-Act = Callable[[Queue, int | None, Mapping[str, Any]], Operation[Any]]
+Act = Callable[..., Operation[Any]]
 
 
 class JobAnswer(Value, frozen=True, kw_only=True):
@@ -65,28 +65,28 @@ class Editing(JobOptions, frozen=True, kw_only=True):
 
 async def retry_job(call: Call, id: int) -> JobAnswer:
     """Run a finished job again."""
-    return await _changed(call, job_actions.retry(call.queue, id, {"actor": call.actor}))
+    return await _changed(call, job_actions.retry(call.queue, id, actor=call.actor))
 
 
 async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:
     """Cancel a waiting job, or ask a running one to end."""
-    return await _changed(call, job_actions.cancel(call.queue, id, _options(call, body)))
+    return await _changed(call, job_actions.cancel(call.queue, id, **_options(call, body)))
 
 
 async def delete_job(call: Call, id: int) -> Deleted:
     """Delete a job that is not running, with its history."""
-    await call.change(job_actions.delete(call.queue, id, {}))
+    await call.change(job_actions.delete(call.queue, id))
     return Deleted(id=id)
 
 
 async def reschedule_job(call: Call, id: int, body: Rescheduling) -> JobAnswer:
     """Change when a waiting job runs."""
-    return await _changed(call, job_actions.reschedule(call.queue, id, _options(call, body)))
+    return await _changed(call, job_actions.reschedule(call.queue, id, **_options(call, body)))
 
 
 async def set_job_priority(call: Call, id: int, body: Prioritizing) -> JobAnswer:
     """Change the priority of a job within its queue."""
-    return await _changed(call, job_actions.set_priority(call.queue, id, _options(call, body)))
+    return await _changed(call, job_actions.set_priority(call.queue, id, **_options(call, body)))
 
 
 async def complete_job(call: Call, id: int, body: Completing) -> JobAnswer:
@@ -203,7 +203,7 @@ async def _bulk(call: Call, body: Bulk, action: Action, act: Act) -> ChangedJobs
     if body.ids is not None:
         return await _each(call, body.ids, act, options)
     options |= {name: all_options[name] for name in ("limit", "all", "rate") if name in all_options}
-    return ChangedJobs(count=await call.change(act(call.queue, None, {**body.filter.given(), **options})))
+    return ChangedJobs(count=await call.change(act(call.queue, **{**body.filter.given(), **options})))
 
 
 async def count(call: Call, body: Bulk, action: Action) -> ChangedJobs:
@@ -221,7 +221,7 @@ async def _each(call: Call, ids: Sequence[int], act: Act, options: Mapping[str, 
     job_ids, refused = list(dict.fromkeys(ids)), []
     for job_id in job_ids:
         try:
-            await call.change(act(call.queue, job_id, options))
+            await call.change(act(call.queue, job_id, **options))
         except (StoreUnavailable, InvalidOption):
             raise  # the other jobs would fail in the same way
         except RowcallError as error:
