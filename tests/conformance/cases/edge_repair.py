@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from rowcall import Rowcall, Status, StillNeeded
@@ -61,6 +63,20 @@ class TestSentAgain:
         assert jobs.retry(waiting.id).status is Status.BLOCKED
         jobs.cancel(blocker.id)
         assert jobs.get(waiting.id).error_code == "BLOCKER:CANCELLED"
+
+    @pytest.mark.parametrize("on_failure", ["fail", "wait"])
+    def test_a_blocker_that_was_deleted_meanwhile_is_not_waited_for(
+        self, jobs: Rowcall, on_failure: Literal["fail", "wait"]
+    ) -> None:
+        gone, other = jobs.enqueue("a"), jobs.enqueue("a")
+        waiting = jobs.enqueue("b", after=[gone, other], on_blocker_failure=on_failure)
+        jobs.cancel(waiting.id)
+        jobs.delete(gone.id)
+        assert jobs.retry(waiting.id).status is Status.BLOCKED
+        assert repaired(jobs) == 0
+        (claimed,) = jobs.claim("hand")
+        jobs.complete(claimed)
+        assert statuses(jobs, waiting.id) == ["pending"]
 
     def test_many_chains_at_once(self, jobs: Rowcall) -> None:
         """More than one transaction takes: the last steps are met before the first."""

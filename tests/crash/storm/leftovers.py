@@ -26,8 +26,8 @@ NONE_OF = {
     "edges of deleted jobs": "select * from rowcall_edge where job_id not in (select id from rowcall_job)",
     "open edges of jobs that do not wait": """
         select edge.* from rowcall_edge as edge join rowcall_job as job on job.id = edge.job_id
-        left join rowcall_job as blocker on blocker.id = edge.blocker_id and blocker.status = 'blocked'
-        where edge.state = 'open' and job.status <> 'blocked' and edge.on_failure <> 'wait' and blocker.id is null""",
+        join rowcall_job as blocker on blocker.id = edge.blocker_id and blocker.status <> 'blocked'
+        where edge.state = 'open' and job.status <> 'blocked' and edge.on_failure <> 'wait'""",
     "open edges of blockers that succeeded": """
         select edge.* from rowcall_edge as edge join rowcall_job as blocker on blocker.id = edge.blocker_id
         where edge.state = 'open' and edge.of_chain = 0 and blocker.status = 'succeeded'""",

@@ -224,6 +224,10 @@ reopen_edges = f"""
           where edge.job_id <in_ids:1> and edge.state = <failed>) as blocker
     where edge.blocker_id = blocker.blocker_id and edge.of_chain = blocker.of_chain
       and edge.job_id = blocker.job_id and blocker.status <> <succeeded>"""
+forgive_edges = """
+    update <edge> set state = <succeeded>, resolved_at = <now>, unsure = 0
+    where job_id <in_ids:2> and (state = <failed> or state = 'open' and not exists (
+      select 1 from <job> as blocker where blocker.id = blocker_id <fence>))"""
 
 # in the order of the numbers, so that two transactions cannot deadlock
 lock_keys = """

@@ -3,7 +3,8 @@
 The contract
 ------------
 * An edge leads from a blocker to a younger job. It is `open` until the blocker has ended, then `succeeded` (also where
-  a failure is passed over) or `failed`. A job is `blocked` while one of its edges is open.
+  a failure is passed over) or `failed`. A job is `blocked` while one of its edges is open. If a blocker is deleted
+  before its end, the edges of jobs that have ended stay open; a retry of such a job does without the blocker.
 * An enqueue never locks a blocker. Where two transactions can write at once, edges to jobs that others can settle are
   written as `unsure`. A check locks the blocker, skipping locked ones, and reads it; from then on the transaction that
   settles the blocker sees the edge.
@@ -309,11 +310,10 @@ TRUST_EDGES = Query("trust_edges", (Json,), only=_SERVER)
 # open edges whose blocker is gone, or has ended and is not to be retried; all open edges are read
 FORGOTTEN_EDGES = Query("forgotten_edges", (Text, Int), json_from_row(list[EndedEdge]))
 
-# a retry of jobs that fell with their blockers
+# a retry of jobs that fell with their blockers, or were cancelled before their blockers were deleted
 REOPEN_EDGES = Query("reopen_edges", (Ids,))
-_FORGIVE_EDGES = """
-    update <edge> set state = <succeeded>, resolved_at = <now> where job_id <in_ids:2> and state = <failed>"""
-FORGIVE_EDGES = Query("forgive_edges", (Now, Ids), text=_FORGIVE_EDGES)
+# failed edges, and open ones whose blocker is gone
+FORGIVE_EDGES = Query("forgive_edges", (Now, Ids))
 _REBLOCK = """
     update <job> as job set status = <to:reblock> where id <in_ids:1>
       and exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state = 'open' <fence>)"""

@@ -102,6 +102,10 @@ reopen_edges = f"""
     update <edge> set state = 'open', resolved_at = <clock>
     where job_id <in_ids:1> and state = <failed> and exists (
       select 1 from <job> as head where head.id = blocker_id and {_BLOCKER_STATUS.format("of_chain")} <> <succeeded>)"""
+forgive_edges = """
+    update <edge> set state = <succeeded>, resolved_at = <now>
+    where job_id <in_ids:2> and (state = <failed> or state = 'open' and not exists (
+      select 1 from <job> as blocker where blocker.id = blocker_id))"""
 
 key_holders = """
     select json_group_array(json_array(key, id)) from (
