@@ -179,7 +179,7 @@ def step(ctx: Context, number: int, more: int = 0) -> object:
 def join(ctx: Context, number: int, blockers: int) -> object:
     if len(ctx.blockers) != blockers:
         witness.write("wrong", ctx.job.id, ctx.job.lease)
-    return act(ctx, number)
+    return act(ctx, number, at_once=False)  # it has read its blockers
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name)

@@ -19,6 +19,7 @@ from rowcall.operations import by_hand
 from rowcall.store.statement import Plan
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
+from rowcall.worker.upkeep.held_jobs import HeldJobs
 from tests.conformance.fixtures import OpenQueue, StartProgram
 from tests.conformance.notes import Note, Notes
 from tests.conformance.store import Store
@@ -411,6 +412,17 @@ class TestRateLimits:
         assert jobs.claim("w", limit=9) == []
         clock.advance(10.3)
         assert len(jobs.claim("w", limit=9)) >= 1
+
+    def test_a_check_by_an_older_time_leaves_the_starts_alone(self, jobs: Rowcall, clock: FakeClock) -> None:
+        """As of a process that was stopped between two reads, while others have started jobs."""
+        declare(jobs, Limit("api", rate=2, per=10))
+        enqueue(jobs, "abcd")
+        assert len(jobs.claim("w", limit=9)) == 2
+        clock.jump(timedelta(minutes=-1))
+        assert HeldJobs(queue_of(jobs)).check_all() == 0
+        clock.jump(timedelta(minutes=1))
+        jobs.enqueue("charge")
+        assert jobs.claim("w", limit=9) == []
 
     def test_no_window_ever_has_more(self, open_queue: OpenQueue, clock: FakeClock, store: Store) -> None:
         """Random claims, ends, pruning, tidying and a rate that is changed, against the times of the starts."""

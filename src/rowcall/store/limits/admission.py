@@ -313,8 +313,12 @@ class Admission:
         return concurrency is not None and room.has_no_slot and steady[key] + room.admitted >= concurrency
 
 
-def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed: Mapping[str, int]) -> Plan[None]:
-    """Read the last starts of these keys, as far as the next ones depend on them."""
+def load_starts(
+    dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed: Mapping[str, int], *, are_locked: bool = True
+) -> Plan[None]:
+    """Read the last starts of these keys, as far as the next ones depend on them. Mend them only under their locks:
+    others may have started more since the time of an unlocked room.
+    """
     asked = [
         (key, room.numbers.rate, max(1, min(starts_needed[key], room.numbers.rate)))
         for key, room in rooms.items()
@@ -326,13 +330,15 @@ def load_starts(dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed:
     for key, starts in found.items():
         room = rooms[key]
         if starts.last > HIGHEST_START:  # plain SQL wrote it, and there may be no higher number
-            yield from dialect.ask(queries.DROP_STARTS, [(key, starts.last)])
+            if are_locked:
+                yield from dialect.ask(queries.DROP_STARTS, [(key, starts.last)])
             starts = NO_STARTS
         room.started = 0
         room.starts = starts
         if starts.last_at_ms - room.now_ms > room.numbers.span_ms:
             # the clock was set back: how long ago they were is unknown, and now is safe
-            yield from dialect.ask(queries.REWIND_STARTS, key, room.now_ms)
+            if are_locked:
+                yield from dialect.ask(queries.REWIND_STARTS, key, room.now_ms)
             room.starts = Starts(
                 starts.last, room.now_ms, {number: min(at, room.now_ms) for number, at in starts.before.items()}
             )

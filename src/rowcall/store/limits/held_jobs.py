@@ -41,7 +41,7 @@ def unhold_due(dialect: Dialect, declared: DeclaredLimits) -> Plan[int]:
     if not locked:
         return 0
     held = yield from _first_held(dialect, locked)
-    rooms, at_ms = yield from _rooms(dialect, held, declared)
+    rooms, at_ms = yield from _rooms(dialect, held, declared, are_locked=True)
     slots = {key: _allowed(room) for key, room in rooms.items()}
     unheld = {held_by(key): count for key, count in slots.items() if count > 0}
     if unheld:
@@ -69,14 +69,14 @@ class FoundRoom(NamedTuple):
 def find_room(dialect: Dialect, declared: DeclaredLimits, after: str) -> Plan[FoundRoom]:
     """Find jobs that are held although their key has room: by a race, a change of the limit, or an older worker.
 
-    A value that plain SQL wrote, and that does not name a key, is not a reason to wait. Of jobs in order, `make_ready`
-    finds out whether the first one is held.
+    It locks and writes nothing. A value that plain SQL wrote, and that does not name a key, is not a reason to wait.
+    Of jobs in order, `make_ready` finds out whether the first one is held.
     """
     (held,) = yield from dialect.ask(queries.HELD_KEYS, after, KEYS_AT_ONCE)
     last = held[-1].by if len(held) == KEYS_AT_ONCE else None
     new_rows = [row for row in held if not after or row.by != after]
     limited = [row for row in new_rows if row.by.startswith(HELD_PREFIX)]
-    rooms, _ = yield from _rooms(dialect, limited, declared)
+    rooms, _ = yield from _rooms(dialect, limited, declared, are_locked=False)
     counts = {held_by(key): _allowed(room) for key, room in rooms.items()}
     for row in new_rows:
         counts.setdefault(row.by, MOST_FREED)
@@ -95,7 +95,7 @@ def drop_stale(dialect: Dialect) -> Plan[int]:
 
 
 def _rooms(
-    dialect: Dialect, held: Sequence[Held], declared: DeclaredLimits
+    dialect: Dialect, held: Sequence[Held], declared: DeclaredLimits, *, are_locked: bool
 ) -> Plan[tuple[Mapping[str, LimitRoom], int]]:
     """Return the room of the keys, by the published limits, else by those in the rows of the jobs, else as declared."""
     if not held:
@@ -109,7 +109,7 @@ def _rooms(
         if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
             numbers = declared.numbers(name_of(row.key))
         rooms[row.key] = LimitRoom(numbers, state.used, at_ms)
-    yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED))
+    yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED), are_locked=are_locked)
     return rooms, at_ms
 
 
