@@ -35,6 +35,7 @@ class PooledConnection(sqlite3.Connection):
 
     pool: list[PooledConnection]
     lent = False
+    times_lent = 0
 
     def close(self) -> None:
         if self.lent:
@@ -46,6 +47,22 @@ class PooledConnection(sqlite3.Connection):
 
     def close_for_good(self) -> None:
         super().close()
+
+
+class Lent:
+    """A connection of a process, until it is closed: then it may be lent to another process."""
+
+    def __init__(self, raw: PooledConnection) -> None:
+        self._raw = raw
+        self._number = raw.times_lent
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._raw.times_lent == self._number and self._raw.in_transaction
+
+    def close(self) -> None:
+        if self._raw.times_lent == self._number:
+            self._raw.close()
 
 
 class MemoryFile:
@@ -90,6 +107,7 @@ class MemoryFile:
             raw = opened
             raw.pool = self._pool
         raw.lent = True
+        raw.times_lent += 1
         return raw
 
     def close(self) -> None:
@@ -142,8 +160,11 @@ class SimulatedDatabase(SqliteDatabase):
     def _simulated(self, *, watchful: bool) -> SimulatedConnection:
         connection = SimulatedConnection(self._config, self.path, self.side_folder, watchful=watchful)
         connection.machine, connection.committed = self.machine, self.committed
-        own_process().connections.append(connection._raw)
-        own_process().at_death.append(connection._raw.close)
+        raw = connection._raw
+        assert isinstance(raw, PooledConnection)
+        lent = Lent(raw)
+        own_process().connections.append(lent)
+        own_process().at_death.append(lent.close)
         return connection
 
     def was_replaced(self) -> bool:

@@ -13,7 +13,6 @@ import itertools
 import traceback
 from collections import deque
 from collections.abc import Callable
-from sqlite3 import Connection
 from typing import Protocol
 
 from greenlet import getcurrent, greenlet
@@ -35,6 +34,13 @@ class Killed(BaseException):
     """Ends the actors that are left when a world ends."""
 
 
+class Transacting(Protocol):
+    """A connection that the process uses."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+
 class Process:
     """A simulated process: its actors, and what the kernel takes back when it dies."""
 
@@ -47,7 +53,7 @@ class Process:
         """Whether it is stopped for good."""
         self.points = 0
         self.waits = 0
-        self.connections: list[Connection] = []
+        self.connections: list[Transacting] = []
         self.at_death: list[Callable[[], None]] = []
         self.at_exit: list[Callable[[], None]] = []
         self.backend: Backend

@@ -119,6 +119,8 @@ class World:
         self.supervisor: Supervisor | None = None
         self._pids = FIRST_PID
         self._left: dict[str, list[Operation]] = {}
+        self.is_healed = False
+        """Whether all calls are done, nothing is paused, and no schedule ticks."""
         decisions.world = self
 
     # its life
@@ -297,6 +299,7 @@ class World:
             app.jobs.resume(**{paused.kind: paused.name})
         for schedule in app.jobs.schedules():
             app.jobs.pause_schedule(schedule.name)
+        self.is_healed = True
 
     def _spawn_once(self, name: str, call: Callable[[], None]) -> None:
         process = self._new_process(name)

@@ -27,7 +27,8 @@ NONE_OF = {
     "open edges of jobs that do not wait": """
         select edge.* from rowcall_edge as edge join rowcall_job as job on job.id = edge.job_id
         join rowcall_job as blocker on blocker.id = edge.blocker_id and blocker.status <> 'blocked'
-        where edge.state = 'open' and job.status <> 'blocked' and edge.on_failure <> 'wait'""",
+        where edge.state = 'open' and job.status <> 'blocked' and edge.on_failure <> 'wait'
+        and edge.resolved_at is null""",  # one that a retry has reopened waits for a retry of its blocker
     "open edges of blockers that succeeded": """
         select edge.* from rowcall_edge as edge join rowcall_job as blocker on blocker.id = edge.blocker_id
         where edge.state = 'open' and edge.of_chain = 0 and blocker.status = 'succeeded'""",
