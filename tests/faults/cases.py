@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 from rowcall.domain.errors import RowcallError
 from rowcall.drivers.group_commit import NothingWritten
-from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.notes import Notes
 from tests.faults.call import Call, Threads
 from tests.faults.calls import calls, enqueued_by
 from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
-from tests.faults.world import App, Template, app_at, contents, copied, finish, plain_database, snapshot
+from tests.faults.world import App, Template, app_at, contents, copied, finish, new_clock, plain_database, snapshot
 from tests.observe.plain_sql import PlainDatabase
 
 LONGEST_SECONDS = 30.0
@@ -87,7 +86,7 @@ class Cases:
                 left = case.call.name, contents(database)
             is_alone = case.call.is_steady or case.fault not in DEADLY  # no dead worker is left in a file
             if not (is_alone and (left in finished or ("", left[1]) in finished)):
-                problems += finish(url, notes, FakeClock())
+                problems += finish(url, notes, new_clock())
                 if not problems:
                     finished.add(left)
         if not outcome.was_reached:
@@ -104,7 +103,7 @@ class Cases:
         with copied(self._template) as url:
             with closing(plain_database(url)) as database:
                 untouched = contents(database)
-            problems = list(finish(url, self._new_notes(), FakeClock()))
+            problems = list(finish(url, self._new_notes(), new_clock()))
             assert not problems, problems
         return {("", untouched)}
 

@@ -259,9 +259,14 @@ def _lose_a_worker(jobs: Rowcall, url: str, notes: Notes) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+def new_clock() -> FakeClock:
+    """Return a clock whose times are not 0, which means that a handler has not started."""
+    return FakeClock(monotonic=1.0)
+
+
 def app_at(url: str, notes: Notes, clock: FakeClock | None = None) -> App:
     others = frozenset(threading.enumerate())
-    jobs, gate = Rowcall(url, push=PUSH, clock=clock or FakeClock()), Gate()
+    jobs, gate = Rowcall(url, push=PUSH, clock=clock or new_clock()), Gate()
     return App(jobs, *declare(jobs, notes, gate, url), gate, url, [], others)
 
 
