@@ -108,6 +108,9 @@ class MemoryFile:
             raw.pool = self._pool
         raw.lent = True
         raw.times_lent += 1
+        lent = Lent(raw)
+        own_process().connections.append(lent)
+        own_process().at_death.append(lent.close)
         return raw
 
     def close(self) -> None:
@@ -160,11 +163,6 @@ class SimulatedDatabase(SqliteDatabase):
     def _simulated(self, *, watchful: bool) -> SimulatedConnection:
         connection = SimulatedConnection(self._config, self.path, self.side_folder, watchful=watchful)
         connection.machine, connection.committed = self.machine, self.committed
-        raw = connection._raw
-        assert isinstance(raw, PooledConnection)
-        lent = Lent(raw)
-        own_process().connections.append(lent)
-        own_process().at_death.append(lent.close)
         return connection
 
     def was_replaced(self) -> bool:
