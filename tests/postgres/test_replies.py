@@ -17,6 +17,7 @@ from rowcall.drivers.postgres.database import PostgresDatabase
 from rowcall.testing import eventually
 from rowcall.worker import ownership
 from rowcall.worker.settling import Settler
+from rowcall.worker.upkeep.recovery import Recovery
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask
 from tests.postgres.wire import CLAIM, SETTLE, Wire
 from tests.worker.support import all_ended, ended
@@ -117,6 +118,33 @@ def test_a_claim_whose_commit_arrives_late_is_released(
         eventually(lambda: jobs.get(first.id).worker == worker.name, message="the late commit")
         assert ended(jobs, first).attempt == 1
     assert ran == ["in between", "late"]
+
+
+def test_a_worker_that_ends_releases_a_claim_whose_commit_arrives_late(
+    site: PostgresSite, wire: Wire, jobs: Rowcall
+) -> None:
+    @jobs.task
+    def note(text: str) -> None: ...
+
+    late = wire.delay_commit_of(CLAIM)
+    first = note.enqueue("late")
+    with jobs.worker() as worker:
+        assert late.wait(20)
+        assert ended(jobs, note.using(queue="other").enqueue("in between")).status == "succeeded"
+        wire.deliver.set()
+        eventually(lambda: jobs.get(first.id).worker == worker.name, message="the late commit")
+    left = jobs.get(first.id)
+    assert (left.status, left.attempt) == ("pending", 0)
+
+
+def test_a_drain_that_cannot_begin_leaves_no_listener(jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(recovery: Recovery) -> int:
+        raise StoreUnavailable("the connection is gone", "Try again")
+
+    monkeypatch.setattr(Recovery, "check", fail)
+    with pytest.raises(StoreUnavailable, match="is gone"):
+        jobs.drain()
+    eventually(lambda: "rowcall-listener" not in {thread.name for thread in threading.enumerate()}, message="its end")
 
 
 @pytest.mark.slow

@@ -92,16 +92,21 @@ class Loop:
                 self._log_pace.turn()
                 self._dispatcher.give_up_overdue()
                 if finished():
-                    break
+                    if not self._ownership.ask_at_the_end():
+                        break
+                    self._known.note_more()
+                    continue
                 self._step(generation)
         except BaseException:
             self._release_all()
             raise
-        finally:
-            self._log_pace.end_second()
-            self._settler.close()
-            self._pacing.waiter.close()
-            self._connection.close()
+
+    def close(self) -> None:
+        """Close what it has opened, also if it never ran."""
+        self._log_pace.end_second()
+        self._settler.close()
+        self._pacing.waiter.close()
+        self._connection.close()
 
     def _collect(self) -> None:
         any_ended = self._settler.collect()

@@ -96,6 +96,18 @@ class Ownership:
         self._check_again_at = self.queue.clock.timer() + DECIDED_SECONDS if self._in_doubt else NEVER
         self._in_doubt = False
 
+    def ask_at_the_end(self) -> bool:
+        """Before the worker ends, ask once more what a commit in doubt has claimed. Return whether that was asked."""
+        if self._check_again_at == NEVER:
+            return False
+        self._check_again_at = NEVER
+        try:
+            self.release_unknown()
+        except RowcallError as error:
+            logger.warning("could not ask for jobs of a commit in doubt, other workers will recover them: %s", error)
+            return False
+        return True
+
     def release_unknown(self) -> None:
         """Release the jobs that were claimed in our name, and that we do not hold: the claim, or the end, was lost."""
         self.settler.make_sure(self.registrar.current.holder)

@@ -266,6 +266,7 @@ class Worker:
             elif isinstance(error, Exception):
                 logger.exception("worker %s ends with an unexpected error", self.name)
         finally:
+            loop.close()
             self._leave()
             self.ended.set()
             if self._waker is not None:
