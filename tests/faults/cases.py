@@ -10,7 +10,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from rowcall.drivers.group_commit import NothingWritten
 from tests.conformance.notes import Notes
 from tests.faults.call import Call, Threads
 from tests.faults.calls import calls, enqueued_by
-from tests.faults.injection import DEADLY, Fault, Injector, faults_of, injected
+from tests.faults.injection import DEADLY, OF_COMMITS, Fault, Injector, SlowCommit, faults_of, injected
 from tests.faults.world import App, Template, app_at, contents, copied, finish, new_clock, plain_database, snapshot
 from tests.observe.plain_sql import PlainDatabase
 
@@ -32,6 +32,8 @@ class Healthy(NamedTuple):
     """A call without a fault: the statements that it sends, and what it changes."""
 
     sent: list[str]
+    commits: set[int]
+    """The numbers of the statements that may commit."""
     before: Counter[object]
     after: Counter[object]
     is_atomic: bool
@@ -61,15 +63,16 @@ class Cases:
         """Yield each statement with each fault. A fault that changes what is sent does not change their number."""
         for number in range(1, len(self.healthy(call).sent) + 1):
             for fault in faults_of(self._template.kind):
-                yield Case(call, number, fault)
+                if fault not in OF_COMMITS or number in self.healthy(call).commits:
+                    yield Case(call, number, fault)
 
     def healthy(self, call: Call) -> Healthy:
         if call.name not in self._healthy:
             with copied(self._template) as url, closing(plain_database(url)) as database:
                 before = snapshot(database)
                 self._run(url, Case(call, 0, Fault.REFUSED), self._new_notes())
-                writes, sent = self._injector.writes, self._injector.sent
-                self._healthy[call.name] = Healthy(sent, before, snapshot(database), writes <= 1)
+                writes, sent, commits = self._injector.writes, self._injector.sent, self._injector.commits
+                self._healthy[call.name] = Healthy(sent, commits, before, snapshot(database), writes <= 1)
         return self._healthy[call.name]
 
     def problems(self, case: Case) -> list[str] | None:
@@ -86,7 +89,7 @@ class Cases:
                 left = case.call.name, contents(database)
             is_alone = case.call.is_steady or case.fault not in DEADLY  # no dead worker is left in a file
             if not (is_alone and (left in finished or ("", left[1]) in finished)):
-                problems += finish(url, notes, new_clock())
+                problems += finish(url, notes, new_clock(), after_lease=case.fault in OF_COMMITS)
                 if not problems:
                     finished.add(left)
         if not outcome.was_reached:
@@ -113,14 +116,20 @@ class Cases:
         return Notes(path)
 
     def _run(self, url: str, case: Case, notes: Notes) -> Outcome:
-        with injected(self._injector), closing(app_at(url, notes)) as app:
+        with ExitStack() as stack:
+            if case.fault in OF_COMMITS:
+                self._injector.slow_commit = stack.enter_context(closing(SlowCommit(url)))
+            stack.enter_context(injected(self._injector))
+            app = stack.enter_context(closing(app_at(url, notes)))
             app.jobs.stats()  # connects
             for job in case.call.prepare(app):
                 notes.write("enqueued", job.id)
             try:
-                return self._call(app, case, notes)
+                outcome = self._call(app, case, notes)
             finally:
                 self._injector.disarm()
+        left = [thread.name for thread in app.threads()]
+        return outcome._replace(problems=(*outcome.problems, f"threads are left: {left}")) if left else outcome
 
     def _call(self, app: App, case: Case, notes: Notes) -> Outcome:
         in_loop = case.fault is Fault.CANCELLED

@@ -13,17 +13,19 @@ import signal
 import socket
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import psycopg
 
+from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config
 from rowcall.drivers.caller import sqlite3 as caller_sqlite3
 from rowcall.drivers.postgres.connection import OwnConnection
 from rowcall.drivers.sqlite import connection
+from rowcall.testing.deadline import eventually
 
 
 class Fault(enum.StrEnum):
@@ -31,6 +33,7 @@ class Fault(enum.StrEnum):
     REPLY_LOST = "reply lost"
     GONE_BEFORE = "gone before"
     GONE_AFTER = "gone after"
+    GONE_INSIDE = "gone inside"
     SERIALIZATION = "serialization"
     DEADLOCK = "deadlock"
     TIMEOUT = "timeout"
@@ -40,8 +43,11 @@ class Fault(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-NEEDS_SERVER = frozenset({Fault.REPLY_LOST, Fault.GONE_BEFORE, Fault.GONE_AFTER, Fault.DEADLOCK})
+OF_COMMITS = frozenset({Fault.GONE_INSIDE})
+"""The connection is cut while the server commits: it commits later, when the caller has gone on."""
+NEEDS_SERVER = frozenset({Fault.REPLY_LOST, Fault.GONE_BEFORE, Fault.GONE_AFTER, Fault.DEADLOCK}) | OF_COMMITS
 """SQLite has no connection that can be lost, and one writer: no cycle of locks."""
+INSIDE_SECONDS = 0.15
 DEADLY = frozenset({Fault.DIES_BEFORE, Fault.DIES_AFTER})
 
 SQLITE_ERRORS = {
@@ -66,7 +72,8 @@ def faults_of(database: str) -> list[Fault]:
 class Injector:
     """Counts the calls of some threads, or of all, and lets one of them fail.
 
-    `sent` are the SQL texts so far, and `writes` the number of transactions that wrote.
+    `sent` are the SQL texts so far, `commits` the numbers of those that may commit, and `writes` the number of
+    transactions that wrote. `slow_commit` is what `Fault.GONE_INSIDE` needs.
     """
 
     def __init__(self) -> None:
@@ -76,13 +83,15 @@ class Injector:
         self._counts: Callable[[], bool] = lambda: True
         self._is_armed = False
         self.sent: list[str] = []
+        self.commits: set[int] = set()
         self.writes = 0
         self.cancel: Callable[[], None] = lambda: None
+        self.slow_commit: SlowCommit | None = None
 
     def arm(self, number: int = 0, fault: Fault | None = None, counts: Callable[[], bool] = lambda: True) -> None:
         """Let call `number` fail, counted from 1. `counts`: whether the calls of this thread count."""
         self._number, self._fault, self._counts = number, fault, counts
-        self.sent, self.writes, self._is_armed = [], 0, True
+        self.sent, self.commits, self.writes, self._is_armed = [], set(), 0, True
 
     def disarm(self) -> None:
         self._is_armed = False
@@ -103,8 +112,13 @@ class Injector:
 
     def note_written(self, sql: str, *, in_transaction: bool) -> None:
         word = sql.split(None, 1)[0].lower().rstrip(";")
+        if self._is_armed and (word == "commit" or (not in_transaction and word in _MAY_WRITE)):
+            self.commits.add(len(self.sent))
         if self._is_armed and (word == "commit" or (not in_transaction and word in ("insert", "update", "delete"))):
             self.writes += 1
+
+
+_MAY_WRITE = ("insert", "update", "delete", "with")
 
 
 def die() -> None:
@@ -163,15 +177,83 @@ class FaultyCursor:
             query = f"do $$ begin raise exception 'injected' using errcode = '{POSTGRES_ERRORS[fault]}'; end $$"
             return self._execute(cursor, query, prepare=False)
         was_open = cursor.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
-        result = self._execute(cursor, query, *arguments, **options)
+        with contextlib.ExitStack() as stack:
+            if fault is Fault.GONE_INSIDE:
+                assert self._injector.slow_commit is not None
+                self._execute(cursor, SlowCommit.BEGIN, prepare=False)
+                stack.enter_context(self._injector.slow_commit.cut_inside(cursor.connection))
+            result = self._execute(cursor, query, *arguments, **options)
         self._injector.note_written(str(query), in_transaction=was_open)
         if fault is Fault.DIES_AFTER:
             die()
-        if fault in (Fault.REPLY_LOST, Fault.GONE_AFTER):
+        if fault in (Fault.REPLY_LOST, Fault.GONE_AFTER, Fault.GONE_INSIDE):  # inside: it had nothing to commit
             _cut(cursor.connection)
-        if fault is Fault.REPLY_LOST:
+        if fault in (Fault.REPLY_LOST, Fault.GONE_INSIDE):
             return self._execute(cursor, "select 1")  # raises what a lost connection raises
         return result
+
+
+class SlowCommit:
+    """Keeps a server inside a commit until the client, whose connection is cut, has gone on for a while.
+
+    A trigger that is deferred to the commit waits for a lock of this connection.
+    """
+
+    LOCK = 30
+    BEGIN = "set storm.commits_slowly = 'yes'"
+    TRIGGER = f"""
+        create function public.commit_slowly() returns trigger language plpgsql as $$
+        begin
+          if current_setting('storm.commits_slowly', true) = 'yes' then
+            perform pg_advisory_xact_lock_shared({LOCK});
+          end if;
+          return null;
+        end $$"""
+
+    def __init__(self, url: str) -> None:
+        self._raw = psycopg.connect(url, autocommit=True)
+        self._thread: threading.Thread | None = None
+        self._returned = threading.Event()
+
+    @classmethod
+    def install(cls, raw: psycopg.Connection[Any], tables: Iterable[str]) -> None:
+        raw.execute(cls.TRIGGER)
+        for table in tables:
+            raw.execute(
+                f"create constraint trigger commit_slowly after insert or update or delete on public.{table}"
+                " deferrable initially deferred for each row execute function public.commit_slowly()".encode()
+            )
+
+    @contextlib.contextmanager
+    def cut_inside(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Cut the connection while the server commits what runs in this block, if that has anything to commit."""
+        link = socket.socket(fileno=os.dup(connection.fileno()))
+        self._raw.execute(f"select pg_advisory_lock({self.LOCK})".encode())
+        self._thread = threading.Thread(target=self._cut, args=(link, connection.info.backend_pid), name="slow commit")
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._returned.set()
+
+    def _cut(self, link: socket.socket, pid: int) -> None:
+        waits = f"select 1 from pg_locks where pid = {pid} and locktype = 'advisory' and not granted"
+        there = f"select 1 from pg_stat_activity where pid = {pid} and state <> 'idle'"
+        with contextlib.closing(link):
+            while not (commits := self._raw.execute(waits.encode()).fetchone()) and not self._returned.is_set():
+                pass
+            if commits:
+                link.shutdown(socket.SHUT_RDWR)
+                self._returned.wait()
+                SYSTEM_CLOCK.sleep(INSIDE_SECONDS)  # in which the client goes on
+        self._raw.execute("select pg_advisory_unlock_all()")
+        eventually(lambda: not self._raw.execute(there.encode()).fetchone(), message="the end of the commit")
+
+    def close(self) -> None:
+        """Wait until the server has decided."""
+        if self._thread is not None:
+            self._thread.join()
+        self._raw.close()
 
 
 class CallerConnection(psycopg.Connection[Any]):

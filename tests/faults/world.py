@@ -34,13 +34,14 @@ from rowcall.store.schema import TABLES
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
 from rowcall.testing.postgres_database import Databases, database_of
+from rowcall.worker.upkeep.recovery import Recovery
 from rowcall.worker.worker import Worker
 from tests.conformance.notes import Notes
 from tests.crash.storm import checks, flow_checks, leftovers, terms
 from tests.crash.storm.journal import install
 from tests.crash.storm.records import records_in
 from tests.faults.handlers import LastSteps, declare_handlers
-from tests.faults.injection import die
+from tests.faults.injection import SlowCommit, die
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
 PUSH = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
@@ -171,9 +172,12 @@ class App(NamedTuple):
         for worker in self.workers:
             worker.stop()
         self.jobs.close()
-        for thread in {*threading.enumerate()} - self.others:  # a call that was cancelled may still write
-            if thread.name.startswith("rowcall"):
-                thread.join(PATIENCE_SECONDS)
+        for thread in self.threads():  # a call that was cancelled may still write
+            thread.join(PATIENCE_SECONDS)
+
+    def threads(self) -> list[threading.Thread]:
+        """Return the threads that it has started, and that have not ended."""
+        return [one for one in {*threading.enumerate()} - self.others if one.name.startswith("rowcall")]
 
 
 class Scene(NamedTuple):
@@ -315,6 +319,7 @@ class PostgresTemplate:
         sequences = self._connection.execute("select sequencename from pg_sequences where schemaname = 'public'")
         self._tables = sorted(str(row[0]) for row in tables)
         self._sequences = sorted(str(row[0]) for row in sequences.fetchall())
+        SlowCommit.install(self._connection, (name for name in self._tables if name.startswith("rowcall_")))
         self._connection.execute("create schema world")
         for name in (*self._tables, *self._sequences):
             self._connection.execute(f"create table world.{name} as table public.{name}")
@@ -415,14 +420,22 @@ def more(url: str, *, rekeyed: bool = False) -> Rowcall:
     return jobs
 
 
-def finish(url: str, notes: Notes, clock: FakeClock) -> Iterator[str]:
-    """Let a healthy worker finish all jobs, and yield what is wrong then."""
+def finish(url: str, notes: Notes, clock: FakeClock, *, after_lease: bool = False) -> Iterator[str]:
+    """Let a healthy worker finish all jobs, and yield what is wrong then.
+
+    `after_lease`: a worker may have been registered after it had ended, and is lost when its lease is over.
+    """
     with closing(app_at(url, notes, clock)) as app, closing(plain_database(url)) as database:
         jobs = app.jobs
         for paused in jobs.paused():
             jobs.resume(**{paused.kind: paused.name})
         for schedule in jobs.schedules():
             jobs.pause_schedule(schedule.name)
+        if after_lease:
+            recovery = Recovery(queue_of(jobs))
+            recovery.check()
+            clock.advance(3600)
+            recovery.check()
         for _ in range(HOURS):
             clock.advance(3600)
             jobs.drain()
