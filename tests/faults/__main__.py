@@ -1,8 +1,12 @@
-"""Print the table of operations, statements and faults: `python -m tests.faults sqlite postgres`."""
+"""Print the table of operations, statements and faults: `python -m tests.faults sqlite postgres`.
+
+With a record, calls that it has are left out, and calls whose cases have all run without a problem are added.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -11,20 +15,24 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
+from pathlib import Path
 
 from rowcall.testing.postgres import PostgresServer
+from tests.faults.call_records import CallRecords
 from tests.faults.injection import Fault, faults_of
 from tests.faults.parts import DATABASES, Part, Row, begin, names, run_part
 from tests.shared_postgres import other_server
+from tests.simulation.seed_records import revision
 
 
 def main() -> None:
     arguments = _arguments()
     began, ran, problems, not_sent = time.monotonic(), 0, 0, 0
+    records, commit = CallRecords(arguments.record), revision() if arguments.record else ""
     for database in arguments.databases:
         faults = faults_of(database)
         print(f"\n{database:<28} {'statements':>10} " + " ".join(f"{fault:>13}" for fault in faults), flush=True)
-        for row in _rows(database, arguments):
+        for row in _rows(database, arguments, records.names(database)):
             ran += row.counts.total()
             not_sent += row.not_sent
             for problem in (problem for found in row.problems.values() for problem in found):
@@ -32,15 +40,19 @@ def main() -> None:
                 print(f"! {problem}", flush=True)
             cells = " ".join(f"{row.counts[fault]}{'!' if fault in row.problems else ''}".rjust(13) for fault in faults)
             print(f"{row.call:<28} {row.statements:>10} {cells}", flush=True)
+            if arguments.share == 1:
+                records.add(database, row, commit)
+            if time.monotonic() - began > arguments.seconds:
+                break
     print(
         f"faults: {ran} cases, {problems} problems, {not_sent} statements that did not come again,"
         f" {time.monotonic() - began:.0f} s"
     )
-    sys.exit(problems > 0 or ran == 0)
+    sys.exit(problems > 0 or (ran == 0 and not records.calls))
 
 
-def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
-    """Return a row for each call. Several processes run parts of its cases."""
+def _rows(database: str, arguments: argparse.Namespace, done: set[str]) -> Iterator[Row]:
+    """Return a row for each call that is not done. Several processes run parts of its cases."""
     with ExitStack() as stack:
         server_url = other_server()
         if database == "postgres" and server_url is None:
@@ -49,7 +61,8 @@ def _rows(database: str, arguments: argparse.Namespace) -> Iterator[Row]:
         # started again: each forks children that die
         context = get_context("spawn")
         pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
-        chosen = [name for name in pool.submit(names).result() if name.startswith(tuple(arguments.only.split(",")))]
+        only = tuple(arguments.only.split(","))
+        chosen = [name for name in pool.submit(names).result() if name.startswith(only) and name not in done]
         parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
         stack.callback(pool.shutdown, cancel_futures=True)  # if it stops early
         rows = pool.map(run_part, parts)
@@ -76,6 +89,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAMES", help="calls whose names begin with one of these")
     parser.add_argument("--share", type=int, default=1, metavar="N", help="one case of this many")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many processes")
+    parser.add_argument("--record", type=Path, help="a file of the calls that have run without a problem")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop at the end of a call after this time")
     parser.add_argument("--stop", action="store_true", help="stop at the first problem")
     return parser.parse_args()
 
