@@ -72,7 +72,7 @@ def faults_of(database: str) -> list[Fault]:
 class Injector:
     """Counts the calls of some threads, or of all, and lets one of them fail.
 
-    `sent` are the SQL texts so far, `commits` the numbers of those that may commit, and `writes` the number of
+    `sent` are the SQL texts so far, `commits` the numbers of texts which may commit, and `writes` the number of
     transactions that wrote. `slow_commit` is what `Fault.GONE_INSIDE` needs.
     """
 
@@ -245,7 +245,7 @@ class SlowCommit:
             if commits:
                 link.shutdown(socket.SHUT_RDWR)
                 self._returned.wait()
-                SYSTEM_CLOCK.sleep(INSIDE_SECONDS)  # in which the client goes on
+                SYSTEM_CLOCK.sleep(INSIDE_SECONDS)  # in which the client continues
         self._raw.execute("select pg_advisory_unlock_all()")
         eventually(lambda: not self._raw.execute(there.encode()).fetchone(), message="the end of the commit")
 

@@ -50,7 +50,7 @@ class PooledConnection(sqlite3.Connection):
 
 
 class Lent:
-    """A connection of a process, until it is closed: then it may be lent to another process."""
+    """A connection of a process, until it is closed: then another process may have it."""
 
     def __init__(self, raw: PooledConnection) -> None:
         self._raw = raw

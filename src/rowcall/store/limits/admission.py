@@ -316,7 +316,7 @@ class Admission:
 def load_starts(
     dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed: Mapping[str, int], *, are_locked: bool = True
 ) -> Plan[None]:
-    """Read the last starts of these keys, as far as the next ones depend on them. Mend them only under their locks:
+    """Read the last starts of these keys, as far as the next ones depend on them. Repair them only under their locks:
     others may have started more since the time of an unlocked room.
     """
     asked = [
