@@ -3,7 +3,7 @@
 from rowcall import push
 from rowcall.app import Rowcall
 from rowcall.base.clock import Clock, SystemClock
-from rowcall.context import Bindable, Context, current
+from rowcall.context import Bindable, Context, JobsBatch, current
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.dependencies import INJECTED, Depends
 from rowcall.declare.handlers import Override
@@ -11,11 +11,15 @@ from rowcall.declare.option_table import BatchOptions, EnqueueOptions, TaskOptio
 from rowcall.domain.alerts import Alert, AlertEvent, Alerts
 from rowcall.domain.attention import Finding, Severity
 from rowcall.domain.backoff import Backoff
+from rowcall.domain.batches import BatchInfo, BatchPage
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import VERSION
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import (
+    BatchNotFound,
+    BatchNotOver,
+    BatchSealed,
     BlobDamaged,
     BlobMissing,
     BlobUnreadable,
@@ -100,6 +104,7 @@ from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
+from rowcall.operations.batches import Batch
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow, Node
@@ -131,8 +136,14 @@ __all__ = [
     "AsyncTask",
     "Attempt",
     "Backoff",
+    "Batch",
     "BatchDecorator",
+    "BatchInfo",
+    "BatchNotFound",
+    "BatchNotOver",
     "BatchOptions",
+    "BatchPage",
+    "BatchSealed",
     "BatchTask",
     "Bindable",
     "Binding",
@@ -180,6 +191,7 @@ __all__ = [
     "JobLogFilter",
     "JobNotFound",
     "JobOutcome",
+    "JobsBatch",
     "JsonLogFormatter",
     "Kept",
     "LeaseLost",

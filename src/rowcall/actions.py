@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 
+from rowcall.domain.batches import BatchInfo, BatchKey
 from rowcall.domain.errors import WrongState
 from rowcall.domain.job import WAITING, Chain, Job, Status
 from rowcall.domain.lifecycle import Move, sources
@@ -24,6 +25,7 @@ class JobFilter(TypedDict, total=False):
     tag: str | None
     key: str | None
     chain: Chain | Job | int | None
+    batch: BatchKey | BatchInfo | int | None
     worker: str | None
     error_code: str | None
     created_after: datetime | None

@@ -30,7 +30,7 @@ from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.server_options import settings as http_settings
-from rowcall.operations import by_hand, events, flows, inspect, job_actions, pauses, results, signals
+from rowcall.operations import batches, by_hand, events, flows, inspect, job_actions, pauses, results, signals
 from rowcall.operations import enqueue as enqueueing
 from rowcall.operations import limits as levers
 from rowcall.operations import push as pushing
@@ -398,6 +398,12 @@ class Rowcall:
         `duplicate` set, or raises `DuplicateJob`.
         """
         return Flow(self._queue, connection, flows.flow_key(key, key_window, on_duplicate))
+
+    # batches
+
+    batch, abatch = both(batches.new_batch)
+    get_batch, aget_batch = both(batches.get_batch)
+    list_batches, alist_batches = both(batches.list_batches)
 
     # chains
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Ty
 
 from rowcall.base.text import DETAIL_LENGTH, storable
 from rowcall.domain.backoff import RetryPolicy
+from rowcall.domain.batches import BatchInfo
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
@@ -54,6 +55,7 @@ class Attempted(Protocol):
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None: ...
     def blockers(self) -> list[object]: ...
     def previous(self) -> object: ...
+    def batch_of_job(self) -> JobsBatch | None: ...
     def complete(self, result: object, connection: object) -> None: ...
     async def acomplete(self, result: object, connection: object) -> None: ...
 
@@ -62,6 +64,21 @@ class Bindable(Protocol[P]):
     """A task, or a task with options."""
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> object: ...
+
+
+class JobsBatch(Protocol):
+    """The batch of a job, as its handler has it: see `Batch`."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    def add(self, *calls: Any, connection: object = None) -> list[Job]: ...
+    async def aadd(self, *calls: Any, connection: object = None) -> list[Job]: ...
+    def seal(self, *, connection: object = None) -> bool: ...
+    async def aseal(self, *, connection: object = None) -> bool: ...
+    def counts(self, *, connection: object = None) -> BatchInfo: ...
+    async def acounts(self, *, connection: object = None) -> BatchInfo: ...
 
 
 NOT_READ = object()
@@ -86,6 +103,7 @@ class Context(Generic[Resources]):
         self._job: Job | None = None
         self._previous: object = NOT_READ
         self._blockers: list[object] | None = None
+        self._batch: object = NOT_READ
 
     @property
     def job(self) -> Job:
@@ -178,6 +196,22 @@ class Context(Generic[Resources]):
             _refuse_on_event_loop("blockers")
             self._blockers = self._attempt.blockers()
         return self._blockers
+
+    @property
+    def batch(self) -> JobsBatch | None:
+        """Return the batch of the job, or None: `ctx.batch.add(load.bind(page))` adds jobs to it.
+
+        It is read from the database on first use, with the same rule for async handlers as `previous`.
+        """
+        if self._batch is NOT_READ:
+            _refuse_on_event_loop("batch")
+            self._batch = self._attempt.batch_of_job()
+        batch: JobsBatch | None = self._batch  # type: ignore[assignment]
+        return batch
+
+    async def abatch(self) -> JobsBatch | None:
+        """Return `batch`, without blocking the event loop."""
+        return await _in_thread(lambda: self.batch)
 
     def blockers_as(self, kind: type[T], /) -> list[T | None]:
         """Return `blockers` as values of that type; None for one that failed."""

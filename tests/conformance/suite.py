@@ -30,6 +30,7 @@ from tests.conformance.cases.attention import (  # noqa: E402
     TestNobodyRunsJobs,
     TestTheMachine,
 )
+from tests.conformance.cases.batch_handlers import TestBatchHandlers  # noqa: E402
 from tests.conformance.cases.batches import TestBatches  # noqa: E402
 from tests.conformance.cases.blockers import TestBlockers  # noqa: E402
 from tests.conformance.cases.by_hand import TestByHand  # noqa: E402
@@ -139,6 +140,7 @@ __all__ = [
     "TestAllIsWell",
     "TestAsyncTwins",
     "TestAttemptsGoWrong",
+    "TestBatchHandlers",
     "TestBatches",
     "TestBlockers",
     "TestByHand",

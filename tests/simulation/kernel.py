@@ -22,7 +22,7 @@ from rowcall.wake import waiter
 from rowcall.worker import registrar
 from rowcall.worker import worker as worker_module
 from rowcall.worker.attempt import Attempt
-from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lanes.batch_calls import BatchCall
 from tests.simulation.primitives import Event, own_process, scheduler
 from tests.simulation.scheduler import NEVER, Actor, Killed, Process
 
@@ -267,7 +267,7 @@ def _identity_of(attempt: Attempt) -> int:
     return hash(attempt.fence)
 
 
-def _identity_of_batch(batch: Batch) -> int:
+def _identity_of_batch(batch: BatchCall) -> int:
     return hash((batch.ready.id, batch.ready.lease))
 
 
@@ -292,5 +292,5 @@ def simulated_kernel(machine: Machine) -> Iterator[None]:
         replace(registrar, "worker_name", lambda: f"sim:{own_process().pid}:{next(numbers)}")
         # hashes of addresses would make the order of sets differ from run to run
         replace(Attempt, "__hash__", _identity_of)
-        replace(Batch, "__hash__", _identity_of_batch)
+        replace(BatchCall, "__hash__", _identity_of_batch)
         yield

@@ -148,8 +148,11 @@ def code_of(tasks: Mapping[str, Declaration]) -> str:
     return f"{VERSION} {digest.hexdigest()[:8]}"
 
 
+PRELOADED = ("previous", "blockers", "batch")
+
+
 def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return which of `ctx.previous` and `ctx.blockers` the code of a handler names, functions inside it included.
+    """Return which of `PRELOADED` of `ctx` the code of a handler names, functions inside it included.
 
     An async handler must not read them from the database on the event loop, so they are read before it starts.
     """
@@ -160,7 +163,7 @@ def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
         if isinstance(code := codes.pop(), CodeType):
             names.update(code.co_names)
             codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return tuple(name for name in ("previous", "blockers") if {name, f"{name}_as"} & names)
+    return tuple(name for name in PRELOADED if {name, f"{name}_as"} & names)
 
 
 def declare(function: Callable[..., object], options: Options) -> Declaration:

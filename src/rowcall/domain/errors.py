@@ -187,6 +187,30 @@ class LimitNotFound(RowcallError, LookupError):
         self.name = name
 
 
+class BatchNotFound(RowcallError, LookupError):
+    """No batch has that id."""
+
+    def __init__(self, batch_id: int) -> None:
+        super().__init__(f"batch {batch_id} does not exist")
+        self.batch_id = batch_id
+
+
+class BatchSealed(RowcallError):
+    """The batch is sealed, so no job can be added to it. Nothing was written."""
+
+    def __init__(self, batch_id: int) -> None:
+        super().__init__(f"batch {batch_id} is sealed: add jobs before seal(), or make another batch")
+        self.batch_id = batch_id
+
+
+class BatchNotOver(RowcallError):
+    """Jobs of the batch have not ended. Nothing was written."""
+
+    def __init__(self, batch_id: int) -> None:
+        super().__init__(f"cannot delete batch {batch_id}: some of its jobs have not ended; cancel them first")
+        self.batch_id = batch_id
+
+
 class ChainNotFound(JobNotFound):
     """No chain starts with that job."""
 

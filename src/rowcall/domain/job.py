@@ -72,6 +72,7 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     retry: str | None = None
     target: str | None = None
     duplicate: bool = False
+    batch_id: int | None = None
     lease: int = 0
     holder: int = 0
 

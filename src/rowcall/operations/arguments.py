@@ -17,7 +17,8 @@ from rowcall.base.text import CODE_LENGTH, storable
 from rowcall.base.times import time_of
 from rowcall.declare.failures import Failures
 from rowcall.domain import checks
-from rowcall.domain.errors import ChainNotFound, InvalidOption, JobNotFound, moment_ms, refuse_unknown
+from rowcall.domain.batches import BatchInfo, BatchKey
+from rowcall.domain.errors import BatchNotFound, ChainNotFound, InvalidOption, JobNotFound, moment_ms, refuse_unknown
 from rowcall.domain.job import Chain, Job, Status
 from rowcall.domain.payload import checked_result
 from rowcall.queue import Queue
@@ -46,6 +47,13 @@ def checked_chain_id(chain: object) -> int:
     return _in_range(_whole("chain", "a Chain or its id", chain), ChainNotFound)
 
 
+def checked_batch_id(batch: object) -> int:
+    """Return the id of a batch that was given as such, or by its id."""
+    if isinstance(batch, BatchKey | BatchInfo):
+        return batch.id
+    return _in_range(_whole("batch", "a Batch or its id", batch), BatchNotFound)
+
+
 def _whole(option: str, expected: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidOption(option, f"must be {expected}, got {reprlib.repr(value)}")
@@ -54,8 +62,8 @@ def _whole(option: str, expected: str, value: object) -> int:
     return value
 
 
-def _in_range(number: int, not_found: type[JobNotFound]) -> int:
-    """Return the id; no job has one that a database cannot hold."""
+def _in_range(number: int, not_found: type[JobNotFound] | type[BatchNotFound]) -> int:
+    """Return the id; nothing has one that a database cannot hold."""
     if not 0 < number <= HIGHEST:
         raise not_found(number)
     return number
@@ -113,6 +121,7 @@ def checked_filter(filters: Mapping[str, object]) -> Filter:
         key=key,
         error_code=checked_error_code(filters.get("error_code")),
         chain_id=checked_chain_id(filters["chain"]) if "chain" in filters else None,
+        batch_id=checked_batch_id(filters["batch"]) if "batch" in filters else None,
         payload=_payload(filters["payload"]) if "payload" in filters else None,
         **chosen,  # type: ignore[arg-type]
     )

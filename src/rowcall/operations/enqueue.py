@@ -400,6 +400,7 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         tags=() if job.tags is None else tags_from_row(job.tags),
         chain_id=job.chain_id,
         chain_index=job.chain_index,
+        batch_id=job.batch_id,
     )
 
 

@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from rowcall.context import logger
-from rowcall.domain.job import Pruned
+from rowcall.domain.job import FINISHED, Pruned
 from rowcall.domain.retention import Retention, Rules, retention_from_text, retention_to_text
 from rowcall.drivers.database import Connection, MakePlan
 from rowcall.drivers.patience import UNLIMITED, patience, with_patience
 from rowcall.operations.blobs import collect_blobs
 from rowcall.operations.effects import Blocking, EnsureSchema, Read, Write
 from rowcall.queue import Operation, Queue
+from rowcall.store.batches.finishing import BATCHES_AT_ONCE, fold_batches
 from rowcall.store.counts import tallies
 from rowcall.store.counts.pruning import prune_group, prune_history
 from rowcall.store.counts.samples import add_sample
 from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
+from rowcall.store.queries.batches import DROP_LEFT_TALLIES, PRUNE_BATCHES
 from rowcall.store.queries.control import CLEAR, RESTART_IDS
 from rowcall.store.queries.counts import (
     DROP_SETTING,
@@ -149,6 +151,7 @@ def fold(queue: Queue, connection: Connection, stopped: Callable[[], bool] = lam
     steps: list[MakePlan[object]] = [
         lambda: tallies.fold(queue.dialect, everything=True),
         lambda: tallies.fold_history(queue.dialect),
+        lambda: fold_batches(queue.dialect),
     ]
     _repeat(connection, steps, stopped)
 
@@ -171,9 +174,22 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: queue.dialect.change(PRUNE_STARTS, STARTS_AT_ONCE),
         lambda: queue.dialect.change(PRUNE_NOTES, NOTES_AT_ONCE),
         lambda: drop_stale(queue.dialect),
+        lambda: _prune_batches(queue),
+        lambda: queue.dialect.change(DROP_LEFT_TALLIES),
         lambda: repair_edges(queue.dialect),
     ]
     _repeat(connection, steps, stopped)
+
+
+def _prune_batches(queue: Queue) -> Plan[int]:
+    """Delete batches that finished so long ago that no job would be kept, unless they still have jobs."""
+    rules = yield from rules_of(queue)
+    keeps = [rules.common.keep_seconds(status) for status in FINISHED]
+    if None in keeps:
+        return 0
+    (at_ms,) = yield from queue.dialect.ask(NOW)
+    longest = max(keep for keep in keeps if keep is not None)
+    return (yield from queue.dialect.change(PRUNE_BATCHES, at_ms - round(longest * 1000), BATCHES_AT_ONCE))
 
 
 def _repeat(connection: Connection, steps: Sequence[MakePlan[object]], stopped: Callable[[], bool]) -> None:

@@ -6,10 +6,13 @@ here, because each migration makes the newest ones again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rowcall.store.migration import Migration
+
+NO_INDEXES: Mapping[int, Sequence[str]] = MappingProxyType({})
 
 
 class Addition(NamedTuple):
@@ -62,8 +65,35 @@ ADDITIONS = (
   finding key not null
   body text not null
 """,
+            # Named groups of jobs. The four counts are what was folded: of jobs that were added, and how they ended.
+            # `on_finish` and `on_success` are jobs to enqueue, and the last two columns their ids once they are.
+            "batch": """
+  id identity
+  created_at moment not null
+  sealed_at moment
+  finished_at moment
+  added number not null default 0
+  succeeded number not null default 0
+  failed number not null default 0
+  cancelled number not null default 0
+  finish_job bigint
+  success_job bigint
+  name name not null
+  on_finish json
+  on_success json
+""",
+            # What transactions have added to these counts: jobs that ended with a status, or jobs that were added.
+            "batch_tally": """
+  id rowid
+  batch_id bigint not null
+  jobs number not null
+  status text
+""",
         },
         columns={
+            "job": """
+  batch_id bigint
+""",
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """
   set_concurrency int
@@ -73,7 +103,12 @@ ADDITIONS = (
   changed_by text
 """,
         },
-        indexes=(),
+        indexes=(
+            # whether any job has not ended, and pages of jobs by status
+            "create index <prefix>job_batch on <job> (batch_id, status, id) where batch_id is not null",
+            "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
+            "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
+        ),
     ),
 )
 
@@ -88,12 +123,19 @@ def with_additions(tables: Mapping[str, str]) -> dict[str, str]:
     return newest
 
 
-def later_migrations(table: Callable[[str, str], str], column: Callable[[str, str, str], str]) -> Iterator[Migration]:
-    """Yield a migration for each addition; `table` and `column` write what a database calls them."""
+def later_migrations(
+    table: Callable[[str, str], str],
+    column: Callable[[str, str, str], str],
+    indexes: Mapping[int, Sequence[str]] = NO_INDEXES,
+) -> Iterator[Migration]:
+    """Yield a migration for each addition; `table` and `column` write what a database calls them. `indexes`: what only
+    one database needs, by version.
+    """
     for addition in ADDITIONS:
         statements = [table(name, columns) for name, columns in addition.tables.items()]
         for name, columns in addition.columns.items():
             for line in columns.strip().splitlines():
                 new, kind, *rest = line.split(maxsplit=2)
                 statements.append(f"alter table <{name}> add column {column(new, kind, ' '.join(rest)).strip()}")
-        yield Migration(addition.version, addition.oldest, addition.name, (*statements, *addition.indexes))
+        statements += [*addition.indexes, *indexes.get(addition.version, ())]
+        yield Migration(addition.version, addition.oldest, addition.name, tuple(statements))

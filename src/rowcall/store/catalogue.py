@@ -12,6 +12,7 @@ import msgspec
 from rowcall.store.queries import (
     alerts,
     attention,
+    batches,
     blobs,
     claims,
     control,
@@ -34,7 +35,7 @@ R = TypeVar("R")
 TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(alerts, attention, blobs, claims, control, counts, ends, flows, jobs, limits),
+        *(alerts, attention, batches, blobs, claims, control, counts, ends, flows, jobs, limits),
         *(notes, order, results, schedules, steps, workers),
     )
 }

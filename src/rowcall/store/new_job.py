@@ -90,6 +90,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     blocked: bool = False
     chain_id: int | None = None
     chain_index: int | None = None
+    batch_id: int | None = None
 
     @cached_property
     def is_derived(self) -> bool:
@@ -98,8 +99,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_alone(self) -> bool:
-        """Whether it can be written without reading other jobs."""
-        return self.unique is None and not self.after
+        """Whether it can be written without reading other rows."""
+        return self.unique is None and not self.after and self.batch_id is None
 
     @cached_property
     def is_plain(self) -> bool:
@@ -138,3 +139,4 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     run_at_ms: int
     created_at_ms: int
     expires_at_ms: int | None
+    batch_id: int | None = None

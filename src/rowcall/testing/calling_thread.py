@@ -27,7 +27,7 @@ from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch, Call
+from rowcall.worker.lanes.batch_calls import BatchCall, Call
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
@@ -126,7 +126,7 @@ class CallingThreadWorker:
         first, *others = map(attempt_of, (*result.started, *result.joining))
         called: Call = first
         if first.task.options.batch is not None:
-            called = batch = Batch(first, self._queue.clock.timer())
+            called = batch = BatchCall(first, self._queue.clock.timer())
             for other in others:
                 batch.add(other)
         error = contextvars.copy_context().run(self._call, called)

@@ -52,6 +52,7 @@ from rowcall.domain.push import LeftOpen
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.durable.handler_steps import Steps
 from rowcall.observe.shown_exceptions import Shown, drop_callers, frames_of, shown, without_variables
+from rowcall.operations.batches import Batch
 from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
@@ -118,7 +119,7 @@ class Attempt:
     async_task: AsyncTask[None] | None = None
     trace: Processing | None = None
     batch: object | None = None
-    """The `Batch` that this attempt is part of, if any."""
+    """The `BatchCall` that this attempt is part of, if any."""
     _context: Context | None = None
     _steps: Steps | None = None
 
@@ -316,6 +317,9 @@ class Attempt:
 
     def previous(self) -> object:
         return self.common.completion.previous(self.ready)
+
+    def batch_of_job(self) -> Batch | None:
+        return self.common.completion.batch_of_job(self.ready.id)
 
     def _age_ms(self) -> int:
         return int((self.common.clock.monotonic() - self.started_at) * 1000)

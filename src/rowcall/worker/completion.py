@@ -13,6 +13,7 @@ from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
 from rowcall.operations import blobs
+from rowcall.operations.batches import Batch, batch_of_job
 from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
 from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
@@ -88,6 +89,9 @@ class Completion:
             return None
         found = self.queue.run(Read(self.queue.dialect.ask(PREVIOUS_RESULT, ready.chain_id, ready.chain_index)))
         return self.blobs.value(*found[0], Kind.RESULT) if found else None
+
+    def batch_of_job(self, job_id: int) -> Batch | None:
+        return self.queue.run(batch_of_job(self.queue, job_id))
 
     def _plan(
         self,

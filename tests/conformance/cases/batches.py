@@ -1,241 +1,290 @@
-"""Batch handlers: one call for many jobs, each of which ends on its own."""
+"""Batches: named groups of jobs with counts, and what follows when all of them have ended."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from rowcall import Cancel, Context, Fail, Job, Limit, Retry, Rowcall, Snooze
+from rowcall import (
+    Backoff,
+    Batch,
+    BatchInfo,
+    BatchNotFound,
+    BatchNotOver,
+    BatchSealed,
+    Context,
+    InvalidOption,
+    Job,
+    Rowcall,
+)
 from rowcall.app import queue_of
-from rowcall.operations.effects import Write
-from rowcall.store.claims.demand import Demand
-from rowcall.store.claims.round import claim_by_hand
-from rowcall.testing.deadline import eventually
+from rowcall.store.batches.finishing import fold_batches
+from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.fixtures import OpenQueue
-from tests.conformance.store import Store
+
+
+class Loads:
+    """Tasks of a batch, and what was called when it ended."""
+
+    def __init__(self, jobs: Rowcall) -> None:
+        self.jobs, self.reports, self.successes = jobs, list[BatchInfo](), list[int]()
+
+        @jobs.task(max_attempts=1, retry=Backoff.constant(0))
+        def load(page: int) -> int:
+            if page < 0:
+                raise ValueError(page)
+            return page
+
+        @jobs.task
+        def report(batch: BatchInfo) -> None:
+            self.reports.append(batch)
+
+        @jobs.task
+        def celebrate() -> None:
+            self.successes.append(1)
+
+        self.load, self.report, self.celebrate = load, report, celebrate
+
+    def batch(self, *pages: int, seal: bool = True) -> Batch:
+        batch = self.jobs.batch("import", on_finish=self.report, on_success=self.celebrate)
+        batch.add([self.load.bind(page) for page in pages])
+        if seal:
+            batch.seal()
+        return batch
+
+
+def ends(info: BatchInfo) -> tuple[int, int, int, int, int, int]:
+    return info.total, info.waiting, info.running, info.succeeded, info.failed, info.cancelled
+
+
+def fold(jobs: Rowcall) -> None:
+    queue = queue_of(jobs)
+    while queue.database.write(lambda: fold_batches(queue.dialect)):
+        pass
 
 
 class TestBatches:
-    @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-    def test_one_call_takes_many_jobs_in_one_slot(self, jobs: Rowcall, is_async: bool) -> None:
-        calls: list[list[int]] = []
-
-        def square(items: list[int]) -> list[int]:
-            calls.append(items)
-            return [item * item for item in items]
-
-        async def asquare(items: list[int]) -> list[int]:
-            await asyncio.sleep(0)
-            return square(items)
-
-        task = jobs.task(name="square", batch=10)(asquare if is_async else square)
-        made = task.enqueue_many([{"item": number} for number in range(25)])
-        assert jobs.drain(concurrency=1).succeeded == 25
-        assert [len(items) for items in calls] == [10, 10, 5]
-        assert [jobs.get(job.id).result for job in made] == [number * number for number in range(25)]
-        assert {(attempt.status, attempt.attempt) for job in made for attempt in jobs.attempts(job.id)} == {
-            ("succeeded", 1)
-        }
-
-    def test_each_item_ends_as_the_list_says(self, jobs: Rowcall) -> None:
-        ends: dict[str, Callable[[], object]] = {
-            "well": lambda: {"fine": True},
-            "none": lambda: None,
-            "retry": lambda: Retry(600, "later"),
-            "snooze": lambda: Snooze(600),
-            "fail": lambda: Fail("A:B", "for good"),
-            "cancel": lambda: Cancel("not needed"),
-            "error": lambda: KeyError("missing"),
-            "no json": object,
-        }
-
-        @jobs.task(batch=20, max_attempts=2)
-        def decide(items: list[str]) -> list[object]:
-            return [ends[item]() for item in items]
-
-        ids = {way: decide.enqueue(way).id for way in ends}
+    def test_counts_and_callbacks(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        batch = loads.batch(1, 2, -3, seal=False)
+        assert ends(batch.counts()) == (3, 3, 0, 0, 0, 0)
+        first = jobs.dequeue("hand")
+        assert first is not None
+        assert ends(batch.counts()) == (3, 2, 1, 0, 0, 0)
+        jobs.complete(first)
         jobs.drain()
-        found = {way: jobs.get(job_id) for way, job_id in ids.items()}
-        assert {way: (job.status, job.error_code) for way, job in found.items()} == {
-            "well": ("succeeded", None),
-            "none": ("succeeded", None),
-            "retry": ("scheduled", "RETRY:REQUESTED"),
-            "snooze": ("scheduled", None),
-            "fail": ("failed", "A:B"),
-            "cancel": ("cancelled", "CANCELLED:BY_HANDLER"),
-            "error": ("scheduled", "INTERNAL:KeyError"),
-            "no json": ("failed", "INVALID_OUTPUT:NOT_JSON"),
-        }
-        assert (found["well"].result, found["none"].result) == ({"fine": True}, None)
-        assert found["snooze"].attempt == 0
+        info = batch.counts()
+        assert (ends(info), info.status, info.progress, loads.reports) == ((3, 0, 0, 2, 1, 0), "open", 1.0, [])
+        assert batch.seal()
+        assert not batch.seal()
+        jobs.drain()
+        (report,) = loads.reports
+        assert (report.id, report.name, report.status, ends(report)) == (batch.id, "import", "finished", ends(info))
+        finished = batch.wait(0)
+        assert (finished.status, finished.success_job, loads.successes) == ("finished", None, [])
+        assert jobs.get(finished.finish_job or 0).type == "report"
+        fold(jobs)
+        assert batch.counts() == finished
 
-    def test_what_it_raises_ends_all_of_them(self, jobs: Rowcall) -> None:
-        @jobs.task(batch=3, max_attempts=1)
-        def break_down(items: list[int]) -> None:
-            raise TimeoutError("30 s")
+    def test_failed_jobs_that_are_retried_finish_the_batch_again(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        batch = loads.batch(1, -2)
+        jobs.drain()
+        (failed,) = jobs.list(batch=batch, status="failed").jobs
+        jobs.retry(failed)
+        jobs.edit(failed, {"page": 2})
+        assert (batch.counts().status, ends(batch.counts())) == ("sealed", (2, 1, 0, 1, 0, 0))
+        jobs.drain()
+        assert (batch.counts().status, ends(batch.counts())) == ("finished", (2, 0, 0, 2, 0, 0))
+        jobs.drain()
+        assert (len(loads.reports), len(loads.successes)) == (1, 1)
+        assert batch.retry() == 0
 
-        made = [break_down.enqueue(number) for number in range(3)]
-        assert jobs.drain().failed == 3
-        assert {jobs.get(job.id).error_code for job in made} == {"TIMEOUT:OPERATION"}
-
-    @pytest.mark.parametrize(
-        ("result", "said"), [([1], "1 results"), ([1, 2, 3], "3 results"), ("ab", "a str"), ({}, "a dict")]
-    )
-    def test_too_few_or_too_many_results_fail_all_of_them(self, jobs: Rowcall, result: object, said: str) -> None:
-        @jobs.task(batch=2)
-        def miscount(items: list[int]) -> object:
-            return result
-
-        made = [miscount.enqueue(number) for number in range(2)]
-        assert jobs.drain().failed == 2
-        for job in made:
-            assert jobs.get(job.id).error_code == "INVALID_OUTPUT:BATCH_LENGTH"
-            assert f"of a batch of 2 returned {said}" in (jobs.get(job.id).error_detail or "")
-
-    def test_a_payload_that_does_not_fit_fails_alone(self, store: Store, open_queue: OpenQueue) -> None:
-        jobs, seen = open_queue(mismatch_grace=0), list[list[int]]()
-
-        @jobs.task(batch=3)
-        def take(items: list[int]) -> None:
-            seen.append(items)
-
-        made = [take.enqueue(number) for number in range(3)]
-        wrong = 'update rowcall_job set payload = \'{"item": "one"}\' where id = '
-        store.execute(f"{wrong}{made[1].id}")
-        summary = jobs.drain()
-        assert (summary.succeeded, summary.failed) == (2, 1)
-        assert jobs.get(made[1].id).error_code == "INVALID_INPUT:SCHEMA_MISMATCH"
-        assert seen == [[0, 2]]
-
-    def test_when_no_payload_fits_the_handler_is_not_called(self, store: Store, jobs: Rowcall) -> None:
-        @jobs.task(batch=2)
-        def take(items: list[int]) -> None:
-            raise AssertionError("the handler was called")
-
-        made = [take.enqueue(number) for number in range(2)]
-        store.execute("update rowcall_job set payload = '5'")
-        assert jobs.drain().failed == 2
-        assert {jobs.get(job.id).error_code for job in made} == {"INVALID_INPUT:SCHEMA_MISMATCH"}
-
-    def test_a_batch_that_is_not_full_starts_when_its_first_has_waited(self, open_queue: OpenQueue) -> None:
-        jobs, calls = open_queue(), list[list[int]]()
-
-        @jobs.task(batch=3, batch_wait=0.05)
-        def take(items: list[int]) -> None:
-            calls.append(items)
-
-        made = [take.enqueue(number) for number in range(2)]
-        with jobs.worker(concurrency=1):
-            eventually(lambda: all(jobs.get(job.id).status == "succeeded" for job in made))
-        assert calls == [[0, 1]]
-        assert {attempt.worker is not None for job in made for attempt in jobs.attempts(job.id)} == {True}
-
-    def test_those_that_come_later_fill_up_the_batch_that_waits(self, open_queue: OpenQueue) -> None:
-        jobs, calls = open_queue(), list[list[int]]()
-
-        @jobs.task(batch=3, batch_wait=600)
-        def take(items: list[int]) -> None:
-            calls.append(items)
-
-        with jobs.worker(concurrency=1):
-            for number in range(2):
-                _wait_for(jobs, take.enqueue(number), "running")
-            _wait_for(jobs, take.enqueue(2), "succeeded")
-        assert calls == [[0, 1, 2]]
-
-    def test_those_that_wait_are_released_and_have_used_no_attempt(self, open_queue: OpenQueue) -> None:
-        jobs = open_queue()
-
-        @jobs.task(batch=100, batch_wait=600)
-        def take(items: list[int]) -> None: ...
-
-        with jobs.worker(concurrency=1):
-            made = [take.enqueue(number) for number in range(3)]
-            eventually(lambda: all(jobs.get(job.id).status == "running" for job in made))
-        assert {(jobs.get(job.id).status, jobs.get(job.id).attempt) for job in made} == {("pending", 0)}
-
-    def test_other_tasks_continue_while_a_batch_waits_and_runs(self, open_queue: OpenQueue) -> None:
-        jobs, let_go = open_queue(), threading.Event()
-
-        @jobs.task(batch=2, batch_wait=600)
-        def take(items: list[int]) -> None:
-            let_go.wait()
+    def test_jobs_are_added_from_inside_until_it_is_sealed(self, jobs: Rowcall, open_queue: OpenQueue) -> None:
+        loads = Loads(jobs)
 
         @jobs.task
-        def plain() -> None: ...
+        def split(ctx: Context, pages: int) -> None:
+            assert ctx.batch is not None
+            ctx.batch.add([loads.load.bind(page) for page in range(pages)])
+            ctx.batch.seal()
 
-        with jobs.worker(concurrency=2):
-            waiting = take.enqueue(1)
-            eventually(lambda: jobs.get(waiting.id).status == "running")
-            for _ in range(2):
-                other = plain.enqueue()
-                _wait_for(jobs, other, "succeeded")
-                take.enqueue(2)
-            let_go.set()
-            eventually(lambda: jobs.get(waiting.id).status == "succeeded")
+        @jobs.task
+        async def look(ctx: Context) -> str | None:
+            found = ctx.batch
+            return None if found is None else found.name
 
-    def test_a_limit_holds_for_the_jobs_of_a_batch(self, store: Store, jobs: Rowcall) -> None:
-        calls: list[list[int]] = []
+        batch = jobs.batch("import", on_finish=loads.report)
+        batch.add(split.bind(4), look.bind())
+        alone = look.enqueue()
+        jobs.drain()
+        assert ends(batch.counts()) == (6, 0, 0, 6, 0, 0)
+        assert jobs.result(alone) is None
+        with pytest.raises(BatchSealed, match=f"batch {batch.id} is sealed"):
+            open_queue().get_batch(batch.id).add(loads.load.bind(1))
+        jobs.drain()
+        assert [one.total for one in loads.reports] == [6]
 
-        @jobs.task(batch=10, limit=Limit("search", concurrency=3))
-        def take(items: list[int]) -> None:
-            calls.append(items)
+    def test_the_next_step_of_a_chain_is_in_the_batch_of_the_step_before(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
 
-        take.enqueue_many([{"item": number} for number in range(7)])
-        assert jobs.drain(concurrency=2).succeeded == 7
-        assert sorted(number for items in calls for number in items) == list(range(7))
-        assert max(map(len, calls)) <= 3
-        assert store.execute("select * from rowcall_slot") == []
+        @jobs.task
+        def first(ctx: Context) -> None:
+            ctx.continue_with(loads.load, 1)
 
-    def test_a_limited_batch_job_without_a_free_slot_uses_no_limit(self, store: Store, jobs: Rowcall) -> None:
-        @jobs.task(batch=10, limit=Limit("search", concurrency=3))
-        def take(items: list[int]) -> None: ...
+        batch = jobs.batch("chained", on_finish=loads.report)
+        batch.add(first.bind())
+        batch.seal()
+        jobs.drain()
+        assert [job.type for job in jobs.list(batch=batch).jobs] == ["load", "first"]
+        jobs.drain()
+        assert [(one.total, one.succeeded) for one in loads.reports] == [(2, 2)]
 
-        take.enqueue(1)
-        demand = Demand(
-            worker="hand",
-            slots=0,
-            buffer=10,
-            batches={"take": 10},
-            limits=queue_of(jobs).declared.limits.declared,
-            lease_ms=1000,
-        )
-        claim = queue_of(jobs).run(Write(lambda: claim_by_hand(queue_of(jobs).dialect, demand)))
-        assert (claim.started, claim.buffered, claim.joining) == ([], [], [])
-        assert store.execute("select * from rowcall_slot") == []
+    def test_jobs_that_leave_and_jobs_that_are_pruned(self, jobs: Rowcall, clock: FakeClock) -> None:
+        loads = Loads(jobs)
+        batch = loads.batch(1, 2, -3)
+        deleted, *_ = jobs.list(batch=batch, order="oldest").jobs
+        jobs.delete(deleted)
+        assert ends(batch.counts()) == (2, 2, 0, 0, 0, 0)
+        jobs.drain()
+        assert ends(batch.counts()) == (2, 0, 0, 1, 1, 0)
+        other = loads.batch(1)
+        jobs.delete(*jobs.list(batch=other).jobs)
+        assert (other.counts().status, ends(other.counts())) == ("finished", (0, 0, 0, 0, 0, 0))
+        jobs.drain()
+        clock.advance(89 * 86_400)
+        jobs.prune()
+        assert [job.status for job in jobs.list(batch=batch).jobs] == ["failed"]
+        assert ends(batch.counts()) == (2, 0, 0, 1, 1, 0)
+        clock.advance(2 * 86_400)
+        jobs.prune()
+        assert jobs.list_batches().batches == []
+        with pytest.raises(BatchNotFound, match=f"batch {batch.id} does not exist"):
+            batch.counts()
 
-    def test_a_timeout_is_for_the_whole_call(self, open_queue: OpenQueue) -> None:
-        jobs = open_queue()
+    def test_cancel_delete_and_pages(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        batch, other = loads.batch(1, 2, seal=False), loads.batch(3)
+        with pytest.raises(BatchNotOver, match="some of its jobs have not ended"):
+            batch.delete()
+        running = jobs.dequeue("hand")
+        assert running is not None
+        assert batch.cancel("wrong file") == 2
+        jobs.fail(running, "TEST:CODE")
+        assert ends(batch.counts())[:3] == (2, 0, 0)
+        assert ends(other.counts()) == (1, 1, 0, 0, 0, 0)
+        page = jobs.list_batches(limit=1)
+        assert [one.id for one in page.batches] == [other.id]
+        assert [one.id for one in jobs.list_batches(cursor=page.next_cursor).batches] == [batch.id]
+        batch.delete()
+        assert [one.id for one in jobs.list_batches().batches] == [other.id]
+        assert len(jobs.list(batch=batch.id).jobs) == 2
 
-        @jobs.task(batch=2, timeout=0.1, max_attempts=1)
-        async def endless(items: list[int]) -> None:
-            await asyncio.Event().wait()
+    def test_a_duplicate_is_no_member(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        existing = loads.load.using(key="k").enqueue(1)
+        batch = jobs.batch("import")
+        added = batch.add(loads.load.using(key="k").bind(1), loads.load.using(after=existing).bind(2))
+        assert [(job.duplicate, job.batch_id) for job in added] == [(True, None), (False, batch.id)]
+        assert ends(batch.counts()) == (1, 1, 0, 0, 0, 0)
 
-        made = [endless.enqueue(number) for number in range(2)]
-        assert jobs.drain().failed == 2
-        assert {jobs.get(job.id).error_code for job in made} == {"TIMEOUT:HANDLER"}
+    def test_a_batch_in_a_transaction(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
 
-    def test_the_context_lists_the_jobs_in_the_order_of_the_items(self, jobs: Rowcall) -> None:
-        said: list[str] = []
+        def rolled_back() -> None:
+            with jobs.transaction() as tx:
+                batch = jobs.batch("import", on_finish=loads.report, connection=tx)
+                batch.add(loads.load.bind(1), connection=tx)
+                assert batch.counts(connection=tx).total == 1
+                raise ZeroDivisionError
 
-        @jobs.task(batch=3)
-        def take(ctx: Context, items: list[dict[str, int]]) -> list[int]:
-            assert [job.payload for job in ctx.jobs] == items
-            for refused in (lambda: ctx.job, lambda: ctx.complete(connection=None)):
-                with pytest.raises(RuntimeError) as error:
-                    refused()
-                said.append(str(error.value))
-            return [job.id for job in ctx.jobs]
+        with pytest.raises(ZeroDivisionError):
+            rolled_back()
+        assert jobs.list_batches().batches == []
+        with jobs.transaction():
+            loads.batch(1, 2)
+        jobs.drain()
+        jobs.drain()
+        assert [one.succeeded for one in loads.reports] == [2]
 
-        made = take.enqueue_many([{"number": number} for number in range(3)])
-        assert jobs.drain().succeeded == 3
-        assert [jobs.get(job.id).result for job in made] == [job.id for job in made]
-        assert "a batch of 3 jobs: ctx.jobs lists them" in said[0]
-        assert "return a list of results" in said[1]
+    def test_an_end_in_a_transaction_that_is_open_for_long(
+        self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        loads, other = Loads(jobs), open_queue(clock=clock)
+        one_writer = queue_of(jobs).dialect.one_writer
 
+        @jobs.task
+        def last(ctx: Context) -> None:
+            with jobs.transaction() as tx:
+                ctx.complete(connection=tx)
+                if not one_writer:
+                    other.complete(claimed)
+                    assert batch.counts().status == "sealed"
+            if one_writer:
+                other.complete(claimed)
 
-def _wait_for(jobs: Rowcall, job: Job, *statuses: str) -> None:
-    eventually(lambda: jobs.get(job.id).status in statuses)
+        batch = loads.batch(1, seal=False)
+        claimed = other.claim("hand")[0]
+        batch.add(last.bind())
+        batch.seal()
+        jobs.drain()
+        assert (batch.counts().status, ends(batch.counts())) == ("finished", (2, 0, 0, 2, 0, 0))
+        jobs.drain()
+        assert (len(loads.reports), len(loads.successes)) == (1, 1)
+
+    def test_the_last_jobs_end_at_the_same_time(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        batches = [loads.batch(*range(4)) for _ in range(5)]
+        claimed = jobs.claim("hand", limit=20)
+        begin = threading.Barrier(4)
+
+        def end(some: list[Job]) -> None:
+            for job in some:
+                begin.wait(10)
+                jobs.complete(job)
+
+        threads = [threading.Thread(target=end, args=(claimed[number::4],)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [batch.wait(10).succeeded for batch in batches] == [4] * 5
+        jobs.drain()
+        assert sorted(one.id for one in loads.reports) == sorted(batch.id for batch in batches)
+
+    def test_wait(self, jobs: Rowcall) -> None:
+        loads = Loads(jobs)
+        batch = loads.batch(*range(20), seal=False)
+        with pytest.raises(TimeoutError, match=r"has not finished within 0 s: 0 of 20 jobs have ended, and it is open"):
+            batch.wait(timeout=0)
+        waiting = threading.Thread(target=batch.wait, args=(timedelta(seconds=30),))
+        waiting.start()
+        jobs.drain()
+        batch.seal()
+        assert asyncio.run(batch.await_(30)).succeeded == 20
+        waiting.join(30)
+        assert not waiting.is_alive()
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"name": ""}, "batch: the name must have 1 to 200 characters, got 0"),
+            ({"on_finish": 3}, "on_finish must be a task, a bound call or the name of a task, got 3"),
+            ({"on_success": "load"}, "on_success must take no arguments, or one, batch: BatchInfo"),
+        ],
+    )
+    def test_wrong_options(self, jobs: Rowcall, options: dict[str, Any], problem: str) -> None:
+        loads = Loads(jobs)
+        with pytest.raises(InvalidOption, match=problem):
+            jobs.batch(**{"name": "import", **options})
+        with pytest.raises(InvalidOption, match="cannot be an option of on_finish"):
+            jobs.batch("import", on_finish=loads.report.using(delay=5))
+        with pytest.raises(
+            InvalidOption, match=r"must be a task that is bound to its arguments, task.bind\(…\), got 3"
+        ):
+            jobs.batch("import").add(3)  # type: ignore[arg-type]
+        assert [one.total for one in jobs.list_batches().batches] == [0]

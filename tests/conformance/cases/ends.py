@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import rowcall.store
-from rowcall import Context, Job, JobCancelled, JobFailed, JobOutcome, Limit, Rowcall, Status
+from rowcall import BatchInfo, Bound, Context, Job, JobCancelled, JobFailed, JobOutcome, Limit, Rowcall, Status
 from rowcall.app import queue_of
 from rowcall.domain.job import FINISHED
 from rowcall.domain.outcome import AttemptBudget, Succeeded, Unfit, decide
@@ -31,7 +32,7 @@ AFTER_END = "after_end"
 
 
 class Attached:
-    """A job with a tag, a key, a limit, an order, a chain, follow-ups, a job behind it, a waiter and a reader."""
+    """A job with a tag, a key, a limit, an order, a chain, follow-ups, a batch, a job behind it, a waiter, a reader."""
 
     def __init__(self, jobs: Rowcall, clock: FakeClock, store: Store) -> None:
         self.jobs, self.clock, self.store = jobs, clock, store
@@ -63,6 +64,11 @@ class Attached:
         @jobs.task
         def behind() -> None: ...
 
+        @jobs.task
+        def after_batch(batch: BatchInfo) -> None:
+            self.finished.append(batch)
+
+        self.batch, self.finished = jobs.batch("one", on_finish=after_batch), list[BatchInfo]()
         self.work, self.last, self.behind = work, last, behind
 
     def enqueue(
@@ -71,7 +77,9 @@ class Attached:
         options = {"after": after, "expires_in": expires_in, "delay": delay}
         given = {name: value for name, value in options.items() if value}
         first = self.work.using(tags=["red"], **given).bind(how, 1)  # type: ignore[arg-type]
+        first = Bound(msgspec.structs.replace(first.job, batch_id=self.batch.id), first.payload)
         job = self.jobs.start_chain([first, self.last.bind()], key="only").steps[0]
+        self.batch.seal()
         self.next_in_order = self.work.enqueue(SUCCEED, 1)
         if delay:  # a claim that finds the next job first holds it
             assert self.jobs.claim("hand") == []
@@ -104,6 +112,8 @@ class Attached:
         with self.reader:
             assert next(event for event in self.reader if event.job_id == job.id) is not None
         assert [one.id for one in self.jobs.list(tag="red", type="work", status=job.status).jobs] == [job.id]
+        info = self.batch.counts()
+        assert (info.status, info.total, getattr(info, job.status)) == ("finished", 1, 1)
         held = self.store.execute(f"select held from rowcall_job where id = {self.next_in_order.id}")
         assert held == [(None,)], "the order and the limit are passed on"
         self.jobs.drain()
@@ -115,6 +125,7 @@ class Attached:
         assert step.status is Status.SUCCEEDED if passed else step.status in FINISHED
         outcomes = Counter((one.id, one.event) for one in self.followed)
         assert outcomes.pop((job.id, str(job.status))) == 1
+        assert [one.id for one in self.finished] == [self.batch.id]
         assert set(outcomes) == {(self.next_in_order.id, "succeeded")}
         assert self.store.execute("select count(*) from rowcall_slot")[0][0] == 0
         assert not self.work.using(key="only", delay=60).enqueue(SUCCEED, 2).duplicate

@@ -19,7 +19,7 @@ from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.completion import Completion
 from rowcall.worker.lanes import async_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Call
+from rowcall.worker.lanes.batch_calls import Call
 from rowcall.worker.pace import ATTEMPTS_BETWEEN_YIELDS
 from rowcall.worker.registrar import Identity
 from tests.worker.support import ended

@@ -75,6 +75,9 @@ class ReceivedAttempt:
     def previous(self) -> object:
         raise _not_here("previous")
 
+    def batch_of_job(self) -> None:
+        raise _not_here("batch")
+
     def complete(self, result: object, connection: object) -> None:
         raise _not_here("complete")
 

@@ -8,6 +8,7 @@ import msgspec
 
 from rowcall.domain.errors import ChainNotFound, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Chain, ChainPage, Job, Status
+from rowcall.store.batches.finishing import batches_left_by, finish_over
 from rowcall.store.control.single_actions import cancel_locked, complete_locked
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.waiting import skip_steps
@@ -103,6 +104,7 @@ def delete(dialect: Dialect, chain_id: int, *, cascade: bool) -> Plan[int]:
         yield from dialect.ask(DELETE, [job_id])
     yield from ready_heads(dialect, orders)
     yield from notify_waiters(dialect, list(doomed))
+    yield from finish_over(dialect, batches_left_by(doomed.values()), wait=False)
     return len(doomed)
 
 

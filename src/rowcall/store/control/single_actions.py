@@ -12,6 +12,7 @@ from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
 from rowcall.domain.limits import job_limits_from_text
+from rowcall.store.batches.finishing import batches_left_by, finish_over, reopen
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import revived
 from rowcall.store.dialect import Dialect
@@ -49,6 +50,7 @@ def rerun(dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor:
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)])
     yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
     yield from dialect.ask(TALLY, [revived(job) for job in revivals])
+    yield from reopen(dialect, revivals)
     yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
     # a job that has run had all its blockers, and a job that was completed from outside needs none
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
@@ -293,6 +295,7 @@ def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[
                 yield from dialect.ask(DELETE_JOBS, [job.id])
     yield from ready_heads(dialect, orders)
     yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
+    yield from finish_over(dialect, batches_left_by(jobs), wait=False)
     return needed
 
 

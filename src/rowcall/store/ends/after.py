@@ -9,6 +9,7 @@ from typing import NamedTuple
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.store.batches.finishing import count_ended, finish_over
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
 from rowcall.store.flows.blockers import GONE_CODE, blocker_of, gone, is_resolved_by, lock_waiting, unblock
@@ -41,10 +42,11 @@ class Locked(Enum):
 
 
 class Changed(NamedTuple):
-    """Jobs that a transaction has ended, and jobs that it has unblocked."""
+    """Jobs that a transaction has ended, jobs that it has unblocked, and the batches of ended ones."""
 
     ended: list[int]
     unblocked: list[int]
+    batches: set[int]
 
 
 def after_end(
@@ -61,32 +63,57 @@ def after_end(
 
     `freed` are the attempts (ids and leases) whose handlers have ended, with their slots. None where that is not
     known, because a person ended them: then the slots of workers are not freed. `in_use` is read unless it is given.
-    `claimed`: whether all of them had a claim. The slot of a claim passes the order on. `followed`: whether a follow-up
-    of any of them is declared.
+    `claimed`: whether all of them had a claim. The slot of a claim passes the order on. `followed`: whether any of them
+    has a declared follow-up or is in a batch.
     """
-    any_ready = bool(ended) and (yield from _write_end(dialect, ended, tallies, claimed=claimed, followed=followed))
-    if not ended and not freed:
-        return False
+    changed = Changed(list(ended), [], set())
+    any_ready = False
+    if ended:
+        any_ready = yield from _write_end(dialect, ended, tallies, changed.batches, claimed=claimed, followed=followed)
+    if ended or freed:
+        any_ready |= yield from _after(dialect, changed, freed, in_use, locked)
+    if changed.batches and locked is not Locked.CALLER:
+        any_ready |= yield from finish_over(dialect, changed.batches, wait=locked is Locked.WAIT)
+    return any_ready
+
+
+def _after(
+    dialect: Dialect,
+    changed: Changed,
+    freed: Collection[tuple[int, int | None]] | None,
+    in_use: InUse | None,
+    locked: Locked,
+) -> Plan[bool]:
+    """Do what other jobs, limits and readers need. Return whether that made any job ready."""
+    ended, any_ready = list(changed.ended), False
     if in_use is None:
         (in_use,) = yield from dialect.ask(IN_USE)
     if not any(in_use):
         return any_ready
     if ended and in_use.tags:
         yield from retag(dialect, ended)
-    changed = Changed(list(ended), [])
     if ended and in_use.edges:
         any_ready |= yield from _resolve_ended(dialect, changed, locked)
     if in_use.slots and locked is not Locked.CALLER:
         any_ready |= yield from free(dialect, [(job_id, None) for job_id in ended] if freed is None else freed)
     if ended and in_use.waiters:  # also of other jobs that ended because of it
-        yield from notify_waiters(dialect, *changed)
+        yield from notify_waiters(dialect, changed.ended, changed.unblocked)
     return any_ready
 
 
 def _write_end(
-    dialect: Dialect, ended: Collection[int], tallies: Sequence[Tally], *, claimed: bool, followed: bool
+    dialect: Dialect,
+    ended: Collection[int],
+    tallies: Sequence[Tally],
+    batches: set[int],
+    *,
+    claimed: bool,
+    followed: bool,
 ) -> Plan[bool]:
-    """Count the ends of these jobs, enqueue what follows, and pass the order on. Return whether anything follows."""
+    """Count the ends of these jobs, enqueue what follows, and pass the order on. Return whether anything follows.
+
+    The batches of these jobs are added to `batches`.
+    """
     follow_ups: list[int] = []
     if tallies:
         yield from dialect.ask(TALLY, tallies)
@@ -94,6 +121,7 @@ def _write_end(
         follow_ups = yield from dialect.ask(FOLLOW_UP, sorted(ended))
         if follow_ups:
             yield from dialect.ask(KEEP_BLOBS, follow_ups)
+        batches |= yield from count_ended(dialect, sorted(ended))
     if not claimed:
         yield from pass_order(dialect, sorted(ended))
     return bool(follow_ups)
@@ -111,10 +139,12 @@ def _resolve_ended(dialect: Dialect, changed: Changed, locked: Locked) -> Plan[b
 
 def resolve(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
-    changed = Changed([], [])
+    changed = Changed([], [], set())
     any_ready = yield from _resolve(dialect, edges, changed, Locked.SKIP)
     if any(changed):
-        yield from notify_waiters(dialect, *changed)
+        yield from notify_waiters(dialect, changed.ended, changed.unblocked)
+    if changed.batches:
+        any_ready |= yield from finish_over(dialect, changed.batches, wait=False)
     return any_ready
 
 
@@ -128,7 +158,7 @@ def _resolve(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, loc
             yield from dialect.ask(queries.SETTLE_EDGES, Status.SUCCEEDED, passing)
         if breaking:
             yield from dialect.ask(queries.SETTLE_EDGES, Status.FAILED, breaking)
-        ended = yield from _break(dialect, breaking)
+        ended = yield from _break(dialect, breaking, changed.batches)
         changed.ended.extend(ended)
         if passing:
             changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}))))
@@ -136,7 +166,7 @@ def _resolve(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, loc
     return bool(changed.unblocked or changed.ended)  # a follow-up of a job that ended may be ready
 
 
-def _break(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[list[int]]:
+def _break(dialect: Dialect, edges: Sequence[EndedEdge], batches: set[int]) -> Plan[list[int]]:
     """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
     ended: list[int] = []
     details: dict[Move, dict[int, str]] = {Move.BREAK: {}, Move.CANCEL: {}}
@@ -150,7 +180,8 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[list[int]]:
             ids = [job.id for job in touched]
             if ids:
                 tallies = broken(touched, end.status, end.error_code)
-                yield from _write_end(dialect, ids, tallies, claimed=False, followed=any_followed(touched))
+                followed = any_followed(touched)
+                yield from _write_end(dialect, ids, tallies, batches, claimed=False, followed=followed)
                 yield from retag(dialect, ids)
             ended += ids
     return ended

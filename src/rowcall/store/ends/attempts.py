@@ -12,6 +12,7 @@ from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import Transition
+from rowcall.store.batches.finishing import finish_over
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import Tallies, times_of
 from rowcall.store.dialect import Dialect
@@ -51,7 +52,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 class Written(NamedTuple):
     """The ids whose leases were current, the transitions of the jobs with a cancel request, what to count, and whether
-    any of these jobs is followed.
+    any of these jobs is followed or in a batch.
     """
 
     live: set[int]
@@ -298,7 +299,8 @@ def settle_completed(
     ids = sorted(one.job_id for one in ended)
     claimed = set((yield from dialect.ask(RUNNING_IDS, ids)))
     free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
-    leases = dict((yield from dialect.ask(queries.LEASES, ids)))
+    found = yield from dialect.ask(queries.LEASES, ids)
+    leases = {job_id: (lease, status) for job_id, lease, status, _ in found}
     unlocked = set((yield from dialect.ask(queries.LOCK_FREE_JOBS, sorted(free)))) if free else free
     undecided = (claimed - free) | ((free & leases.keys()) - unlocked)  # another transaction has locked them
     committed = {one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)} - undecided
@@ -309,6 +311,8 @@ def settle_completed(
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     # a transaction that began long ago may not have seen the jobs that wait for its job
     yield from after_end(dialect, committed, (), freed, locked=Locked.SKIP)
+    batches = {batch_id for job_id, _, _, batch_id in found if batch_id is not None and job_id in committed}
+    yield from finish_over(dialect, batches, wait=False)
     return Completions(committed, settled, undecided)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rowcall.domain.job import FINISHED, Job
+from rowcall.store.batches.groups import refuse_sealed
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import resolve
@@ -33,6 +34,7 @@ def write_related(
     if not related:
         return []
     yield from dialect.ask(queries.BEGIN_WRITING)
+    yield from refuse_sealed(dialect, {item.job.batch_id for item in related if item.job.batch_id is not None})
     standing = yield from standing_of(dialect, related)
     taken = yield from reserve_keys(dialect, related, committed)
     if whole and 0 in taken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
@@ -9,6 +10,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.store.dialect import Dialect
 from rowcall.store.new_job import Awaited, Inserted, NewJob, RelatedJob
 from rowcall.store.queries import flows as queries
+from rowcall.store.queries.batches import TALLY_BATCHES
 from rowcall.store.queries.flows import Blocker, Standing, inserted_fields
 from rowcall.store.statement import Plan
 
@@ -51,8 +53,10 @@ def link_traces(
 
 
 def insert_each(dialect: Dialect, jobs: Sequence[tuple[NewJob, str]]) -> Plan[list[Inserted]]:
-    """Insert jobs and their payloads; ids rise in the order given."""
+    """Insert jobs and their payloads, and count those of batches; ids rise in the order given."""
     rows = yield from dialect.ask(queries.INSERT_EACH, [inserted_fields(job, payload) for job, payload in jobs])
+    if added := Counter(row.batch_id for row in rows if row.batch_id is not None):
+        yield from dialect.ask(TALLY_BATCHES, [(batch_id, count, None) for batch_id, count in sorted(added.items())])
     return sorted(rows, key=attrgetter("id"))
 
 

@@ -122,6 +122,7 @@ BY_ID = Source("", "true", ())
 BY_KEY = Source("job_key", "key is not null", ("type", "key"))
 BY_TAG = Source("", "true", ("tag",), ("job_id",), table="job_tag")
 BY_TAG_AND_STATUS = Source("job_tag_status", "true", ("tag", "status"), ("job_id",), table="job_tag")
+BY_BATCH = Source("job_batch", "batch_id is not null", ("batch_id", "status"))
 BY_CHAIN = Source("job_chain", "chain_id is not null", ("chain_id",))
 
 HOPPED = (_READY, _TURNED, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE, BY_END, BY_ERROR)
@@ -151,13 +152,15 @@ def sources_of(job_filter: Filter, order: Order) -> Sources:
         return Sources(known=((BY_KEY, (job_filter.type, job_filter.key)),))
     if job_filter.chain_id is not None:
         return Sources(known=((BY_CHAIN, (job_filter.chain_id,)),))
-    if job_filter.tag is not None:
-        if job_filter.statuses is None:
-            return Sources(known=((BY_TAG, (job_filter.tag,)),))
-        # the tags of a claimed job say that it is pending
-        running = Status.RUNNING in job_filter.statuses and Status.PENDING not in job_filter.statuses
-        stored = [status.value for status in job_filter.statuses if not running or status is not Status.RUNNING]
-        return Sources(known=tuple((BY_TAG_AND_STATUS, (job_filter.tag, status)) for status in stored), running=running)
+    if job_filter.tag is not None and job_filter.statuses is None:
+        return Sources(known=((BY_TAG, (job_filter.tag,)),))
+    for source, value in ((BY_TAG_AND_STATUS, job_filter.tag), (BY_BATCH, job_filter.batch_id)):
+        if value is not None:
+            # the row and the tags of a claimed job say that it is pending
+            statuses = job_filter.statuses or tuple(Status)
+            running = Status.RUNNING in statuses and Status.PENDING not in statuses
+            stored = [status.value for status in statuses if not running or status is not Status.RUNNING]
+            return Sources(known=tuple((source, (value, status)) for status in stored), running=running)
     if job_filter.error_code is not None:
         return Sources((BY_ERROR,))
     if job_filter.statuses is None and job_filter.queue is None and job_filter.type is None:
@@ -209,6 +212,8 @@ def _conditions(job_filter: Filter) -> Iterator[tuple[str, Parameter]]:
         yield f"job.{name} = <text:#>", value
     if job_filter.chain_id is not None:
         yield "job.chain_id = <bigint:#>", job_filter.chain_id
+    if job_filter.batch_id is not None:
+        yield "job.batch_id = <bigint:#>", job_filter.batch_id
     if job_filter.tag is not None:
         yield "exists (select 1 from <job_tag> as tagged where tag = <text:#> and job_id = job.id)", job_filter.tag
     if job_filter.error_code is not None:

@@ -52,4 +52,4 @@ obstacles = """
     where job.id <in_ids:1>"""
 restart_ids = """
     select setval(pg_get_serial_sequence(name, 'id'), 1, false)
-    from unnest(array['<job>', '<event>', '<change>']) as name"""
+    from unnest(array['<job>', '<event>', '<change>', '<batch>']) as name"""

@@ -127,5 +127,5 @@ health = """
 lock_tallies = "lock table <tally> in share row exclusive mode"
 
 upkeep_state = """
-    select <ms:(select <now>)>, exists (select from <tally>),
+    select <ms:(select <now>)>, exists (select from <tally>) or exists (select from <batch_tally>),
            coalesce((select jsonb_object_agg(name, value) from <setting>), '{}'::jsonb)::text"""

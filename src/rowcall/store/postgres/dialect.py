@@ -20,6 +20,7 @@ from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPre
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
     attention,
+    batches,
     blobs,
     claims,
     control,
@@ -67,7 +68,7 @@ _COUNT_CHANGES = "with changed as ({} returning 1) select count(*) from changed"
 def catalogue(prefix: str) -> Catalogue:
     return load_catalogue(
         "postgres",
-        (attention, blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
+        (attention, batches, blobs, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         array,
         _COUNT_CHANGES,

@@ -60,7 +60,7 @@ live = """
 
 _ended = fields(Settlement)
 _HAS_STEPS = "exists (select from <step> as step where step.job_id = job.id)"
-FOLLOWED = "job.on_end -> job.status::text is not null"
+FOLLOWED = "(job.on_end -> job.status::text is not null or job.batch_id is not null)"
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 
 
@@ -192,7 +192,7 @@ follow_up = f"""
              'arguments', case jsonb_typeof(payload) when 'object' then payload
                           else jsonb_build_object('{RAW_KEY}', payload::text) end))
     from (select job.*, on_end -> status::text as next from <job> as job
-          where id <in_ids:2> and status || '' in <finished> order by id) as job
+          where id <in_ids:2> and on_end is not null and status || '' in <finished> order by id) as job
     where length(next ->> 'type') between 1 and 200 and length(next ->> 'queue') between 1 and 200
     returning id"""
 keep_blobs = f"""

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import ENDED_LEASE, fields, milliseconds_of, milliseconds_or_null, time_of
 from rowcall.store.queries.flows import (
+    BATCH_OF_NEW,
     INSERTED_FIELDS,
     KEPT_RUN_AT,
     LAST_STEP,
@@ -62,6 +63,7 @@ _pair, _place = _items(("blocker_id", "job_id")), _items(("chain_id", "chain_ind
 _ended, _unsure = _items(EndedEdge.__struct_fields__), _items(UnsureEdge.__struct_fields__)
 _other = fields(Replacement)
 _RUN_AT = f"coalesce({time_of(_new.run_at_ms)}, {_after(_new.delay_ms)})"
+_BATCH = BATCH_OF_NEW.format(f"{_new.chain_id}::bigint", f"{_new.chain_index}::int", f"{_new.batch_id}::bigint")
 _NEW_RUN_AT = KEPT_RUN_AT.format(
     f"coalesce({time_of(_other.run_at_ms)}, {_after(_other.delay_ms)})",
     job="job",
@@ -83,7 +85,7 @@ insert_each = f"""
     with inserted as (
       insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                          tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                         order_blocks, chain_id, chain_index)
+                         order_blocks, chain_id, chain_index, batch_id)
       select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
              case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
                   else <to:enqueue> end,
@@ -91,12 +93,13 @@ insert_each = f"""
              {_new.retry}, {_new.tags}::jsonb,
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context},
              {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.fair}, {_new.weight}::int,
-             {_new.ordered}, {_new.order_blocks}::int, {_new.chain_id}::bigint, {_new.chain_index}::int
+             {_new.ordered}, {_new.order_blocks}::int, {_new.chain_id}::bigint, {_new.chain_index}::int,
+             {_BATCH}
       from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
-                {milliseconds_of("expires_at")} as expires_at)
-    select id, status::text, run_at, created_at, expires_at, {LISTENING} from inserted"""
+                {milliseconds_of("expires_at")} as expires_at, batch_id)
+    select id, status::text, run_at, created_at, expires_at, batch_id, {LISTENING} from inserted"""
 mark_chains = f"""
     update <job> as job set chain_id = {_step.chain_id}::bigint, chain_index = {_step.chain_index}::int
     from {_rows_of("$1")} where job.id = {_step.id}::bigint

@@ -107,8 +107,10 @@ TABLES = {**schema.TABLES, "blob": _BLOB}
 _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new version on the same page
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
-    **dict.fromkeys(("ready", "claim", "tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"),
-    **dict.fromkeys(("total", "setting", "opening", "schedule", "served"), _HALF_FULL),
+    **dict.fromkeys(
+        ("ready", "claim", "tally", "batch_tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"
+    ),
+    **dict.fromkeys(("total", "setting", "opening", "schedule", "served", "batch"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
     " autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02,"
@@ -295,6 +297,11 @@ create function <prefix>count_deleted() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
 begin
   {_counted("deleted", "-")}
+  if exists (select from deleted where batch_id is not null and not {_IS_FINISHED}) then
+    insert into <schema>.<batch_tally> (batch_id, jobs)
+    select batch_id, 0 operator(pg_catalog.-) pg_catalog.count(*)
+    from deleted where batch_id is not null and not {_IS_FINISHED} group by batch_id;
+  end if;
   -- skip locked: a settle that has locked the claim waits for the job, and drops the claim on its own
   delete from <schema>.<claim> where job_id operator(pg_catalog.=) any (array(
     select job_id from <schema>.<claim>
@@ -338,6 +345,11 @@ begin
   delete from <schema>.<total>;
   delete from <schema>.<tally> where outcome is null;
   update <schema>.<tally> set status = null where status is not null;
+  insert into <schema>.<batch_tally> (batch_id, jobs)
+  select id, succeeded + failed + cancelled - added + coalesce((
+    select sum(case when status is null then -jobs else jobs end)
+    from <schema>.<batch_tally> as tally where tally.batch_id = batch.id), 0)
+  from <schema>.<batch> as batch where finished_at is null;
   delete from <schema>.<edge>;
   delete from <schema>.<slot> where worker is null;
   delete from <schema>.<step>;

@@ -244,6 +244,7 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 _CLEARED = (
     "job", "ready", "claim", "served", "step", "signal", "edge", "slot", "start", "opening", "tally", "total",
     "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
+    "batch", "batch_tally",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")

@@ -5,8 +5,8 @@ The contract
 * **Take, then write.** The end of an attempt deletes its claim, by id, lease and holder, and then writes the jobs whose
   claims were deleted. So of two transactions that end one attempt, one finds no claim, and writes nothing.
 * **The lease.** The end of an attempt adds two to the job's lease, any other end adds one.
-* **Follow-ups.** The statements that end jobs return whether any of them has a follow-up, except for SQLite's settles:
-  there an index says so.
+* **Follow-ups.** The statements that end jobs return whether any of them is followed: it has a follow-up, or is in a
+  batch. For SQLite's settles, indexes say so.
 * **Ready rows.** The end of an attempt that leaves its job pending writes the ready row (`MAKE_READY`), not a trigger.
 """
 
@@ -144,9 +144,9 @@ def in_use_from_row(row: Row) -> InUse:
     return InUse(*map(bool, row))
 
 
-def lease_from_row(row: Row) -> tuple[int, tuple[int, str]]:
-    job_id, lease, status = cast("tuple[int, int, str]", row)
-    return job_id, (lease, status)
+def lease_from_row(row: Row) -> tuple[int, int, str, int | None]:
+    """Return the id, the lease, the status and the batch of a job."""
+    return cast("tuple[int, int, str, int | None]", row)
 
 
 def of_claim(job: str) -> str:
@@ -197,7 +197,8 @@ COMPLETE = Query("complete", (Now, Int, Int, Int, Text, Int, Int, Text), flag_fr
 DROP_CLAIM = Query("drop_claim", (Int, Int, Int), only=_FILE)
 # what became of attempts that were completed in such transactions: the state of their jobs, and which claims and jobs
 # no other transaction has locked
-LEASES = Query("leases", (Ids,), lease_from_row, text="select id, lease, status from <job> where id <in_ids:1>")
+_LEASES = "select id, lease, status, batch_id from <job> where id <in_ids:1>"
+LEASES = Query("leases", (Ids,), lease_from_row, text=_LEASES)
 _LOCK_FREE_CLAIMS = "select job_id from <claim> where job_id <in_ids:1> order by job_id <for_update> <skip_locked>"
 LOCK_FREE_CLAIMS = Query("lock_free_claims", (Ids,), number_from_row, text=_LOCK_FREE_CLAIMS)
 _LOCK_FREE_JOBS = "select id from <job> where id <in_ids:1> order by id <for_update> <skip_locked>"
@@ -222,7 +223,7 @@ _ADD_ON_END = """
       select id from <job> where id <in_ids:1> and on_end is null order by id <for_update> <end_rows>
     returning id"""
 ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
-# Whether any job between two ids has follow-ups. The follow-ups of those of some jobs that have ended: their ids; a
+# Whether any job between two ids is followed. The follow-ups of those of some jobs that have ended: their ids; a
 # row of which nothing can be made has none. Then what they need of the blobs of these jobs.
 ANY_FOLLOWED = Query("any_followed", (Int, Int), flag_from_row, only=_FILE)
 FOLLOW_UP = Query("follow_up", (Now, Ids), number_from_row, notifies=bool)

@@ -153,7 +153,7 @@ class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 _OPTIONS = (
     "type queue priority max_attempts run_at_ms delay_ms timeout_seconds retry tags expires_at_ms expires_in_ms"
-    " trace_context on_end key limits target fair weight ordered order_blocks blocked chain_id chain_index"
+    " trace_context on_end key limits target fair weight ordered order_blocks blocked chain_id chain_index batch_id"
 )
 INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""
@@ -167,7 +167,7 @@ def inserted_fields(job: NewJob, payload: str) -> tuple[Parameter, ...]:
 
 
 def inserted_from_row(row: Row) -> Inserted:
-    return Inserted(*cast("tuple[int, str, int, int, int | None]", row[:5]))
+    return Inserted(*cast("tuple[int, str, int, int, int | None, int | None]", row[:6]))
 
 
 def standing_from_row(row: Row) -> dict[Blocker, Standing]:
@@ -244,6 +244,10 @@ _CHAIN = f"""
       where head.chain_index = 0 and head.chain_id = head.id and {{}} order by head.id desc
     ) as chain"""
 
+_STEP_BEFORE = "step.chain_id = {0} and step.chain_index = {1} - 1"
+BATCH_OF_NEW = f"""coalesce({{2}}, case when {{0}} is not null then (
+        select step.batch_id from <job> as step where {_STEP_BEFORE}) end)"""
+
 # transactions
 BEGIN_WRITING = Query("begin_writing", only=_FILE)
 DEFERRING = Query("deferring", (), number_from_row, only=_FILE)
@@ -253,7 +257,7 @@ READ_SOMETHING = Query("read_something", only=_FILE)
 TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=_SERVER)
 ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
 
-# jobs, each with its own options
+# Jobs, each with its own options. A step of a chain that names no batch is in that of the step before.
 INSERT_EACH = Query("insert_each", (Now, Json), inserted_from_row, notifies=last_column_is_true)
 # ids, chains and indexes
 MARK_CHAINS = Query("mark_chains", (Json,))

@@ -39,4 +39,4 @@ obstacles = """
         on later.chain_id = job.chain_id and later.chain_id is not null
     where later.chain_index > job.chain_index and not (
       later.attempt = 0 and later.status in (<blocked>, <failed>, <cancelled>))"""
-restart_ids = "delete from sqlite_sequence where name in ('<job>', '<event>', '<change>')"
+restart_ids = "delete from sqlite_sequence where name in ('<job>', '<event>', '<change>', '<batch>')"

@@ -79,4 +79,6 @@ prunable = f"""
            (select min(finished_at) from {_FINISHED} and {_OF_GROUP})"""
 size_bytes = "select page_count * page_size from pragma_page_count(), pragma_page_size()"
 
-upkeep_state = "select <now>, exists (select 1 from <tally>), (select json_group_object(name, value) from <setting>)"
+upkeep_state = """
+    select <now>, exists (select 1 from <tally>) or exists (select 1 from <batch_tally>),
+           (select json_group_object(name, value) from <setting>)"""

@@ -28,6 +28,7 @@ from rowcall.store.queries.flows import BEGIN_WRITING, DEFER, DEFER_NO_MORE, DEF
 from rowcall.store.queries.limits import DELETE_SLOTS, SLOTS_OF, UNHOLD_FIRST, UNHOLD_SOME
 from rowcall.store.sqlite import (
     attention,
+    batches,
     claims,
     control,
     counts,
@@ -69,7 +70,7 @@ _KIND = attrgetter("queue", "type", "unfit", "priority", "lease")
 def catalogue(prefix: str) -> Catalogue:
     return load_catalogue(
         "sqlite",
-        (attention, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
+        (attention, batches, claims, control, counts, ends, flows, jobs, limits, order, results, steps, workers),
         partial(render, prefix=prefix),
         packed=True,
     )

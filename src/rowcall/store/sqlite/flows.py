@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rowcall.store.queries.flows import INSERTED_FIELDS, KEPT_RUN_AT, LAST_STEP, Edge, EndedEdge, Replacement
+from rowcall.store.queries.flows import (
+    BATCH_OF_NEW,
+    INSERTED_FIELDS,
+    KEPT_RUN_AT,
+    LAST_STEP,
+    Edge,
+    EndedEdge,
+    Replacement,
+)
 from rowcall.store.sqlite.words import given
 
 _RUN_AT = "coalesce(given.run_at_ms, <now> + given.delay_ms)"
@@ -22,14 +30,15 @@ read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                       order_blocks, chain_id, chain_index)
+                       order_blocks, chain_id, chain_index, batch_id)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
            coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, fair, weight,
-           ordered, order_blocks, chain_id, chain_index
+           ordered, order_blocks, chain_id, chain_index,
+           {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")}
     from {given(INSERTED_FIELDS, "$2")}
-    returning id, status, run_at, created_at, expires_at"""
+    returning id, status, run_at, created_at, expires_at, batch_id"""
 mark_chains = f"""
     update <job> set chain_id = given.chain_id, chain_index = given.chain_index
     from {given(("id", "chain_id", "chain_index"), "$1")}

@@ -111,6 +111,7 @@ _TAGS_CHECK = """
 
 # a settle finds out whether anything follows: RETURNING would take twice as long for all jobs
 _FOLLOWED_INDEX = "create index <prefix>job_followed on <job> (id) where on_end is not null"
+_MEMBERS_INDEX = "create index <prefix>job_in_batch on <job> (id) where batch_id is not null"
 
 _TAGS_UPDATE_TRIGGER = f"""
 create trigger <prefix>job_tags_changed before update of tags on <job> when new.tags is not null begin
@@ -233,6 +234,14 @@ create trigger <prefix>job_not_ready after delete on <job> when {_OLD_IS_READY} 
 end
 """
 
+# who deletes a job that has not ended takes it out of its batch
+_LEFT_BATCH_TRIGGER = f"""
+create trigger <prefix>job_left_batch after delete on <job> when old.batch_id is not null and not {_OLD_IS_FINISHED}
+begin
+  insert into <batch_tally> (batch_id, jobs) values (old.batch_id, -1);
+end
+"""
+
 # connections that do not keep foreign keys would leave these behind
 _BELONGINGS_TRIGGER = """
 create trigger <prefix>job_belongings after delete on <job> begin
@@ -269,7 +278,7 @@ MIGRATIONS = (
             *(*INDEXES, _FOLLOWED_INDEX, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
         ),
     ),
-    *later_migrations(_table, _column),
+    *later_migrations(_table, _column, {2: (_MEMBERS_INDEX,)}),
 )
 NEWEST_VERSION = MIGRATIONS[-1].version
 
@@ -286,7 +295,14 @@ CODE = tuple(
             *(_TAGS_UPDATE_TRIGGER, _INSERTED_TRIGGER, _FAIR_INSERTED_TRIGGER, _SPECIAL_INSERTED_TRIGGER),
             *(_refuse_insert(table) for table in ("event", "change")),
             *(_refuse_update(table) for table in ("job", "event", "change")),
-            *(_DELETED_TRIGGER, _BELONGINGS_TRIGGER, _NOT_READY_TRIGGER, _READY_TRIGGER, _FAIR_TRIGGER),
+            *(
+                _DELETED_TRIGGER,
+                _LEFT_BATCH_TRIGGER,
+                _BELONGINGS_TRIGGER,
+                _NOT_READY_TRIGGER,
+                _READY_TRIGGER,
+                _FAIR_TRIGGER,
+            ),
             *(_UNREAD_TRIGGER, *VIEWS),
         ),
     )

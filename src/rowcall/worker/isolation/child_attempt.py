@@ -15,6 +15,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
 from rowcall.durable.handler_steps import Steps
+from rowcall.operations.batches import Batch, batch_of_job
 from rowcall.operations.by_hand import job_of
 from rowcall.operations.enqueue import Bound, bind
 from rowcall.operations.flows import step_job
@@ -148,6 +149,10 @@ class ChildAttempt:
 
     def previous(self) -> object:
         return self._ask(Asked("previous")).value
+
+    def batch_of_job(self) -> Batch | None:
+        queue = self._own_queue("batch")
+        return queue.run(batch_of_job(queue, self.ready.id))
 
     def _ask(self, question: Asked) -> Answered:
         if self.is_over:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from rowcall.declare.declaration import Lane
-from rowcall.worker.lanes.batch import Call
+from rowcall.worker.lanes.batch_calls import Call
 from rowcall.worker.registrar import Identity
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rowcall.context import running
 from rowcall.domain.outcome import TimedOut
-from rowcall.worker.lanes.batch import Call, CallFinished
+from rowcall.worker.lanes.batch_calls import Call, CallFinished
 from rowcall.worker.pace import ATTEMPTS_BETWEEN_YIELDS, CANCEL_AGAIN_SECONDS, CANCEL_PATIENCE_SECONDS
 
 

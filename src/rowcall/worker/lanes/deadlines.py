@@ -6,7 +6,7 @@ import heapq
 import itertools
 import threading
 
-from rowcall.worker.lanes.batch import Call
+from rowcall.worker.lanes.batch_calls import Call
 from rowcall.worker.pace import NEVER
 
 

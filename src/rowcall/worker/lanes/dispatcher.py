@@ -17,7 +17,7 @@ from rowcall.worker.attempt_log import log_abandoned
 from rowcall.worker.isolation.lane import ChildSetup, ProcessLane
 from rowcall.worker.lanes.abandoned import Abandoned
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch, Call, CallFinished, Gathering
+from rowcall.worker.lanes.batch_calls import BatchCall, Call, CallFinished, Gathering
 from rowcall.worker.lanes.deadlines import Deadlines
 from rowcall.worker.lanes.handler_stack import stack_of
 from rowcall.worker.lanes.thread_lane import ThreadLane
@@ -431,7 +431,7 @@ class Dispatcher:
             return
         call.stop(because)
         batch = call.batch if isinstance(call, Attempt) else None
-        if not isinstance(batch, Batch):
+        if not isinstance(batch, BatchCall):
             self._lanes.cancel(call)
         elif all(attempt.stopped_because is not None for attempt in batch.attempts):
             self.cancel(batch, because)

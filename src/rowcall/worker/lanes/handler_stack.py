@@ -12,7 +12,7 @@ from rowcall.observe.shown_exceptions import is_of_caller
 from rowcall.worker.attempt import Attempt
 from rowcall.worker.lanes import thread_lane
 from rowcall.worker.lanes.async_lane import AsyncLane
-from rowcall.worker.lanes.batch import Batch, Call
+from rowcall.worker.lanes.batch_calls import BatchCall, Call
 
 _THREAD = thread_lane._call.__code__
 _LOOP = AsyncLane._run_in_sequence.__code__
@@ -21,7 +21,7 @@ _LOOP = AsyncLane._run_in_sequence.__code__
 def stack_of(call: Call) -> list[StackFrame]:
     """Return the frames of a handler in a thread or on an event loop, outermost first."""
     batch = call.batch if isinstance(call, Attempt) else None
-    called, scrub = (batch if isinstance(batch, Batch) else call), call.task.failures.scrub
+    called, scrub = (batch if isinstance(batch, BatchCall) else call), call.task.failures.scrub
     for lane, frames in executing((_THREAD, _LOOP)):
         if lane.f_locals.get("call") is called:
             return frame_values(dropwhile(is_of_caller, frames), scrub)
@@ -35,5 +35,5 @@ def on_event_loops() -> Iterator[tuple[Call, list[FrameType]]]:
     """Yield the calls whose handlers execute on the event loop of a worker now, and their frames."""
     for lane, frames in executing((_LOOP,)):
         call = lane.f_locals.get("call")
-        if isinstance(call, Attempt | Batch):
+        if isinstance(call, Attempt | BatchCall):
             yield call, frames

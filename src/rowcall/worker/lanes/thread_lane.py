@@ -8,7 +8,7 @@ import threading
 from asyncio import CancelledError
 
 from rowcall.context import running
-from rowcall.worker.lanes.batch import Call, CallFinished
+from rowcall.worker.lanes.batch_calls import Call, CallFinished
 
 
 class ThreadLane:

@@ -8,7 +8,7 @@ from types import FrameType
 from rowcall.base.clock import Clock
 from rowcall.observe.frames import frame_values
 from rowcall.worker.attempt_log import log_blocking
-from rowcall.worker.lanes.batch import Call
+from rowcall.worker.lanes.batch_calls import Call
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lanes.handler_stack import on_event_loops
 from rowcall.worker.pace import BLOCKED_SECONDS, LOOK_SECONDS

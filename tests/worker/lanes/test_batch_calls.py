@@ -15,7 +15,7 @@ from rowcall.store.claims.demand import Demand
 from rowcall.store.claims.round import claim_by_hand
 from rowcall.testing import eventually
 from rowcall.worker.attempt import Attempt
-from rowcall.worker.lanes.batch import Batch
+from rowcall.worker.lanes.batch_calls import BatchCall
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from tests.worker.support import Site, claimed
 
@@ -113,7 +113,7 @@ def test_a_running_batch_is_asked_to_stop_when_all_of_its_jobs_are_cancelled(
     dispatcher.start_accepted()
     began.wait()
     batch = first.batch
-    assert isinstance(batch, Batch)
+    assert isinstance(batch, BatchCall)
     dispatcher.cancel(first, Released())
     assert not batch.cancelled
     dispatcher.cancel(second, Released())

@@ -23,7 +23,7 @@ class NothingFits(Exception):
     """No item of the batch is left to call the handler with."""
 
 
-class Batch:
+class BatchCall:
     """It takes one slot for all of its attempts, from the claim of the first one. Lanes run it like an attempt."""
 
     def __init__(self, first: Attempt, now: float) -> None:
@@ -201,6 +201,9 @@ class Batch:
     def previous(self) -> object:
         raise RuntimeError("ctx.previous is not available in a batch: each job has its own")
 
+    def batch_of_job(self) -> None:
+        raise RuntimeError("ctx.batch is not available in a batch handler: each job may be in another batch")
+
     def complete(self, result: object, connection: object) -> None:
         raise RuntimeError("ctx.complete is not available in a batch: return a list of results")
 
@@ -212,7 +215,7 @@ def _put_item(attempt: Attempt, items: list[object]) -> None:
     items += attempt.task.arguments.from_json(attempt.ready.payload)[0]
 
 
-Call = Attempt | Batch
+Call = Attempt | BatchCall
 """What a lane runs: one call of a handler."""
 
 CallFinished = Callable[[Call], Attempt | None]
@@ -225,7 +228,7 @@ class Gathering:
     def __init__(self, tasks: Mapping[str, Declaration]) -> None:
         self._tasks = tasks
         self._sizes: tuple[int, dict[str, int]] = (0, {})
-        self._open: dict[str, Batch] = {}
+        self._open: dict[str, BatchCall] = {}
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -245,10 +248,12 @@ class Gathering:
     def due_times(self) -> list[float]:
         return [batch.due_at for batch in self._open.values()]
 
-    def put(self, started: Iterable[Attempt], joining: Sequence[Attempt], now: float) -> tuple[list[Call], list[Batch]]:
+    def put(
+        self, started: Iterable[Attempt], joining: Sequence[Attempt], now: float
+    ) -> tuple[list[Call], list[BatchCall]]:
         """Put attempts of batch tasks into batches. Return what starts now, and the new batches."""
         ready: list[Call] = []
-        opened: list[Batch] = []
+        opened: list[BatchCall] = []
         by_task: defaultdict[str, deque[Attempt]] = defaultdict(deque)
         for attempt in joining:
             if attempt.task.options.batch is None:  # this one is delivered to a target
@@ -268,7 +273,7 @@ class Gathering:
                 self._fill(name, left, now, ready, opened)
         return ready, opened
 
-    def _fill(self, name: str, by_task: deque[Attempt], now: float, ready: list[Call], opened: list[Batch]) -> None:
+    def _fill(self, name: str, by_task: deque[Attempt], now: float, ready: list[Call], opened: list[BatchCall]) -> None:
         """Put them into the open batch, or into a new one."""
         batch = self._open.get(name)
         while by_task and (batch is None or batch.room > 0):
@@ -276,24 +281,24 @@ class Gathering:
             if batch is not None:
                 batch.add(attempt)
             else:
-                batch = self._open[name] = Batch(attempt, now)
+                batch = self._open[name] = BatchCall(attempt, now)
                 opened.append(batch)
         if batch is not None and batch.room == 0:
             del self._open[name]
             ready.append(batch)
 
-    def pop_due(self, now: float) -> list[Batch]:
+    def pop_due(self, now: float) -> list[BatchCall]:
         due = [batch for batch in self._open.values() if batch.due_at <= now]
         for batch in due:
             del self._open[batch.task.name]
         return due
 
-    def pop_all(self) -> list[Batch]:
+    def pop_all(self) -> list[BatchCall]:
         batches = list(self._open.values())
         self._open.clear()
         return batches
 
-    def remove(self, attempt: Attempt) -> Batch | None:
+    def remove(self, attempt: Attempt) -> BatchCall | None:
         """Remove an attempt from its open batch, and return that batch. Return None if it is in none."""
         batch = self._open.get(attempt.task.name)
         if batch is None or attempt.batch is not batch:

@@ -1,0 +1,1 @@
+"""Batches: named groups of jobs with counts."""
