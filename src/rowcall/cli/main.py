@@ -21,7 +21,7 @@ GROUPS = {
     "Run": ("work", "enqueue", "publish", "watch", "dashboard", "mcp", "init", "demo"),
     "Look": (
         *("top", "stats", "jobs", "show", "why", "stack", "stuck", "errors", "retries", "events"),
-        *("tasks", "workers", "schedules", "limits", "retention"),
+        *("tasks", "workers", "schedules", "limits", "batches", "retention"),
     ),
     "Change": (
         *("retry", "cancel", "delete", "reschedule", "set-priority", "edit", "complete", "signal"),

@@ -24,8 +24,9 @@ class BatchKey:
 class BatchInfo(Value, frozen=True, kw_only=True):
     """A batch as it was when it was read. A task that takes one, `batch: BatchInfo`, can be `on_finish`.
 
-    `status` is `"open"` (jobs can be added), `"sealed"` or `"finished"`: sealed, and all jobs have ended. `finish_job`
-    and `success_job` are the ids of the jobs that were enqueued then.
+    `status` is `"open"` (jobs can be added), `"sealed"` or `"finished"`: sealed, and all jobs have ended. `progress` is
+    the share of the jobs that have ended, from 0 to 1. `on_finish` and `on_success` are the tasks that follow, and
+    `finish_job` and `success_job` the jobs of these, once they were enqueued.
     """
 
     id: int
@@ -40,6 +41,7 @@ class BatchInfo(Value, frozen=True, kw_only=True):
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
+    progress: float = 0.0
     on_finish: str | None = None
     on_success: str | None = None
     finish_job: int | None = None
@@ -49,15 +51,6 @@ class BatchInfo(Value, frozen=True, kw_only=True):
     def ended(self) -> int:
         """Return how many jobs have ended, in whatever way."""
         return self.succeeded + self.failed + self.cancelled
-
-    @property
-    def progress(self) -> float:
-        """Return the share of the jobs that have ended, from 0 to 1."""
-        return self.ended / self.total if self.total else float(self.status == "finished")
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the names of the fields, and `progress`."""
-        return (*super().keys(), "progress")
 
 
 class BatchPage(Value, frozen=True, kw_only=True):

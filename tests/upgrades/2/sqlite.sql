@@ -400,6 +400,31 @@ create table rowcall_alert (
   body text not null constraint body_is_text check (body < x'')
 )
 -- next statement
+create table rowcall_batch (
+  id integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0),
+  created_at integer not null constraint created_at_is_integer check (created_at between -9007199254740992 and 9007199254740992 and created_at = cast(created_at as integer)),
+  sealed_at integer  constraint sealed_at_is_integer check (sealed_at is null or (sealed_at between -9007199254740992 and 9007199254740992 and sealed_at = cast(sealed_at as integer))),
+  finished_at integer  constraint finished_at_is_integer check (finished_at is null or (finished_at between -9007199254740992 and 9007199254740992 and finished_at = cast(finished_at as integer))),
+  added integer not null default 0 constraint added_is_integer check (added between -9007199254740992 and 9007199254740992 and added = cast(added as integer)),
+  succeeded integer not null default 0 constraint succeeded_is_integer check (succeeded between -9007199254740992 and 9007199254740992 and succeeded = cast(succeeded as integer)),
+  failed integer not null default 0 constraint failed_is_integer check (failed between -9007199254740992 and 9007199254740992 and failed = cast(failed as integer)),
+  cancelled integer not null default 0 constraint cancelled_is_integer check (cancelled between -9007199254740992 and 9007199254740992 and cancelled = cast(cancelled as integer)),
+  finish_job integer  constraint finish_job_is_integer check (finish_job is null or (finish_job between -9223372036854775807 and 9223372036854775807 and finish_job = cast(finish_job as integer))),
+  success_job integer  constraint success_job_is_integer check (success_job is null or (success_job between -9223372036854775807 and 9223372036854775807 and success_job = cast(success_job as integer))),
+  name text not null constraint name_is_text_without_nul check (name < x'' and length(name) between 1 and 200 and instr(name, char(0)) = 0),
+  on_finish text  constraint on_finish_is_text check (on_finish is null or (on_finish < x'')),
+  on_success text  constraint on_success_is_text check (on_success is null or (on_success < x''))
+)
+-- next statement
+create table rowcall_batch_tally (
+  id integer primary key,
+  batch_id integer not null constraint batch_id_is_integer check (batch_id between -9223372036854775807 and 9223372036854775807 and batch_id = cast(batch_id as integer)),
+  jobs integer not null constraint jobs_is_integer check (jobs between -9007199254740992 and 9007199254740992 and jobs = cast(jobs as integer)),
+  status text  constraint status_is_text check (status is null or (status < x''))
+)
+-- next statement
+alter table rowcall_job add column batch_id integer  constraint batch_id_is_integer check (batch_id is null or (batch_id between -9223372036854775807 and 9223372036854775807 and batch_id = cast(batch_id as integer)))
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -410,7 +435,15 @@ alter table rowcall_quota add column changed_at integer  constraint changed_at_i
 -- next statement
 alter table rowcall_quota add column changed_by text  constraint changed_by_is_text check (changed_by is null or (changed_by < x''))
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '1320a56a01a30b8b')
+create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
+-- next statement
+create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
+-- next statement
+create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status , jobs)
+-- next statement
+create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'fefc0cc9a7aa2d18')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -502,6 +535,11 @@ create trigger rowcall_job_deleted after delete on rowcall_job when (old.status 
 
 end
 -- next statement
+create trigger rowcall_job_left_batch after delete on rowcall_job when old.batch_id is not null and not (old.status = 'succeeded' or old.status = 'failed' or old.status = 'cancelled')
+begin
+  insert into rowcall_batch_tally (batch_id, jobs) values (old.batch_id, -1);
+end
+-- next statement
 create trigger rowcall_job_belongings after delete on rowcall_job begin
   delete from rowcall_attempt where job_id = old.id;
   delete from rowcall_event where job_id = old.id;
@@ -564,7 +602,7 @@ create trigger rowcall_job_unread before delete on rowcall_job when not (old.sta
 end
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as

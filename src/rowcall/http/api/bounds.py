@@ -40,7 +40,7 @@ _NAME, _ID, _TIME = _text(LONGEST_NAME), _whole(1, 2**63 - 1), {"format": "date-
 _IN_A_BODY = _text(LARGEST_BODY, 0)  # no more fits into one
 _BOUNDS: dict[str, Json] = {
     **dict.fromkeys(("name", "task", "type", "queue", "tag", "worker"), _NAME),
-    **dict.fromkeys(("id", "chain"), _ID),
+    **dict.fromkeys(("id", "chain", "batch"), _ID),
     **dict.fromkeys(("run_at", "expires_at"), _TIME),
     **dict.fromkeys(("created_after", "created_before", "finished_after", "finished_before"), _TIME),
     **dict.fromkeys(("delay", "expires_in", "seconds"), _seconds()),
@@ -64,6 +64,7 @@ _BOUNDS: dict[str, Json] = {
 }
 _OF_ONE = {
     ("JobsQuery", "limit"): _whole(1, LONGEST_PAGE),
+    ("BatchesQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("ErrorsQuery", "limit"): _whole(1, MOST_SHOWN),
     ("LimitQuery", "limit"): _whole(1, MOST_SHOWN),
     ("LimitInput", "concurrency"): _whole(1, MOST),

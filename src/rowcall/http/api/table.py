@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import callbacks, job_changes, jobs, limits, questions, system
+from rowcall.http.api import batches, callbacks, job_changes, jobs, limits, questions, system
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
@@ -40,6 +40,11 @@ ENDPOINTS = (
     Endpoint("POST", "/tasks/{name:path}/resume", system.resume_task),
     Endpoint("GET", "/limits", limits.list_limits),
     Endpoint("PATCH", "/limits/{name:path}", limits.change_limit),
+    Endpoint("GET", "/batches", batches.list_batches),
+    Endpoint("GET", "/batches/{id}", batches.get_batch),
+    Endpoint("POST", "/batches/{id}/seal", batches.seal_batch),
+    Endpoint("POST", "/batches/{id}/cancel", batches.cancel_batch),
+    Endpoint("POST", "/batches/{id}/retry", batches.retry_batch),
     Endpoint("GET", "/schedules", system.list_schedules),
     Endpoint("POST", "/schedules/{name:path}/run", system.run_schedule),
     Endpoint("POST", "/schedules/{name:path}/pause", system.pause_schedule),

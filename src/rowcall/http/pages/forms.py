@@ -12,6 +12,7 @@ from starlette.requests import Request
 from rowcall.actions import ON_ALL
 from rowcall.domain.job import Job, Paused, Pruned, what_is_paused
 from rowcall.domain.value import Value
+from rowcall.http.api.batches import BatchChanged
 from rowcall.http.api.filters import object_of
 from rowcall.http.api.job_changes import ChangedJobs, Deleted, JobAnswer
 from rowcall.http.api.limits import LimitAnswer, LimitReset
@@ -114,6 +115,9 @@ def done_text(path: str, answer: Value) -> str:
             return f"Enqueued job {job_id}"
         case ScheduleAnswer(schedule=schedule):
             return f"Schedule {schedule.name} is {'paused' if schedule.paused else 'active'}"
+        case BatchChanged(batch=batch):
+            changed = f"{counted(answer.changed, 'job')} {ON_ALL[action].done}" if action in ON_ALL else "Sealed"
+            return f"Batch {batch.id}: {changed}"
         case LimitAnswer(limit=limit):
             return f"Limit {limit.name}: {allowed_text(limit)}"
         case LimitReset():

@@ -23,6 +23,7 @@ PLACES = (
     Place("jobs", "/jobs", "Jobs", "jobs", "j"),
     Place("queues", "/queues", "Queues", "queues", "q"),
     Place("tasks", "/tasks", "Tasks", "tasks", "t"),
+    Place("batches", "/batches", "Batches", "batches", "b"),
     Place("schedules", "/schedules", "Schedules", "clock", "s"),
     Place("limits", "/limits", "Limits", "limits", "l"),
     Place("workers", "/workers", "Workers", "workers", "w"),

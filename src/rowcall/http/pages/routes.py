@@ -15,7 +15,7 @@ from rowcall.http.api import limits as limit_changes
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_cookie
-from rowcall.http.pages import errors, job, jobs, limits, overview, queues, schedules, storage, tasks, workers
+from rowcall.http.pages import batches, errors, job, jobs, limits, overview, queues, schedules, storage, tasks, workers
 from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.places import nav_counts
@@ -41,6 +41,8 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
     ("/limits", "limits.html", limits.limit_list),
     ("/tasks", "tasks.html", tasks.task_list),
     ("/tasks/{name:path}", "task.html", tasks.one_task),
+    ("/batches", "batches.html", batches.batch_list),
+    ("/batches/{id:int}", "batch.html", batches.one_batch),
     ("/schedules", "schedules.html", schedules.schedule_list),
     ("/workers", "workers.html", workers.worker_list),
     ("/errors", "errors.html", errors.error_list),

@@ -51,7 +51,7 @@ def finish_locked(dialect: Dialect, batch_ids: Sequence[int]) -> Plan[bool]:
     any_enqueued = False
     for one in over:
         (now_ms,) = yield from dialect.ask(NOW)
-        info = msgspec.structs.replace(one.info, status="finished", finished_at=time_of(now_ms))
+        info = msgspec.structs.replace(one.info, status="finished", progress=1.0, finished_at=time_of(now_ms))
         due = _callbacks(one)
         jobs = [_job_of(callback, info) for callback in due.values()]
         inserted = (yield from insert_each(dialect, jobs)) if jobs else []

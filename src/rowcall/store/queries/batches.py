@@ -43,6 +43,7 @@ class BatchEnds(NamedTuple):
 def stored_from_row(row: Row) -> StoredBatch:
     batch_id, name, created, sealed, finished, finish_job, success_job, on_finish, on_success, *counts = row
     added, succeeded, failed, cancelled = (max(0, int(cast("int", count))) for count in counts)
+    ended = succeeded + failed + cancelled
     finish, success = (callback_from_text(cast("str | None", text)) for text in (on_finish, on_success))
     info = BatchInfo(
         id=cast("int", batch_id),
@@ -52,10 +53,11 @@ def stored_from_row(row: Row) -> StoredBatch:
         sealed_at=time_or_none(milliseconds(sealed)),
         finished_at=time_or_none(milliseconds(finished)),
         total=added,
-        waiting=max(0, added - succeeded - failed - cancelled),
+        waiting=max(0, added - ended),
         succeeded=succeeded,
         failed=failed,
         cancelled=cancelled,
+        progress=min(1.0, ended / added) if added else float(finished is not None),
         on_finish=None if finish is None else finish.type,
         on_success=None if success is None else success.type,
         finish_job=cast("int | None", finish_job),
