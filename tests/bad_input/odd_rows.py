@@ -72,6 +72,8 @@ ROWS: dict[str, dict[str, object]] = {
     "start": {"limit_key": '["rated"]', "number": 1, "at": LONG_AGO_MS, "until": LONG_AGO_MS},
     "opening": {"limit_key": '["api"]', "opens_at": LONG_AGO_MS},
     "quota": {"name": "api"},
+    "batch": {"created_at": LONG_AGO_MS, "name": "group"},
+    "batch_tally": {"batch_id": 1, "jobs": 1},
     "audit": {"at": LONG_AGO_MS, "event": "LIMIT_SET", "subject": "api"},
     "pause": {"kind": "queue", "name": "other", "at": LONG_AGO_MS},
     "schedule": {

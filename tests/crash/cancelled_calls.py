@@ -298,6 +298,75 @@ def chain(world: World) -> Call:
     return Call(world.jobs.astart_chain([part.bind("a"), part.bind("b")]), all_or_nothing(world, 2))
 
 
+# batches
+
+
+@case("Rowcall.abatch")
+def batch(world: World) -> Call:
+    name = world.queue
+
+    def check() -> None:
+        assert [one.total for one in world.jobs.list_batches().batches if one.name == name] in ([], [0])
+
+    return Call(world.jobs.abatch(name), check)
+
+
+@case("Batch.aadd")
+def batch_add(world: World) -> Call:
+    made, part = world.jobs.batch("group"), world.send.using(queue=world.queue)
+
+    def check() -> None:
+        all_or_nothing(world, 2)()
+        assert made.counts().total == len(world.found)
+
+    return Call(made.aadd(part.bind("a"), part.bind("b")), check)
+
+
+@case("Batch.aseal")
+def batch_seal(world: World) -> Call:
+    made = world.jobs.batch("group", on_finish=world.send.using(queue=world.queue).bind("a"))
+
+    def check() -> None:
+        assert len(world.found) == (made.counts().status == "finished")
+
+    return Call(made.aseal(), check)
+
+
+@case("Batch.acancel", "Batch.aretry")
+def batch_steered(world: World) -> Call:
+    made = world.jobs.batch("group")
+    made.add(world.send.using(queue=world.queue).bind("a"))
+
+    async def steer() -> None:
+        await made.acancel()
+        await made.aretry()
+
+    def check() -> None:
+        info = made.counts()
+        assert world.statuses == ["cancelled" if info.cancelled else "pending"]
+        assert info.total == 1
+
+    return Call(steer(), check)
+
+
+@case("Batch.acounts", "Batch.await_", "Batch.adelete", "Rowcall.aget_batch", "Rowcall.alist_batches")
+def batch_read(world: World) -> Call:
+    made = world.jobs.batch("group")
+    made.seal()
+
+    async def read() -> None:
+        found = await world.jobs.aget_batch(made.id)
+        await found.acounts()
+        await found.await_(10)
+        await world.jobs.alist_batches()
+        await found.adelete()
+
+    def check() -> None:
+        assert world.found == []
+
+    return Call(read(), check)
+
+
 # transactions
 
 

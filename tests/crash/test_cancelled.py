@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rowcall import Context, Flow, Rowcall, Transaction
+from rowcall import Batch, Context, Flow, Rowcall, Transaction
 from rowcall.task import Enqueuer
 from rowcall.worker.worker import Worker
 from tests.connected import Connection, connected, database_with_tables
@@ -22,12 +22,13 @@ from tests.crash.cancelling import Blow, Moment, blows, cancelled_once, left_beh
 ELSEWHERE = {
     "Context.acomplete": "tests/drivers/caller/test_cancelled.py",
     "Transaction.arun": "reached by Transaction.aenqueue",
+    "Context.abatch": "reads what ctx.batch reads, in a thread",
     "Worker.adrain": "reached by Rowcall.adrain",
 }
 
 
 def test_every_public_async_method_has_a_case() -> None:
-    classes = (Rowcall, Enqueuer, Flow, Context, Transaction, Worker)
+    classes = (Rowcall, Enqueuer, Flow, Batch, Context, Transaction, Worker)
     methods = {
         f"{kind.__name__}.{name}"
         for kind in classes

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from rowcall import Flow, Job, Rowcall, actions
+from rowcall import Batch, Flow, Job, Rowcall, actions
+from rowcall.app import queue_of
 from rowcall.declare import option_table
 from rowcall.domain.push_signatures import callback_token
 from tests.faults.call import Call, Threads, in_thread
@@ -112,6 +113,7 @@ def _is_needed(parameter: inspect.Parameter) -> bool:
 def _values(scene: Scene) -> dict[str, object]:
     job = scene.jobs["claimed"]
     return {
+        "batch": scene.batch,
         "chain": scene.chain,
         "error": "TEST:CODE",
         "event": NAME,
@@ -145,6 +147,11 @@ def _flow(app: App) -> Flow:
     return flow
 
 
+def _batch(app: App) -> Batch:
+    """Return the batch of the world: two of its jobs have ended."""
+    return Batch(queue_of(app.jobs), 1, NAME)
+
+
 def _block(app: App) -> list[Job]:
     with app.jobs.transaction() as tx:
         first = tx.enqueue("keyed", {"name": "b"})
@@ -165,6 +172,10 @@ OF_TASKS = (
     ),
     Call("flow.enqueue", lambda app: _flow(app).enqueue(), lambda app: _flow(app).aenqueue()),
     Call("transaction", _block, _ablock),
+    Call("batch.add", lambda app: _batch(app).add(app.step.bind()), lambda app: _batch(app).aadd(app.step.bind())),
+    Call("batch.seal", lambda app: _batch(app).seal(), lambda app: _batch(app).aseal()),
+    Call("batch.cancel", lambda app: _batch(app).cancel(), lambda app: _batch(app).acancel()),
+    Call("batch.retry", lambda app: _batch(app).retry(), lambda app: _batch(app).aretry()),
 )
 
 

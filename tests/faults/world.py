@@ -17,6 +17,7 @@ import psycopg
 
 from rowcall import (
     Backoff,
+    Batch,
     Chain,
     Context,
     ContextTask,
@@ -29,7 +30,9 @@ from rowcall import (
     Rowcall,
 )
 from rowcall.app import queue_of
+from rowcall.declare.option_table import Options
 from rowcall.drivers import liveness_file
+from rowcall.operations.enqueue import bind_by_name
 from rowcall.store.schema import TABLES
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
@@ -185,6 +188,7 @@ class Scene(NamedTuple):
 
     jobs: dict[str, Job]
     chain: Chain
+    batch: int
 
 
 class Template(Protocol):
@@ -219,7 +223,8 @@ def _write(app: App, notes: Notes) -> Scene:
     made: dict[str, Job] = {"pending": jobs.enqueue("plain", tags=["storm"])}
     made["scheduled"] = jobs.enqueue("plain", delay=60)
     made["succeeded"] = jobs.complete(_claimed(jobs, "plain", notes)) or jobs.list(status="succeeded").jobs[0]
-    jobs.fail(_claimed(jobs, "once", notes), "TEST:FAILED")
+    group = jobs.batch(NAME, on_finish="step")
+    jobs.fail(_claimed(jobs, "once", notes, group), "TEST:FAILED")
     made["failed"] = jobs.list(status="failed").jobs[0]
     made["claimed"] = _claimed(jobs, "plain", notes)
     made["keyed"] = jobs.enqueue("keyed", {"name": "a"})
@@ -235,16 +240,22 @@ def _write(app: App, notes: Notes) -> Scene:
     jobs.drain(queues=["steps"])
     made["waiting"] = jobs.get(durable)
     chain = jobs.start_chain([step.bind(), step.bind()])
+    jobs.complete(_claimed(jobs, "plain", notes, group))
+    group.add(step.bind())
     jobs.add_schedule(NAME, "plain", every=3600)
     jobs.set_limit("slow", rate=2, per=60)
     for job in jobs.list(limit=100).jobs:
         notes.write("enqueued", job.id)
-    return Scene(made, chain)
+    return Scene(made, chain, group.id)
 
 
-def _claimed(jobs: Rowcall, task: str, notes: Notes) -> Job:
-    """Claim by hand, and note what a handler would note."""
-    jobs.enqueue(task, queue="hand")
+def _claimed(jobs: Rowcall, task: str, notes: Notes, batch: Batch | None = None) -> Job:
+    """Claim by hand, and note what a handler would note. The job is in the batch, if there is one."""
+    call = bind_by_name(queue_of(jobs), task, {}, Options(queue="hand"))
+    if batch is None:
+        jobs.enqueue(task, queue="hand")
+    else:
+        batch.add(call)
     (job,) = jobs.claim("hand:1:1", queues=["hand"])
     notes.write("begin", job.id, job.lease)
     notes.write("end", job.id, job.lease)

@@ -155,6 +155,16 @@ def each_end_has_one_follow_up(records: Records) -> Problems:
         yield f"{expected} times {status}, and {found} follow-ups: {records.history_of(job_id)}"
 
 
+def each_batch_is_reported_once(records: Records) -> Problems:
+    """However often it finishes, because its jobs are retried."""
+    reports: dict[int, set[int]] = defaultdict(set)
+    for _, note in records.noted("over"):
+        reports[note.job_id].add(note.attempt)
+    for batch_id, job_ids in sorted(reports.items()):
+        if len(job_ids) > 1:
+            yield f"batch {batch_id} was reported by the jobs {sorted(job_ids)}"
+
+
 def history_has_every_attempt(records: Records) -> Problems:
     """Of jobs that are still there: the attempts that counted, in order, by whom."""
     shown: dict[int, list[tuple[int, str | None]]] = defaultdict(list)
@@ -205,6 +215,7 @@ CHECKS = (
     success_means_the_handler_has_ended,
     effects_happen_once_for_each_success,
     each_end_has_one_follow_up,
+    each_batch_is_reported_once,
     history_has_every_attempt,
     attempts_that_began_have_started,
     handlers_saw_what_was_enqueued,

@@ -18,8 +18,19 @@ from tests.observe.plain_sql import PlainDatabase, jobs_of
 
 UNFINISHED = """
     select id, type, queue, status, held, worker from rowcall_job where status in ('pending', 'scheduled', 'running')"""
+_COUNTED = """(select coalesce(sum(tally.jobs), 0) from rowcall_batch_tally as tally
+               where tally.batch_id = batch.id and tally.status {})"""
+_ENDED = "succeeded + failed + cancelled + " + _COUNTED.format("is not null")
 NONE_OF = {
     "jobs that are not finished": UNFINISHED,
+    "sealed batches that have not finished": """
+        select * from rowcall_batch as batch where sealed_at is not null and not exists (
+          select 1 from rowcall_job where batch_id = batch.id and status = 'blocked')
+        and (finished_at is null or finish_job is null)""",
+    "batches that have counted wrongly": f"""
+        select * from rowcall_batch as batch where not exists (
+          select 1 from rowcall_job where batch_id = batch.id and status = 'blocked')
+        and added + {_COUNTED.format("is null")} <> {_ENDED}""",
     **{what: with_tables(sql, "rowcall_") for what, sql in LEFT_OVER.items()},
     "openings of a rate": "select limit_key from rowcall_opening",
     "pins of blobs": "select token, digest from rowcall_blob_pin",

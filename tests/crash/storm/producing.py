@@ -34,6 +34,7 @@ class Producer:
             self._large: 2,
             self._limited: 9,
             self._batch: 1,
+            self._group: 2,
             self._effect: 4,
             self._chain: 3,
             self._flow: 3,
@@ -97,6 +98,13 @@ class Producer:
 
     def _batch(self) -> None:
         self._note(*tasks.batch.enqueue_many([{"item": number} for number in self._some(9)]))
+
+    def _group(self) -> None:
+        """Jobs of a named batch, sealed before or after they run."""
+        group = jobs.batch("storm", on_finish=tasks.batch_over)
+        self._note(*group.add([tasks.once.bind(), effect.bind(), tasks.step.bind(1)]))
+        self._note(*group.add([tasks.plain.bind() for _ in self._some(4)]))
+        group.seal()
 
     def _effect(self) -> None:
         self._note(

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from rowcall import (
+    BatchNotFound,
     DuplicateJob,
     Job,
     JobCancelled,
@@ -20,7 +21,7 @@ from rowcall import (
 from tests.crash.storm.tasks import jobs, notes
 
 LEASE_SECONDS = 0.7
-REFUSED = (JobNotFound, WrongState, DuplicateJob, StillNeeded, LeaseLost, StoreUnavailable)
+REFUSED = (BatchNotFound, JobNotFound, WrongState, DuplicateJob, StillNeeded, LeaseLost, StoreUnavailable)
 
 
 class Steerer:
@@ -36,6 +37,7 @@ class Steerer:
             self._pause: 3,
             self._resume: 6,
             self._prune: 2,
+            self._retry_group: 2,
             self._look: 4,
         }
 
@@ -64,6 +66,14 @@ class Steerer:
             jobs.retry(type=self._any("failed").type, limit=3)
         else:
             jobs.retry(self._any(self._chance.choice(("failed", "cancelled", "succeeded"))).id)
+
+    def _retry_group(self) -> None:
+        for info in jobs.list_batches(limit=5).batches:
+            group = jobs.get_batch(info.id)
+            if self._chance.random() < 0.5:
+                group.retry()
+            else:
+                group.cancel("storm")
 
     def _delete(self) -> None:
         job = self._any()

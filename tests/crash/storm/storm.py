@@ -71,6 +71,7 @@ class Storm:
         for ticking in terms.SCHEDULES:
             jobs.pause_schedule(ticking.task)
         self._drain(database, worker)
+        jobs.prune()  # it also finishes batches whose last jobs ended where no one could look
         probes = [jobs.enqueue(task, payload, queue=queue, timeout=CALM_SECONDS) for task, payload, queue in PROBED]
         self._drain(database, worker)
         statuses = {jobs.get(job.id).status for job in probes}

@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Iterator
 
-from rowcall import Backoff, Cancel, Context, Fail, Job, JobOutcome, Retention, Retry, Rowcall, Snooze
+from rowcall import Backoff, BatchInfo, Cancel, Context, Fail, Job, JobOutcome, Retention, Retry, Rowcall, Snooze
 from tests.conformance.notes import Notes
 from tests.crash.storm import terms
 from tests.crash.storm.terms import MAX_ATTEMPTS
@@ -169,6 +169,14 @@ def paced(ctx: Context, lane: int) -> object:
 def batch(ctx: Context, items: list[int]) -> list[object]:
     with noted(*ctx.jobs):
         return [how_it_ends(chance_of(job)) or item for job, item in zip(ctx.jobs, items, strict=True)]
+
+
+@jobs.task(name=terms.BATCH_OVER, max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def batch_over(ctx: Context, batch: BatchInfo) -> object:
+    if batch.total != batch.ended or ctx.batch is not None:
+        notes.write("wrong", ctx.job.id, ctx.job.lease)
+    notes.write("over", batch.id, ctx.job.id)
+    return act(ctx)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)

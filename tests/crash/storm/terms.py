@@ -21,6 +21,7 @@ EFFECTS = frozenset({"effect", "effect_async"})
 FOLLOW_UP = "followed"
 FOLLOWED = {"once": {"failed", "cancelled"}, "large": {"succeeded"}, "effect": {"succeeded"}}
 """The ends that this task follows, by task."""
+BATCH_OVER = "batch_over"  # follows the end of each batch
 ONE_ACTIVE = frozenset({"keyed", "keyed_or_raise"})
 ONE_WAITING = frozenset({"keyed_or_replace"})
 ONE_KEPT = frozenset({"keyed_for_good"})
