@@ -29,10 +29,11 @@ DRAINS = {
     "limited": Drain("limited", 30_000),
     "ordered": Drain("ordered", 30_000),
     "fair": Drain("fair", 30_000),
-    "batches": Drain("batches", 60_000),
+    "batch_handlers": Drain("batch_handlers", 60_000),
     "chains": Drain("chains", 36_000),
     "plain_short": Drain("plain", 30_000),
     "one_attempt": Drain("one_attempt", 30_000),
+    "batch": Drain("batch", 30_000),
     "queues": Drain("queues", 30_000),
     "queues_interleaved": Drain("queues_interleaved", 30_000),
     "queues_foreign": Drain("queues_foreign", 30_000, queues="default"),
@@ -40,7 +41,7 @@ DRAINS = {
 """As many jobs as drain in about a second."""
 
 BASE = "plain_short"
-OF_BASE = ("one_attempt", "queues", "queues_interleaved", "queues_foreign")
+OF_BASE = ("one_attempt", "batch", "queues", "queues_interleaved", "queues_foreign")
 """Drains that are also shown as a ratio to a plain one of as many jobs, of the same tree and round."""
 
 

@@ -145,6 +145,15 @@ def _of_keys(task: AsyncTask[[int, str], object], count: int, keys: int) -> rang
     return range(written[0].id, written[-1].id + 1)
 
 
+def enqueue_batch(app: FlowApp, count: int) -> range:
+    """Write plain jobs of one batch, and seal it. Return their ids."""
+    batch, written = app.jobs.batch("group"), list[Job]()
+    for _ in range(0, count, MANY):
+        written += batch.add([app.noop.bind(NUMBER, TO)] * MANY)
+    batch.seal()
+    return range(written[0].id, written[-1].id + 1)
+
+
 def enqueue_last_attempts(app: FlowApp, count: int) -> range:
     """Write plain jobs; every tenth has one attempt only. Return their ids."""
     ids: list[int] = []
@@ -194,7 +203,8 @@ BACKLOGS: Mapping[str, Callable[[FlowApp, int], range]] = {
     "limited": lambda app, count: enqueue_limited(app, count, LIMIT_KEYS),
     "ordered": lambda app, count: enqueue_ordered(app, count, LIMIT_KEYS),
     "fair": lambda app, count: enqueue_fair(app, count, FAIR_VALUES),
-    "batches": lambda app, count: enqueue_jobs(app.batched, count),
+    "batch_handlers": lambda app, count: enqueue_jobs(app.batched, count),
+    "batch": enqueue_batch,
     "chains": enqueue_chains,
     "one_attempt": lambda app, count: enqueue_jobs(app.noop.using(max_attempts=1), count),
     "queues": lambda app, count: enqueue_to_queues(app, count, count // QUEUE_JOBS),
