@@ -88,7 +88,7 @@ def callback_to_text(callback: Callback) -> str:
 
 
 def callback_from_text(text: str | None) -> Callback | None:
-    """Return the callback. What plain SQL wrote there, and is none, counts as none: it must not stop what ends jobs."""
+    """Return the callback, or None for what plain SQL wrote there and cannot be read: it must not stop ends of jobs."""
     try:
         return None if text is None else _decode(text)
     except msgspec.DecodeError:

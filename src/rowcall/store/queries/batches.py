@@ -3,12 +3,12 @@
 The contract
 ------------
 * **Members.** A job is in a batch by its column `batch_id`, from its enqueue on.
-* **Counts.** Whoever adds, ends, retries or deletes a job of a batch adds a signed tally in the same transaction, and
-  waits for no one. The counts of a batch are its own columns and its tallies, read by one statement.
-* **Locks.** The row of a batch is locked after jobs. Who adds shares it (`for key share`), who finishes, folds or
-  reopens it keeps other such transactions out (`for no key update`), and who seals it waits for all.
-* **The end.** A transaction that ends jobs of a batch locks another job of it that has not ended (`HOLD_MEMBERS`). Then
-  whoever ends that one comes later, and sees both ends. If there is none, it locks the batch, and looks once more: of
+* **Counts.** A transaction that adds, ends, retries or deletes a job of a batch adds a signed tally, and waits for no
+  other one. The counts of a batch are its own columns and its tallies, read by one statement.
+* **Locks.** The row of a batch is locked after jobs. Adding shares it (`for key share`). Finishing, folding and
+  reopening exclude each other (`for no key update`), and sealing excludes all.
+* **The end.** A transaction that ends jobs of a batch locks another job of it that has not ended (`HOLD_MEMBERS`). So
+  the end of that one comes later, and sees both. If there is none, it locks the batch, and looks once more: of
   two transactions that end the last jobs, the second one sees that all have ended.
 """
 
