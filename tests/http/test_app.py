@@ -14,7 +14,7 @@ from tests.http.client import Client, client_of_app
 from tests.http.conftest import declared
 
 LINK = re.compile(r'(?:href|src|action)="([^"#?]*)')
-PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/limits", "/schedules", "/workers", "/errors", "/storage"]
+PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/limits", "/batches", "/schedules", "/workers", "/errors", "/storage"]
 
 
 @pytest.mark.parametrize("path", PAGES)

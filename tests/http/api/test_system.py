@@ -3,6 +3,9 @@ from __future__ import annotations
 from unittest.mock import ANY
 
 from rowcall import Limit, Rowcall
+from rowcall.app import queue_of
+from rowcall.declare.option_table import Options
+from rowcall.operations.enqueue import bind_by_name
 from tests.http.client import Client
 
 
@@ -64,3 +67,21 @@ def test_limits_are_changed(client: Client, filled: Rowcall) -> None:
         ("/api/limits/a%2Fb", {"most": 1}, 422),
     ):
         assert client.post(path, body, method="PATCH").status_code == status, (path, body)
+
+
+def test_batches_are_read_and_changed(client: Client, filled: Rowcall) -> None:
+    batch, other = filled.batch("one"), filled.batch("two")
+    batch.add(bind_by_name(queue_of(filled), "greet", {"name": "Ann"}, Options(delay_ms=60_000)))
+    page = client.get("/api/batches?limit=1").json()
+    assert [one["name"] for one in page["batches"]] == ["two"]
+    assert [one["id"] for one in client.get(f"/api/batches?cursor={page['next_cursor']}").json()["batches"]] == [
+        batch.id
+    ]
+    path = f"/api/batches/{batch.id}"
+    assert client.get(path).json()["batch"]["waiting"] == 1
+    assert client.post(f"{path}/seal", {}).json()["batch"]["status"] == "sealed"
+    changed = client.post(f"{path}/cancel", {"reason": "wrong"}).json()
+    assert (changed["changed"], changed["batch"]["status"], changed["batch"]["progress"]) == (1, "finished", 1.0)
+    assert client.post(f"{path}/retry", {}).json()["changed"] == 0
+    assert client.get(f"/api/jobs?batch={batch.id}&status=cancelled").json()["jobs"][0]["batch_id"] == batch.id
+    assert client.post(f"/api/batches/{other.id + 1}/seal", {}).status_code == 404
