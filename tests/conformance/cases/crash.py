@@ -14,6 +14,9 @@ from typing import NamedTuple, cast
 import pytest
 
 from rowcall import Rowcall, Status, StoreUnavailable
+from rowcall.app import queue_of
+from rowcall.declare.option_table import Options
+from rowcall.operations.enqueue import bind_by_name
 from rowcall.testing.deadline import eventually
 from rowcall.testing.process import PythonProcess
 from tests.conformance.fixtures import OpenQueue, StartProgram
@@ -64,13 +67,23 @@ class TestCrash:
     def test_nothing_is_lost_and_each_attempt_is_accounted_for(
         self, real: Rowcall, start_program: StartProgram, notes: Notes
     ) -> None:
-        ids = [real.enqueue("lasting", {"seconds": 0.01}, max_attempts=50).id for _ in range(JOBS)]
+        call, over = (
+            bind_by_name(queue_of(real), name, arguments, Options(max_attempts=50))
+            for name, arguments in (("lasting", {"seconds": 0.01}), ("quick", {}))
+        )
+        batches = [real.batch("part", on_finish=over) for _ in range(3)]
+        ids = [job.id for batch in batches for job in batch.add([call] * (JOBS // 3))]
+        assert all(batch.seal() for batch in batches)
         workers = [start_program("work", "--concurrency", "2") for _ in range(3)]
         for done in (JOBS // 5, 2 * JOBS // 5, 3 * JOBS // 5):
             eventually(lambda done=done: len(notes.read("ended")) >= done, message="some progress")  # type: ignore[misc]
             workers.pop(0).kill()
             workers.append(start_program("work", "--concurrency", "2"))
-        eventually(lambda: real.stats().by_status["succeeded"] == JOBS, message="all succeeded")
+        eventually(lambda: real.stats().by_status["succeeded"] == JOBS + len(batches), message="all succeeded")
+        infos = [batch.counts() for batch in batches]
+        assert [(one.status, one.succeeded, one.total) for one in infos] == [("finished", JOBS // 3, JOBS // 3)] * 3
+        ids += [one.finish_job or 0 for one in infos]
+        assert {job.id for job in real.list(limit=1000).jobs} == set(ids), "each batch was reported once"
         self._accounted_for(real, notes, ids)
 
     def _accounted_for(self, jobs: Rowcall, notes: Notes, ids: list[int]) -> None:
