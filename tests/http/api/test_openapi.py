@@ -68,6 +68,7 @@ def fits(schema: dict[str, Any], value: object, at: str = "$") -> list[str]:
 def test_answers_fit_the_document(client: Client, filled: Rowcall, path: str) -> None:
     filled.add_schedule("nightly", "greet", {"name": "Ann"}, every=3600)
     filled.pause("mail")
+    assert [filled.batch("one").id, filled.batch("two").id] == [1, 2]
     answer = client.get(f"/api{path.format(id=2)}")
     assert answer.status_code == 200
     schema = DOCUMENT["paths"][f"/api{path}"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]

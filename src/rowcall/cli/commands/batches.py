@@ -64,14 +64,14 @@ def batches_command(target: Target, words: tuple[str, int] | None, limit: int, c
         info = batch.counts()
         return Answer({"batch": info}, lambda: _show(info))
     if action == "seal":
-        changed, said = 0, "sealed" if batch.seal() else "was sealed already"
+        changed, outcome = 0, "sealed" if batch.seal() else "was sealed already"
     elif action == "cancel":
         changed = batch.cancel()
-        said = f"{counted(changed, 'job')} cancelled, or asked to stop"
+        outcome = f"{counted(changed, 'job')} cancelled, or asked to stop"
     else:
         changed = batch.retry()
-        said = f"{counted(changed, 'job')} will run again"
-    return Answer({"batch": batch.counts(), "changed": changed}, lambda: show(f"batch {batch_id}: {said}"))
+        outcome = f"{counted(changed, 'job')} will run again"
+    return Answer({"batch": batch.counts(), "changed": changed}, lambda: show(f"batch {batch_id}: {outcome}"))
 
 
 def _show_list(batches: list[BatchInfo], now: datetime) -> None:

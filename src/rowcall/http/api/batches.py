@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rowcall.domain.batches import BatchInfo, BatchPage
 from rowcall.domain.value import Value
+from rowcall.http.api.jobs import LONGEST_PAGE
 from rowcall.http.endpoint import Call, EndpointInput
+from rowcall.http.problems import Problem
 from rowcall.operations import batches
 
 
@@ -34,6 +36,8 @@ class CancelBatchInput(EndpointInput, frozen=True, kw_only=True):
 
 async def list_batches(call: Call, query: BatchesQuery) -> BatchPage:
     """List batches with their counts, newest first."""
+    if not 1 <= query.limit <= LONGEST_PAGE:
+        raise Problem(422, "Invalid value", f"limit must be from 1 to {LONGEST_PAGE}, got {query.limit}")
     page = await call.read(batches.list_batches(call.queue, limit=query.limit, cursor=query.cursor))
     return BatchPage(batches=call.all_scrubbed(page.batches), next_cursor=page.next_cursor)
 

@@ -49,10 +49,10 @@ def finish_locked(dialect: Dialect, batch_ids: Sequence[int]) -> Plan[bool]:
     """Do so for batches that this transaction has locked."""
     over = yield from dialect.ask(queries.OVER, batch_ids)
     any_enqueued = False
-    for one in over:
+    for batch in over:
         (now_ms,) = yield from dialect.ask(NOW)
-        info = msgspec.structs.replace(one.info, status="finished", progress=1.0, finished_at=time_of(now_ms))
-        due = _callbacks(one)
+        info = msgspec.structs.replace(batch.info, status="finished", progress=1.0, finished_at=time_of(now_ms))
+        due = _callbacks(batch)
         jobs = [_job_of(callback, info) for callback in due.values()]
         inserted = (yield from insert_each(dialect, jobs)) if jobs else []
         by_name = {name: row.id for name, row in zip(due, inserted, strict=True)}

@@ -299,8 +299,8 @@ def settle_completed(
     ids = sorted(one.job_id for one in ended)
     claimed = set((yield from dialect.ask(RUNNING_IDS, ids)))
     free = set((yield from dialect.ask(queries.LOCK_FREE_CLAIMS, ids)))
-    found = yield from dialect.ask(queries.LEASES, ids)
-    leases = {job_id: (lease, status) for job_id, lease, status, _ in found}
+    now_written = yield from dialect.ask(queries.LEASES, ids)
+    leases = {job_id: (lease, status) for job_id, lease, status, _ in now_written}
     unlocked = set((yield from dialect.ask(queries.LOCK_FREE_JOBS, sorted(free)))) if free else free
     undecided = (claimed - free) | ((free & leases.keys()) - unlocked)  # another transaction has locked them
     committed = {one.job_id for one in ended if leases.get(one.job_id) == (one.lease + 1, Status.SUCCEEDED)} - undecided
@@ -311,7 +311,7 @@ def settle_completed(
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     # a transaction that began long ago may not have seen the jobs that wait for its job
     yield from after_end(dialect, committed, (), freed, locked=Locked.SKIP)
-    batches = {batch_id for job_id, _, _, batch_id in found if batch_id is not None and job_id in committed}
+    batches = {batch_id for job_id, _, _, batch_id in now_written if batch_id is not None and job_id in committed}
     yield from finish_over(dialect, batches, wait=False)
     return Completions(committed, settled, undecided)
 
