@@ -6,8 +6,14 @@ from tests.http.client import Client
 
 def test_a_batch_is_sealed_cancelled_and_retried_on_its_page(client: Client, filled: Rowcall) -> None:
     assert "No batches" in client.page("/batches")
-    batch = filled.batch("import <42>", on_finish=filled.task(name="report")(lambda: None))
-    load = filled.task(name="load", max_attempts=1)(lambda page: None)
+
+    @filled.task(max_attempts=1)
+    def load(page: int) -> None: ...
+
+    @filled.task
+    def report() -> None: ...
+
+    batch = filled.batch("import <42>", on_finish=report)
     batch.add(load.using(queue="loads").bind(1), load.using(queue="loads").bind(2))
     (claimed,) = filled.claim("w", queues=["loads"])
     filled.fail(claimed, "TEST:CODE")
