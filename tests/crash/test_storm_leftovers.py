@@ -58,6 +58,9 @@ SPOILT = {
     "workers": """
         insert into rowcall_worker (name, host, pid, queues, concurrency, version, lease_ms, started_at, heartbeat_at)
         values ('w', 'h', 1, '*', 1, '0', 1, 0, 0)""",
+    "sealed batches that have not finished": """
+        insert into rowcall_batch (created_at, sealed_at, name) values (0, 0, 'b')""",
+    "batches that have counted wrongly": "insert into rowcall_batch (created_at, name, added) values (0, 'b', 1)",
     "openings of a rate": "insert into rowcall_opening values ('k', 0)",
     "pins of blobs": "insert into rowcall_blob_pin values ('t', 'd', 'r')",
     "edges of deleted jobs": "insert into rowcall_edge (blocker_id, job_id, position) values (1, 99, 0)",

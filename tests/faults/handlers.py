@@ -73,6 +73,16 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: str) -> L
         return await ctx.aprevious()
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_batch(ctx: Context) -> None:
+        noted(ctx.job)
+        assert ctx.batch is None
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    async def ctx_abatch(ctx: Context) -> None:
+        noted(ctx.job)
+        assert await ctx.abatch() is None
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_continue_with(ctx: Context) -> None:
         noted(ctx.job)
         ctx.continue_with(ctx_previous)
