@@ -161,5 +161,5 @@ def test_who_and_why_are_texts(jobs: Rowcall) -> None:
 def test_wrong_use_names_the_parameter_and_the_cure(jobs: Rowcall) -> None:
     with pytest.raises(InvalidOption, match=r"^unknown filter 'stat' \(did you mean 'status'\?\)$"):
         jobs.cancel(stat="pending")  # type: ignore[call-overload]
-    with pytest.raises(InvalidOption, match=r"^unknown filter 'x'; known filters: all, chain, created_after, "):
+    with pytest.raises(InvalidOption, match=r"^unknown filter 'x'; known filters: all, batch, chain, created_after, "):
         jobs.retry(x=1)  # type: ignore[call-overload]

@@ -114,7 +114,7 @@ OF_ENDS = (
         "broken job not followed",
         "Ends Outcomes FailingBlockers",
         "the follow-up of a job that failed with its blocker is forgotten",
-        (AFTER, "claimed=False, followed=any_followed(touched))", "claimed=False, followed=False)"),
+        (AFTER, "followed = any_followed(touched)", "followed = False"),
     ),
     defect(
         "waiters not notified",

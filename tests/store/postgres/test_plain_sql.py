@@ -62,6 +62,7 @@ COLUMNS = {
     "started_at": "timestamptz",
     "finished_at": "timestamptz",
     "chain_id": "bigint",
+    "batch_id": "bigint",
     "timeout": "float8",
     "progress": "float8",
     "priority": "integer",
