@@ -13,6 +13,9 @@ RowcallError
 │   └── ChainNotFound                 no chain starts with that job
 ├── ScheduleNotFound (LookupError)    no schedule with that name
 ├── LimitNotFound (LookupError)       no limit with that name
+├── BatchNotFound (LookupError)       no batch with that id
+├── BatchSealed                       the batch is sealed, so no job can be added
+├── BatchNotOver                      jobs of the batch have not ended
 ├── JobFailed                         the job has failed, so it has no result
 ├── JobCancelled                      the job was cancelled, so it has no result
 ├── LeaseLost                         the attempt is no longer the caller's
