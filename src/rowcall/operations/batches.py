@@ -197,8 +197,7 @@ def cancel_batch(
     connection: object = None,
 ) -> Operation[int]:
     chosen = yield from _existing(queue, batch, connection)
-    options = {"batch": chosen, "reason": reason, "actor": actor, "connection": connection}
-    changed = yield from job_actions.cancel(queue, None, options)
+    changed = yield from job_actions.cancel(queue, reason=reason, batch=chosen, actor=actor, connection=connection)
     return changed if isinstance(changed, int) else 1
 
 
@@ -211,8 +210,7 @@ def retry_batch(
     connection: object = None,
 ) -> Operation[int]:
     chosen = yield from _existing(queue, batch, connection)
-    options = {"batch": chosen, "rate": rate, "actor": actor, "connection": connection}
-    changed = yield from job_actions.retry(queue, None, options)
+    changed = yield from job_actions.retry(queue, batch=chosen, rate=rate, actor=actor, connection=connection)
     return changed if isinstance(changed, int) else 1
 
 
