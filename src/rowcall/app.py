@@ -1,11 +1,12 @@
 """Rowcall: what a user holds. Every method forwards to an operation.
 
-`both(operation)` is a method and its async twin, with the signature and the docstring of the operation.
+`both(operation)` is a method and its async twin, with the signature and the docstring of the operation. Overloads of a
+method stand next to its operation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -25,13 +26,14 @@ from rowcall.declare.middleware import AnyMiddleware
 from rowcall.declare.option_table import TASK_OPTIONS, BatchOptions, Options, TaskOptions, checked
 from rowcall.domain.config import Config, QueueOptions
 from rowcall.domain.errors import InvalidOption, UnknownTask
-from rowcall.domain.job import Job, Summary
+from rowcall.domain.job import Summary
 from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.server_options import settings as http_settings
-from rowcall.operations import batches, by_hand, events, flows, inspect, job_actions, pauses, results, signals
+from rowcall.operations import batches, by_hand, flows, inspect, job_actions, pauses, results, signals
 from rowcall.operations import enqueue as enqueueing
+from rowcall.operations import events as streaming
 from rowcall.operations import limits as levers
 from rowcall.operations import push as pushing
 from rowcall.operations import rekey as rekeying
@@ -40,7 +42,6 @@ from rowcall.operations import schedules as scheduling
 from rowcall.operations import stats as statistics
 from rowcall.operations.both import both
 from rowcall.operations.enqueue import Transaction
-from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow
 from rowcall.overview import alerting, reasons, stacks
 from rowcall.overview.attention import attention_list
@@ -88,9 +89,8 @@ class Rowcall:
         send_email.enqueue("a@example.com", subject="Order confirmed")
 
     `url` is a `sqlite:///` or `postgresql://` URL, a `pathlib.Path`, or a function that returns one, which is called
-    at the first use. Without one, `$ROWCALL_URL` is read at the
-    first use, else it is `sqlite:///rowcall.db`; an application factory can call `configure` before that. The database
-    is opened, and its tables are made, at the first use.
+    at the first use. Without one, `$ROWCALL_URL` is read at the first use, else it is `sqlite:///rowcall.db`; an
+    application factory can call `configure` before that. The first use also opens the database, and makes its tables.
 
     Options:
         table_prefix: what the names of the tables begin with; default `"rowcall_"`.
@@ -421,42 +421,7 @@ class Rowcall:
     attempts, aattempts = both(inspect.attempts)
     timeline, atimeline = both(inspect.timeline)
     steps, asteps = both(signals.steps)
-
-    def events(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | None = None,
-        id: Job | int | None = None,
-        kind: str | Collection[str] | None = None,
-    ) -> Events:
-        """Return an iterator over what happens to jobs from now on, in this or any other process.
-
-            with jobs.events(queue="mail", kind=["SUCCEEDED", "FAILED"]) as events:
-                for event in events:
-                    print(event.at, event.event, event.job_id, event.detail)
-
-        `kind` is one word of the timeline or several. Each event comes at most once. Where some were missed, there is
-        an event `"MISSED"`, whatever the filter: after an outage, or if no event was asked for during a minute.
-        """
-        return Events(events.stream(self._queue, queue, task, id, kind))
-
-    def aevents(
-        self,
-        *,
-        queue: str | None = None,
-        task: str | None = None,
-        id: Job | int | None = None,
-        kind: str | Collection[str] | None = None,
-    ) -> AsyncEvents:
-        """`events`, for async code.
-
-        async with jobs.aevents(task="send_email") as events:
-            async for event in events:
-                print(event.event, event.job_id)
-        """
-        return AsyncEvents(events.stream(self._queue, queue, task, id, kind))
-
+    events, aevents = streaming.events, streaming.aevents
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
     attention, aattention = both(attention_list.attention)
@@ -464,8 +429,8 @@ class Rowcall:
     stack, astack = both(stacks.stack)
     dependents, adependents = both(inspect.dependents)
     workers, aworkers = both(inspect.workers)
-
     result, aresult = cast("results.ResultMethods", both(results.result, "Any number of tasks may wait at once."))
+
     # questions
 
     stats, astats = both(statistics.stats)
@@ -482,7 +447,6 @@ class Rowcall:
     cancel, acancel = cast("job_actions.CancelMethods", both(job_actions.cancel))
     reschedule, areschedule = cast("job_actions.RescheduleMethods", both(job_actions.reschedule))
     edit, aedit = both(job_actions.edit)
-
     set_priority, aset_priority = cast("job_actions.SetPriorityMethods", both(job_actions.set_priority))
     delete, adelete = cast("job_actions.DeleteMethods", both(job_actions.delete))
     signal, asignal = both(signals.signal)
@@ -520,7 +484,6 @@ class Rowcall:
     clear, aclear = both(keeping.clear)
     recount, arecount = both(keeping.recount)
     vacuum, avacuum = both(keeping.vacuum)
-
     migrate, amigrate = both(keeping.migrate)
 
     # serving

@@ -17,6 +17,7 @@ from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
 from rowcall.domain.job import Job, JobEvent
 from rowcall.operations.arguments import checked_id
+from rowcall.operations.both import HasQueue
 from rowcall.operations.effects import Read, Sleep, Uninterrupted, Write
 from rowcall.operations.results import (
     ANNOUNCE_AGAIN_SECONDS,
@@ -252,6 +253,46 @@ def _close_forgotten(stream: Stream | None) -> None:
     if stream is not None and not stream.is_closed and not sys.is_finalizing():
         # in a thread: the interpreter may collect garbage anywhere, even in a thread that holds the write lock
         threading.Thread(target=stream.queue.run, args=[stream.close()], daemon=True).start()
+
+
+# methods of `Rowcall`
+
+
+def events(
+    self: HasQueue,
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+    id: Job | int | None = None,
+    kind: str | Collection[str] | None = None,
+) -> Events:
+    """Return an iterator over what happens to jobs from now on, in this or any other process.
+
+        with jobs.events(queue="mail", kind=["SUCCEEDED", "FAILED"]) as events:
+            for event in events:
+                print(event.at, event.event, event.job_id, event.detail)
+
+    `kind` is one word of the timeline or several. Each event comes at most once. Where some were missed, there is
+    an event `"MISSED"`, whatever the filter: after an outage, or if no event was asked for during a minute.
+    """
+    return Events(stream(self._queue, queue, task, id, kind))
+
+
+def aevents(
+    self: HasQueue,
+    *,
+    queue: str | None = None,
+    task: str | None = None,
+    id: Job | int | None = None,
+    kind: str | Collection[str] | None = None,
+) -> AsyncEvents:
+    """`events`, for async code.
+
+    async with jobs.aevents(task="send_email") as events:
+        async for event in events:
+            print(event.event, event.job_id)
+    """
+    return AsyncEvents(stream(self._queue, queue, task, id, kind))
 
 
 def stream(
