@@ -1,4 +1,4 @@
-"""Show doctests as code, options as a list, and the methods of `both(…)`, in the API reference of the site."""
+"""Show doctests as code, options as a list, and methods made of operations, in the API reference of the site."""
 
 from __future__ import annotations
 
@@ -32,25 +32,36 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = as_markdown(obj.docstring.value)
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
-        """Add the methods that `Rowcall` declares as `get, aget = both(operation)`."""
+        """Add the methods that `Rowcall` takes from operations."""
         app = pkg["app"]
         for node in ast.walk(ast.parse(app.source)):
             match node:
-                case ast.Assign(
-                    targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=twin)])],
-                    value=ast.Call(func=ast.Name(id="both"), args=[ast.Attribute(ast.Name(module), attr), *notes]),
-                ):
-                    operation = app[module][attr]
-                    note = "".join(f" {ast.literal_eval(one)}" for one in notes)
-                    add_method(app["Rowcall"], name, node.lineno, operation, operation.docstring.value)
-                    add_method(app["Rowcall"], twin, node.lineno, operation, f"`{name}`, for async code.{note}")
-                    app["Rowcall"][twin].labels.add("async")
+                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=twin)])], value=value):
+                    add_pair(app, name, twin, value)
 
 
-def add_method(owner: griffe.Class, name: str, lineno: int, operation: griffe.Function, text: str) -> None:
-    """Add a method with the parameters of an operation, and what the operation returns in the end."""
+def add_pair(app: griffe.Module, name: str, twin: str, value: ast.expr) -> None:
+    """Add a method and its async twin: `both(operation, note)`, also in a cast to overloads, or a function for each."""
+    match value:
+        case ast.Call(func=ast.Name(id="cast"), args=[_, pair]):
+            add_pair(app, name, twin, pair)
+        case ast.Call(func=ast.Name(id="both"), args=[ast.Attribute(ast.Name(module), attr), *notes]):
+            operation = app[module][attr]
+            note = "".join(f" {ast.literal_eval(one)}" for one in notes)
+            returns = operation.returns.slice
+            add_method(app["Rowcall"], name, operation, returns, operation.docstring.value)
+            add_method(app["Rowcall"], twin, operation, returns, f"`{name}`, for async code.{note}")
+            app["Rowcall"][twin].labels.add("async")
+        case ast.Tuple(elts=[ast.Attribute(ast.Name(), _), ast.Attribute(ast.Name(), _)] as functions):
+            for method, function in zip((name, twin), functions, strict=True):
+                operation = app[function.value.id][function.attr]
+                add_method(app["Rowcall"], method, operation, operation.returns, operation.docstring.value)
+
+
+def add_method(owner: griffe.Class, name: str, operation: griffe.Function, returns: Any, text: str) -> None:
+    """Add a method with the parameters of an operation."""
     itself = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
     parameters = griffe.Parameters(itself, *list(operation.parameters)[1:])
-    method = griffe.Function(name, parameters=parameters, returns=operation.returns.slice, lineno=lineno)
+    method = griffe.Function(name, parameters=parameters, returns=returns, lineno=operation.lineno)
     method.docstring = griffe.Docstring(text, parent=method)
     owner.set_member(name, method)

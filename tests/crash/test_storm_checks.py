@@ -291,6 +291,12 @@ def a_follow_up_of_a_job_that_was_retried(story: Story) -> None:
     story.follows.append(Follow(20, 1, "failed"))
 
 
+@breaks(checks.each_batch_is_reported_once)
+def a_batch_that_is_reported_by_two_jobs(story: Story) -> None:
+    for job_id in (20, 21):
+        story.note("over", 5, job_id)
+
+
 @breaks(flow_checks.jobs_start_after_their_blockers)
 def a_start_before_the_blocker_has_succeeded(story: Story) -> None:
     story.edges.append(Edge(11, 0, 8, "fail"))
