@@ -19,19 +19,29 @@ FOREVER_MS = 253_402_214_400_000
 
 
 class StepKind(StrEnum):
-    """Which call made a step: `ctx.step`, `ctx.sleep` or `ctx.wait_for`. It is a `str`."""
+    """Which call made a step: `ctx.step`, `ctx.sleep`, `ctx.wait_for` (`wait`), `ctx.call`, `ctx.first` or
+    `ctx.patched` (`patch`). It is a `str`.
+    """
 
     STEP = "step"
     SLEEP = "sleep"
     WAIT = "wait"
+    CALL = "call"
+    FIRST = "first"
+    PATCH = "patch"
 
 
 class StepStatus(StrEnum):
-    """The state of a step. `waiting`: it sleeps, waits for a signal, or will be tried again. It is a `str`."""
+    """The state of a step. `waiting`: it sleeps, waits for a signal or a child, or will be tried again. `failed` and
+    `cancelled`: its child has ended so. `abandoned`: another wait of its `ctx.first` came first. It is a `str`.
+    """
 
     FINISHED = "finished"
     WAITING = "waiting"
     TIMED_OUT = "timed_out"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
 
 
 class RecordedStep(Value, frozen=True, kw_only=True):

@@ -6,19 +6,22 @@ here, because each migration makes the newest ones again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from rowcall.store.migration import Migration
 
 NO_INDEXES: Mapping[int, Sequence[str]] = MappingProxyType({})
+NO_CHECKS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class Addition(NamedTuple):
     """New tables, and new columns of older ones, with a line for each column as in `rowcall.store.schema`.
 
-    `oldest` is the lowest version whose code still works on these tables.
+    `oldest` is the lowest version whose code still works on these tables. `checks` are rules of older columns that
+    allow more: for each table, the names of the rules and what they are now.
     """
 
     version: int
@@ -27,6 +30,7 @@ class Addition(NamedTuple):
     tables: Mapping[str, str]
     columns: Mapping[str, str]
     indexes: tuple[str, ...]
+    checks: Mapping[str, Mapping[str, str]] = NO_CHECKS
 
 
 ADDITIONS = (
@@ -109,6 +113,14 @@ ADDITIONS = (
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
         ),
+        checks={
+            "step": {
+                "step_kind_is_known": "kind in ('step', 'sleep', 'wait', 'call', 'first', 'patch')",
+                "step_status_is_known": (
+                    "status in ('waiting', 'finished', 'timed_out', <failed>, <cancelled>, 'abandoned')"
+                ),
+            },
+        },
     ),
 )
 
@@ -118,21 +130,43 @@ def with_additions(tables: Mapping[str, str]) -> dict[str, str]:
     newest = dict(tables)
     for addition in ADDITIONS:
         newest |= addition.tables
+        for table, checks in addition.checks.items():
+            newest[table] = with_checks(newest[table], checks)
         for table, columns in addition.columns.items():
             newest[table] = f"{newest[table].rstrip()}\n{columns.strip(chr(10))}\n"
     return newest
 
 
+def with_checks(columns: str, checks: Mapping[str, str]) -> str:
+    """Return the columns with other rules, each of which ends its line.
+
+    >>> with_checks("kind text constraint <prefix>kind_is_known check (kind in ('a'))", {"kind_is_known": "kind > ''"})
+    "kind text constraint <prefix>kind_is_known check (kind > '')"
+    """
+    for name, check in checks.items():
+        columns, found = re.subn(rf"(constraint <prefix>{name} check) .*", rf"\1 ({check})", columns)
+        assert found == 1, name
+    return columns
+
+
 def later_migrations(
+    first_tables: Mapping[str, str],
     table: Callable[[str, str], str],
     column: Callable[[str, str, str], str],
+    recheck: Callable[[str, str, Mapping[str, str]], Iterable[str]],
     indexes: Mapping[int, Sequence[str]] = NO_INDEXES,
 ) -> Iterator[Migration]:
-    """Yield a migration for each addition; `table` and `column` write what a database calls them. `indexes`: what only
-    one database needs, by version.
+    """Yield a migration for each addition.
+
+    `table` and `column` write what a database calls them. `recheck` changes the rules of a table, given its name, its
+    columns and the rules. `indexes`: what only one database needs, by version.
     """
+    tables = dict(first_tables)
     for addition in ADDITIONS:
         statements = [table(name, columns) for name, columns in addition.tables.items()]
+        for name, checks in addition.checks.items():
+            tables[name] = with_checks(tables[name], checks)
+            statements += recheck(name, tables[name], checks)
         for name, columns in addition.columns.items():
             for line in columns.strip().splitlines():
                 new, kind, *rest = line.split(maxsplit=2)

@@ -83,11 +83,13 @@ READS, WRITES = {TableChange.INDEXES}, {TableChange.REWRITES, TableChange.CHANGE
 
 _NAME = r"(?P<table>[\w.\"]+)"
 _TABLE_MADE = re.compile(rf"create (?:unlogged )?table (?:if not exists )?{_NAME}")
+_COPIED = re.compile(rf"create table \S+ as select .* from {_NAME}$")
 _REFERENCE = re.compile(rf" references {_NAME}")
 _ALTERED = re.compile(rf"alter table (?:if exists )?(?:only )?{_NAME} (?P<how>.*)")
 # names and plain types: any other column is checked in each row, or filled in
 _TYPES = r"text(?: collate \"C\")?|bigint|integer|smallint|boolean|bytea|jsonb|timestamptz|double precision|real"
-_SHORT = re.compile(rf"add column (?:if not exists )?\w+ (?:{_TYPES})|rename .*")
+_UNCHECKED = r"(?:drop constraint \w+|add constraint \w+ check \(.*\) not valid)"
+_SHORT = re.compile(rf"add column (?:if not exists )?\w+ (?:{_TYPES})|rename .*|{_UNCHECKED}(?:, {_UNCHECKED})*")
 _TUNED = re.compile(r"(?:alter column \w+ set \([^)]*\)(?:, |$))+")
 _CHANGES = [
     (re.compile(rf"create (?:unique )?index (?:if not exists )?\S+ on {_NAME}"), TableChange.INDEXES),
@@ -111,7 +113,13 @@ def change_of(sql: str) -> tuple[str, TableChange] | None:
     ('job', <TableChange.INDEXES: 2>)
     >>> change_of("alter table job add column future text")[1], change_of("create view future as select 1")
     (<TableChange.ALTERS: 5>, None)
+    >>> change_of("alter table step drop constraint known, add constraint known check (kind > '') not valid")
+    ('step', <TableChange.ALTERS: 5>)
+    >>> change_of("create table step_kept as select name, kind from step")
+    ('step', <TableChange.REWRITES: 6>)
     """
+    if copied := _COPIED.match(sql):
+        return copied["table"], TableChange.REWRITES
     if _TABLE_MADE.match(sql):
         reference = _REFERENCE.search(sql)
         return (reference["table"], TableChange.REFERS) if reference else None

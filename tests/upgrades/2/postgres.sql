@@ -454,6 +454,8 @@ create table rowcall_batch_tally (
   status text 
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000)
 -- next statement
+alter table rowcall_step drop constraint rowcall_step_kind_is_known, drop constraint rowcall_step_status_is_known, add constraint rowcall_step_kind_is_known check (kind in ('step', 'sleep', 'wait', 'call', 'first', 'patch')) not valid, add constraint rowcall_step_status_is_known check (status in ('waiting', 'finished', 'timed_out', 'failed', 'cancelled', 'abandoned')) not valid
+-- next statement
 alter table rowcall_job add column batch_id bigint
 -- next statement
 alter table rowcall_quota add column set_concurrency integer
@@ -472,7 +474,7 @@ create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status ) include (jobs)
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '1487878fea1de7c4')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '430116105ea45991')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

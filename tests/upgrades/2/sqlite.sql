@@ -423,6 +423,31 @@ create table rowcall_batch_tally (
   status text  constraint status_is_text check (status is null or (status < x''))
 )
 -- next statement
+create table rowcall_step_kept as select job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result from rowcall_step
+-- next statement
+drop table rowcall_step
+-- next statement
+create table rowcall_step (
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  position integer not null constraint position_is_integer check (position between -9007199254740992 and 9007199254740992 and position = cast(position as integer)),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
+  failures integer not null default 0 constraint failures_is_integer check (failures between -9007199254740992 and 9007199254740992 and failures = cast(failures as integer)),
+  started_at integer not null constraint started_at_is_integer check (started_at between -9007199254740992 and 9007199254740992 and started_at = cast(started_at as integer)),
+  due_at integer  constraint due_at_is_integer check (due_at is null or (due_at between -9007199254740992 and 9007199254740992 and due_at = cast(due_at as integer))),
+  finished_at integer  constraint finished_at_is_integer check (finished_at is null or (finished_at between -9007199254740992 and 9007199254740992 and finished_at = cast(finished_at as integer))),
+  kind text not null constraint rowcall_step_kind_is_known check (kind in ('step', 'sleep', 'wait', 'call', 'first', 'patch')) constraint kind_is_text check (kind < x''),
+  name text not null constraint name_is_text check (name < x''),
+  status text not null constraint rowcall_step_status_is_known check (status in ('waiting', 'finished', 'timed_out', 'failed', 'cancelled', 'abandoned')) constraint status_is_text check (status < x''),
+  error_code text  constraint error_code_is_text check (error_code is null or (error_code < x'')),
+  error_detail text  constraint error_detail_is_text check (error_detail is null or (error_detail < x'')),
+  result text  constraint result_is_text check (result is null or (result < x'')),
+  primary key (job_id, position)
+) without rowid
+-- next statement
+insert into rowcall_step (job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result) select job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result from rowcall_step_kept
+-- next statement
+drop table rowcall_step_kept
+-- next statement
 alter table rowcall_job add column batch_id integer  constraint batch_id_is_integer check (batch_id is null or (batch_id between -9223372036854775807 and 9223372036854775807 and batch_id = cast(batch_id as integer)))
 -- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
@@ -443,7 +468,7 @@ create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status , jo
 -- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'fefc0cc9a7aa2d18')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '9955af5700ac1207')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

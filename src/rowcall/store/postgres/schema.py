@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import reduce
 
 from rowcall.domain.fairness import LONGEST_KEY
@@ -122,6 +123,14 @@ def _table(name: str, columns: str) -> str:
     options = f"with ({_OPTIONS[name]})" if name in _OPTIONS else ""
     made = create_table(name, columns + MORE_COLUMNS.get(name, ""), _column, options)
     return made.replace("table", "unlogged table", 1) if name in _UNLOGGED else made
+
+
+def _recheck(name: str, columns: str, checks: Mapping[str, str]) -> list[str]:
+    """Return what changes rules that now allow more: so the rows that are there need not be checked."""
+    rules = [(f"<prefix>{rule}", check) for rule, check in checks.items()]
+    drops = [f"drop constraint {rule}" for rule, _ in rules]
+    adds = [f"add constraint {rule} check ({check}) not valid" for rule, check in rules]
+    return [f"alter table <{name}> {', '.join([*drops, *adds])}"]
 
 
 VERSION_TABLE = create_table("migration", TABLES["migration"], _column).replace("table", "table if not exists", 1)
@@ -397,7 +406,7 @@ MIGRATIONS = (
             *(*INDEXES, *_MORE_INDEXES, NAME_QUEUE.format("gen_random_uuid()::text")),
         ),
     ),
-    *later_migrations(_table, _column),
+    *later_migrations(FIRST_TABLES, _table, _column, _recheck),
 )
 NEWEST_VERSION = MIGRATIONS[-1].version
 

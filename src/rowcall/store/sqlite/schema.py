@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import Status
 from rowcall.store.additions import later_migrations
@@ -97,6 +99,22 @@ MORE_COLUMNS = {
 def _table(name: str, columns: str) -> str:
     options = "" if columns.split()[1] in _UNCHECKED else "without rowid"
     return create_table(name, MORE_COLUMNS.get(name, "") + columns.lstrip(), _column, options)
+
+
+def _recheck(name: str, columns: str, checks: Mapping[str, str]) -> list[str]:
+    """Return what makes a table again: SQLite cannot change a rule.
+
+    The table is not renamed: that would look at each view of the file, also of the app.
+    """
+    kept = f"<prefix>{name}_kept"
+    names = ", ".join(line.split()[0] for line in columns.strip().splitlines() if line.split()[0] != "primary")
+    return [
+        f"create table {kept} as select {names} from <{name}>",
+        f"drop table <{name}>",
+        _table(name, columns),
+        f"insert into <{name}> ({names}) select {names} from {kept}",
+        f"drop table {kept}",
+    ]
 
 
 VERSION_TABLE = create_table("migration", TABLES["migration"], _column).replace("table", "table if not exists", 1)
@@ -278,7 +296,7 @@ MIGRATIONS = (
             *(*INDEXES, _FOLLOWED_INDEX, NAME_QUEUE.format("lower(hex(randomblob(16)))")),
         ),
     ),
-    *later_migrations(_table, _column, {2: (_MEMBERS_INDEX,)}),
+    *later_migrations(FIRST_TABLES, _table, _column, _recheck, {2: (_MEMBERS_INDEX,)}),
 )
 NEWEST_VERSION = MIGRATIONS[-1].version
 
