@@ -15,7 +15,7 @@ from rowcall.domain.batches import BatchInfo
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
-from rowcall.durable.handler_steps import Steps
+from rowcall.durable.handler_steps import StepOptions, Steps
 
 T = TypeVar("T")
 T2 = TypeVar("T2")
@@ -266,6 +266,7 @@ class Context(Generic[Resources]):
         /,
         *args: *Ts,
         retry: RetryPolicy | None = None,
+        timeout: float | timedelta | None = None,
         connection: object = None,
     ) -> Awaitable[T]: ...
     @overload
@@ -278,6 +279,7 @@ class Context(Generic[Resources]):
         /,
         *args: *Ts,
         retry: RetryPolicy | None = None,
+        timeout: float | timedelta | None = None,
         connection: object = None,
     ) -> T: ...
 
@@ -288,6 +290,7 @@ class Context(Generic[Resources]):
         /,
         *args: object,
         retry: object = None,
+        timeout: object = None,
         connection: object = None,
         **kwargs: object,
     ) -> object:
@@ -296,12 +299,13 @@ class Context(Generic[Resources]):
             customer = await ctx.step("customer", create_customer, user_id)      # in an async handler
             customer = ctx.step("customer", create_customer, user_id)            # in a sync handler
             ctx.step("charge", charge, order_id, retry=Backoff.exponential(2))   # tries it again alone
+            ctx.step("charge", charge, order_id, timeout=30)                     # raises StepTimeout after 30 s
 
         Names are unique in a handler. With `connection`, the result commits with the caller's transaction. Raises
         `LeaseLost` if the job is no longer this worker's. In an async handler, a function that is not async runs in a
         thread.
         """
-        return self._attempt.steps.step(name, function, args, kwargs, retry, connection)
+        return self._attempt.steps.step(name, function, args, kwargs, StepOptions(retry, timeout, connection))
 
     def sleep(self, delay: float | timedelta) -> Awaitable[None]:
         """End this attempt, and call the handler again after `delay`: `await ctx.sleep(timedelta(days=3))`.

@@ -25,6 +25,7 @@ BY_TYPE = _table(
     """
     TIMEOUT:OPERATION              builtins.TimeoutError multiprocessing.context.TimeoutError
     TIMEOUT:SUBPROCESS             subprocess.TimeoutExpired
+    TIMEOUT:STEP                   rowcall.StepTimeout
     TIMEOUT:UPSTREAM_API           httpx.TimeoutException requests.exceptions.Timeout
     TIMEOUT:UPSTREAM_API           requests.exceptions.ConnectTimeout urllib3.exceptions.TimeoutError
     TIMEOUT:DB_POOL                psycopg_pool.PoolTimeout sqlalchemy.exc.TimeoutError

@@ -27,6 +27,7 @@ RowcallError
 ├── StepError                         a durable step cannot be run; the job fails at once
 │   ├── StepsChanged                  the steps come in another order than recorded
 │   └── SignalTimeout (TimeoutError)  no signal came in time
+├── StepTimeout (TimeoutError)        the function of a step ran too long; the attempt is retried
 ├── StillNeeded                       other jobs wait for the job or the chain
 ├── SchemaMismatch                    the tables are missing, or have another version than this code
 ├── BlobUnreadable                    a large payload or result cannot be read back
@@ -299,6 +300,16 @@ class StepsChanged(StepError):
 
 class SignalTimeout(StepError, TimeoutError):
     """`ctx.wait_for` received no signal in time."""
+
+
+class StepTimeout(RowcallError, TimeoutError):
+    """The function of a step ran longer than the `timeout` of `ctx.step`. The attempt fails, as by any other error."""
+
+    def __init__(self, job_id: int, step: str, seconds: float) -> None:
+        super().__init__(f"job {job_id}: step {step!r} ran longer than its timeout of {seconds:g} s")
+        self.job_id = job_id
+        self.step = step
+        self.seconds = seconds
 
 
 def _in_state(job_id: int, status: str, move: str) -> str:

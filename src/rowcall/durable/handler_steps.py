@@ -7,10 +7,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from rowcall.base import effects
-from rowcall.domain.backoff import Backoff
+from rowcall.domain.backoff import Backoff, RetryPolicy
+from rowcall.domain.defaults import SHORTEST_TIMEOUT_SECONDS
 from rowcall.domain.errors import InvalidOption, Retry, Snooze, Suspend, seconds_of
 from rowcall.domain.step import NOT_AWAITED_CODE, StepKind
 from rowcall.durable import single_steps
@@ -18,6 +19,43 @@ from rowcall.durable.step_effects import CallFunction, Flow
 from rowcall.durable.step_state import CalledStep, StepFacts, StepState, StepStore
 
 T = TypeVar("T")
+
+
+class StepOptions(NamedTuple):
+    """The options of `ctx.step`, as they were given."""
+
+    retry: object
+    timeout: object
+    connection: object
+
+    def checked(self, function: Callable[..., object]) -> tuple[RetryPolicy | None, float | None]:
+        """Return the policy and the timeout in seconds, or raise `InvalidOption`."""
+        retry = self.retry
+        if not (retry is None or isinstance(retry, Backoff) or callable(retry)):
+            raise InvalidOption("retry", f"must be a Backoff or a function (failures, error) -> seconds, got {retry!r}")
+        if retry is not None and self.connection is not None:
+            raise InvalidOption("retry", "cannot be combined with connection: a failure ends your transaction")
+        if self.timeout is None:
+            return retry, None
+        if self.connection is not None:
+            raise InvalidOption("timeout", "cannot be combined with connection: the function may continue to use it")
+        if _takes_timeout(function):
+            raise InvalidOption(
+                "timeout",
+                f"{getattr(function, '__name__', function)} has a parameter of this name: pass functools.partial("
+                "function, …, timeout=…) for it, and timeout=… for the step",
+            )
+        return retry, seconds_of("timeout", cast("float", self.timeout), SHORTEST_TIMEOUT_SECONDS)
+
+
+def _takes_timeout(function: Callable[..., object]) -> bool:
+    """Return whether `timeout=…` could be meant for the function. A partial has its arguments already."""
+    if isinstance(function, partial):
+        return False
+    try:
+        return "timeout" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # written in C, without a signature
+        return False
 
 
 class Steps:
@@ -42,18 +80,14 @@ class Steps:
         function: Callable[..., object],
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        retry: object,
-        connection: object,
+        options: StepOptions,
     ) -> object:
         if not callable(function):
             raise InvalidOption("function", f"must be a function, got {function!r}")
-        if not (retry is None or isinstance(retry, Backoff) or callable(retry)):
-            raise InvalidOption("retry", f"must be a Backoff or a function (failures, error) -> seconds, got {retry!r}")
-        if retry is not None and connection is not None:
-            raise InvalidOption("retry", "cannot be combined with connection: a failure ends your transaction")
+        retry, timeout_seconds = options.checked(function)
         step = self.state.enter(StepKind.STEP, name)
-        call = CallFunction(step.name, partial(function, *args, **kwargs), function)
-        return self._start(step, single_steps.run_step(self.state, step, call, retry, connection))
+        call = CallFunction(step.name, partial(function, *args, **kwargs), function, timeout_seconds)
+        return self._start(step, single_steps.run_step(self.state, step, call, retry, options.connection))
 
     def sleep(self, delay: float | timedelta) -> object:
         delay_ms = round(seconds_of("delay", delay) * 1000)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
+import threading
 import weakref
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar, cast
 
@@ -14,7 +17,7 @@ import msgspec
 
 from rowcall.base.effects import Effect, Effects
 from rowcall.domain.blobs import MARK
-from rowcall.domain.errors import InvalidArguments, InvalidOption
+from rowcall.domain.errors import InvalidArguments, InvalidOption, StepTimeout
 from rowcall.domain.payload import hints_of, result_as, result_decoder, value_from_row
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
 from rowcall.durable.step_state import CalledStep, StepState, inside
@@ -73,12 +76,19 @@ class WriteStep(Effect[StepState, StepWritten]):
 
 
 class CallFunction(Effect[StepState, object]):
-    """Call the function of a step. In an async handler, one that is not async runs in a thread."""
+    """Call the function of a step. In an async handler, or with a timeout, one that is not async runs in a thread."""
 
-    def __init__(self, name: str, call: Callable[[], object], function: Callable[..., object]) -> None:
+    def __init__(
+        self,
+        name: str,
+        call: Callable[[], object],
+        function: Callable[..., object],
+        timeout_seconds: float | None = None,
+    ) -> None:
         self._name = name
         self._call = call
         self._function = function
+        self._timeout_seconds = timeout_seconds
         self.returns, self.decoder = _returned_by(function)
 
     def decoded(self, text: str | None) -> object:
@@ -93,7 +103,7 @@ class CallFunction(Effect[StepState, object]):
     def run(self, state: StepState) -> object:
         token = inside.set(self._name)
         try:
-            result = self._call()
+            result = self._call() if self._timeout_seconds is None else self._within(state, self._timeout_seconds)
         finally:
             inside.reset(token)
         if inspect.isawaitable(result):
@@ -105,7 +115,36 @@ class CallFunction(Effect[StepState, object]):
             )
         return result
 
+    def _within(self, state: StepState, seconds: float) -> object:
+        """Call it in a thread, which may go on after its time: nothing can end it."""
+        called: Future[object] = Future()
+        ended = threading.Event()
+
+        def call() -> None:
+            try:
+                called.set_result(self._call())
+            except BaseException as error:  # raised in the handler
+                called.set_exception(error)
+            ended.set()
+
+        run = contextvars.copy_context().run
+        threading.Thread(target=run, args=(call,), name=f"rowcall-step-{self._name}", daemon=True).start()
+        if not state.facts.clock.wait(ended, seconds):
+            raise StepTimeout(state.facts.job_id, self._name, seconds)
+        return called.result()
+
     async def arun(self, state: StepState) -> object:
+        if self._timeout_seconds is None:
+            return await self._acall()
+        called = asyncio.ensure_future(self._acall())
+        try:
+            return await state.facts.clock.within(called, self._timeout_seconds)
+        except TimeoutError:
+            if called.done() and not called.cancelled():
+                raise  # of the function
+            raise StepTimeout(state.facts.job_id, self._name, self._timeout_seconds) from None
+
+    async def _acall(self) -> object:
         token = inside.set(self._name)
         try:
             if inspect.iscoroutinefunction(self._function):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -144,6 +146,74 @@ class TestSteps:
         jobs.drain()
         assert calls == ["before", *["flaky"] * 4]
         assert jobs.get(job).result == "done"
+
+    def test_a_step_that_runs_too_long_fails_and_its_result_is_dropped(self, jobs: Rowcall, clock: FakeClock) -> None:
+        release, went_on = threading.Event(), threading.Event()
+        stuck = [True]
+
+        def slow(value: int) -> int:
+            if stuck.pop() if stuck else False:
+                release.wait()
+                went_on.set()
+                return -1
+            return value
+
+        async def aslow(value: int) -> int:
+            if stuck.pop() if stuck else False:
+                await asyncio.Event().wait()
+            return value
+
+        async def raises() -> None:
+            raise TimeoutError("of the function")
+
+        @jobs.task(retry=Backoff.constant(1))
+        def in_a_thread(ctx: Context) -> int:
+            return ctx.step("slow", slow, 1, timeout=0.05 if stuck else 30)
+
+        @jobs.task(retry=Backoff.constant(1))
+        async def on_the_loop(ctx: Context) -> int:
+            with pytest.raises(TimeoutError, match="of the function"):
+                await ctx.step("raises", raises, timeout=30)
+            return await ctx.step("slow", aslow, 2, timeout=0.05 if stuck else 30)
+
+        first = in_a_thread.enqueue()
+        jobs.drain()
+        (attempt,) = jobs.attempts(first)
+        assert attempt.error_code == "TIMEOUT:STEP"
+        assert attempt.error_detail == f"job {first.id}: step 'slow' ran longer than its timeout of 0.05 s"
+        release.set()
+        assert went_on.wait(30)
+        stuck.append(True)
+        second = on_the_loop.enqueue()
+        jobs.drain()
+        assert jobs.attempts(second)[0].error_code == "TIMEOUT:STEP"
+        clock.advance(1)
+        jobs.drain()
+        assert (jobs.get(first).result, jobs.get(second).result) == (1, 2)
+
+    def test_a_timeout_that_could_be_meant_for_the_function_is_refused(self, jobs: Rowcall) -> None:
+        def fetch(timeout: float = 5) -> float:
+            return timeout
+
+        @jobs.task
+        def handler(ctx: Context) -> list[float]:
+            step: Any = ctx.step
+            for wrong in (0, -1, "soon", True):
+                with pytest.raises(InvalidOption, match="timeout"):
+                    step("wrong", len, "abc", timeout=wrong)
+            with pytest.raises(InvalidOption, match=r"fetch has a parameter of this name: pass functools\.partial"):
+                ctx.step("fetch", fetch, timeout=3)
+            with pytest.raises(InvalidOption, match="cannot be combined with connection"):
+                ctx.step("fetch", partial(fetch), timeout=3, connection=object())
+            return [
+                ctx.step("its own", partial(fetch, timeout=3)),
+                ctx.step("both", partial(fetch, timeout=3), timeout=30),
+                ctx.step("default", fetch),
+            ]
+
+        job = handler.enqueue()
+        jobs.drain()
+        assert jobs.get(job).result == [3, 3, 5]
 
     def test_a_step_commits_with_the_callers_transaction(self, jobs: Rowcall, clock: FakeClock) -> None:
         calls: list[int] = []
