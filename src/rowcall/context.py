@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
@@ -15,6 +15,7 @@ from rowcall.domain.batches import BatchInfo
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import value_as
+from rowcall.domain.question import question_to_json
 from rowcall.durable.handler_steps import StepOptions, Steps
 
 T = TypeVar("T")
@@ -316,23 +317,48 @@ class Context(Generic[Resources]):
 
     # Any: it is the value in a sync handler, and awaited in an async one
     @overload
-    def wait_for(self, name: str, *, timeout: float | timedelta | None = None) -> Any: ...
+    def wait_for(
+        self,
+        name: str,
+        *,
+        timeout: float | timedelta | None = None,
+        choices: Sequence[str] | None = None,
+        prompt: str | None = None,
+    ) -> Any: ...
     @overload
-    def wait_for(self, name: str, kind: type[T], *, timeout: float | timedelta | None = None) -> SignalValue[T]: ...
+    def wait_for(
+        self,
+        name: str,
+        kind: type[T],
+        *,
+        timeout: float | timedelta | None = None,
+        choices: Sequence[str] | None = None,
+        prompt: str | None = None,
+    ) -> SignalValue[T]: ...
 
     def wait_for(
-        self, name: str, kind: type[object] | None = None, *, timeout: float | timedelta | None = None
+        self,
+        name: str,
+        kind: type[object] | None = None,
+        *,
+        timeout: float | timedelta | None = None,
+        choices: Sequence[str] | None = None,
+        prompt: str | None = None,
     ) -> object:
         """Wait for `jobs.signal(job, name, value)`, and return the value.
 
             answer = await ctx.wait_for("confirmed", Answer)      # in an async handler
             answer: Answer = ctx.wait_for("confirmed", Answer)    # in a sync handler
+            answer = ctx.wait_for("approval", choices=["approve", "reject"], prompt="Refund 120 €?")
 
         A signal that was sent before is returned at once. Otherwise the attempt ends as with `sleep`, until the signal
-        comes. After `timeout`, raises `SignalTimeout`, a `TimeoutError`. Raises `InvalidArguments` if the value is not
-        one of that type; a handler that catches it can wait again.
+        comes. After `timeout`, raises `SignalTimeout`, a `TimeoutError`. With `choices`, the value is one of these
+        strings. Once the handler waits, a signal that does not fit is refused where it is sent. One that was sent
+        before raises `InvalidArguments` here; a handler that catches it can wait again. The dashboard shows the
+        `prompt`, and a button for each choice.
         """
-        return self._attempt.steps.wait_for(name, kind, timeout)
+        question = question_to_json(prompt, choices)
+        return self._attempt.steps.wait_for(name, kind, timeout, choices or (), question)
 
     @overload
     def gather(  # type: ignore[overload-overlap]

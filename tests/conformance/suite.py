@@ -22,6 +22,7 @@ pytest.register_assert_rewrite("tests.conformance.cases")
 
 from tests.conformance.cases.alerts import TestAlertsAreSent, TestOneOfManyWatches  # noqa: E402
 from tests.conformance.cases.aliases import TestAliases  # noqa: E402
+from tests.conformance.cases.approvals import TestApprovals  # noqa: E402
 from tests.conformance.cases.async_twins import TestAsyncTwins  # noqa: E402
 from tests.conformance.cases.attention import (  # noqa: E402
     TestAllIsWell,
@@ -138,6 +139,7 @@ __all__ = [
     "TestAlertsAreSent",
     "TestAliases",
     "TestAllIsWell",
+    "TestApprovals",
     "TestAsyncTwins",
     "TestAttemptsGoWrong",
     "TestBatchHandlers",

@@ -48,7 +48,8 @@ class RecordedStep(Value, frozen=True, kw_only=True):
     """A step of a job, as it is stored: `ctx.step`, `ctx.sleep` or `ctx.wait_for`.
 
     `attempt` is the attempt that wrote it last. `due_at` is when a sleep ends, a wait times out, or a step that failed
-    is tried again. `result` is what the step returned, or what the signal brought.
+    is tried again. `result` is what the step returned, or what the signal brought. `question` has the `prompt` and the
+    `choices` of a wait, and `expects` is the JSON Schema of the value that it takes.
     """
 
     position: int
@@ -63,9 +64,29 @@ class RecordedStep(Value, frozen=True, kw_only=True):
     error_code: str | None
     error_detail: str | None
     result: object
+    question: dict[str, object] | None = None
+    expects: dict[str, object] | None = None
     type: str = ""
 
     _hidden = ("type",)  # the job has it; what is encrypted is bound to it
+
+
+class OpenWait(Value, frozen=True, kw_only=True):
+    """A wait of a handler for a signal that has not come. `type` and `queue` are those of the job.
+
+    `position` is its number among the steps of the job. `question` has the `prompt` and the `choices` that
+    `ctx.wait_for` was called with, and `expects` is the JSON Schema of the value that it takes.
+    """
+
+    job_id: int
+    type: str
+    queue: str
+    position: int
+    name: str
+    asked_at: datetime
+    due_at: datetime | None
+    question: dict[str, object] | None
+    expects: dict[str, object] | None
 
 
 class StepRow(msgspec.Struct, frozen=True):
@@ -106,6 +127,8 @@ class StepWrite(msgspec.Struct, frozen=True):
     error_detail: str | None = None
     delay_ms: int | None = None
     due_at_ms: int | None = None
+    question: str | None = None
+    expects: str | None = None
 
 
 class StepWritten(msgspec.Struct, frozen=True):

@@ -87,6 +87,10 @@ class Blobs:
         """Return a text that is not JSON, encrypted if there is a key."""
         return text if self.cipher is None else self.cipher.encrypted_text(text, task, kind)
 
+    def encrypted_json(self, text: str | None, task: str, kind: Kind) -> str | None:
+        """Return a short JSON text that is never in a blob store, encrypted if there is a key."""
+        return text if self.cipher is None or text is None else self.cipher.encrypted_json(text, task, kind)
+
     def opened_text(self, text: Text, task: str, kind: Kind) -> Text:
         """Return the text of a column, decrypted if there is its key."""
         return text if self.cipher is None else self.cipher.opened_text(text, task, kind)

@@ -23,7 +23,7 @@ from rowcall.domain.encryption import (
 from rowcall.domain.errors import CannotDecrypt, InvalidOption
 from rowcall.domain.job import Attempt, Chain, ErrorGroup, Event, Failing, Job
 from rowcall.domain.outcome import Transition
-from rowcall.domain.step import RecordedStep
+from rowcall.domain.step import OpenWait, RecordedStep
 from rowcall.domain.value import Value
 
 V = TypeVar("V")
@@ -142,8 +142,11 @@ class Cipher:
             case RecordedStep():
                 return {
                     "result": self.opened_json(value.result, value.type, Kind.STEP),
+                    "question": self.opened_json(value.question, value.type, Kind.STEP),
                     "error_detail": self.opened_text(value.error_detail, value.type, Kind.STEP_ERROR),
                 }
+            case OpenWait():
+                return {"question": self.opened_json(value.question, value.type, Kind.STEP)}
             case Chain():
                 return {
                     "result": self.opened_json(value.result, value.last_type, Kind.RESULT),

@@ -94,10 +94,17 @@ class Steps:
         step = self.state.enter(StepKind.SLEEP, "")
         return self._start(step, single_steps.sleep(self.state, step, delay_ms))
 
-    def wait_for(self, name: str, kind: type[object] | None, timeout: float | timedelta | None) -> object:
+    def wait_for(
+        self,
+        name: str,
+        kind: type[object] | None,
+        timeout: float | timedelta | None,
+        choices: Sequence[str] = (),
+        question: str | None = None,
+    ) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
         step = self.state.enter(StepKind.WAIT, name)
-        return self._start(step, single_steps.wait_for(self.state, step, kind, timeout_ms))
+        return self._start(step, single_steps.wait_for(self.state, step, kind, timeout_ms, choices, question))
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.state.facts.is_async:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rowcall.domain.backoff import RetryPolicy
-from rowcall.domain.errors import Control, InvalidArguments, LeaseLost, SignalTimeout, StepError
+from rowcall.domain.errors import Control, LeaseLost, SignalTimeout, StepError
 from rowcall.domain.outcome import delay_of
 from rowcall.domain.payload import checked_result, value_as, value_from_row
-from rowcall.domain.step import NO_SIGNAL_CODE, WRONG_SIGNAL_CODE, StepStatus, StepWrite
+from rowcall.domain.question import not_a_choice, schema_of, wrong_signal
+from rowcall.domain.step import NO_SIGNAL_CODE, StepStatus, StepWrite
 from rowcall.durable.step_effects import CallFunction, Fetch, Flow, WriteStep, recorded_at
 from rowcall.durable.step_state import CalledStep, StepState
 
@@ -62,19 +65,29 @@ def sleep(state: StepState, step: CalledStep, delay_ms: int) -> Flow[None]:
     state.suspend(row.due_at_ms)
 
 
-def wait_for(state: StepState, step: CalledStep, kind: type[object] | None, timeout_ms: int | None) -> Flow[object]:
+def wait_for(
+    state: StepState,
+    step: CalledStep,
+    kind: type[object] | None,
+    timeout_ms: int | None,
+    choices: Sequence[str],
+    question: str | None,
+) -> Flow[object]:
     row = yield from recorded_at(state, step)
     if row is not None and row.is_over:
         status, text = row.status, row.result
     else:
-        write = state.write(step, delay_ms=timeout_ms) if row is None else state.write(step, due_at_ms=row.due_at_ms)
-        written = yield from WriteStep(write)
+        expects = None if kind is None else schema_of(kind)
+        due = {"delay_ms": timeout_ms} if row is None else {"due_at_ms": row.due_at_ms}
+        written = yield from WriteStep(state.write(step, question=question, expects=expects, **due))
         status, text = written.status, written.result
         if status == StepStatus.WAITING:
             state.suspend(written.due_at_ms, waits=True)
     if status == StepStatus.TIMED_OUT:
         raise SignalTimeout(state.facts.job_id, NO_SIGNAL_CODE, f"no signal {step.name!r} came in time")
     value = value_from_row((yield from Fetch(text)))
+    if problem := not_a_choice(choices, value):
+        raise wrong_signal(state.facts.task, step.name, problem)
     return value if kind is None else _as(state, kind, value, step)
 
 
@@ -82,6 +95,4 @@ def _as(state: StepState, kind: type[object], value: object, step: CalledStep) -
     try:
         return value_as(kind, value)
     except ValueError as error:
-        wrong = InvalidArguments(state.facts.task, f"signal {step.name!r} is not a {kind!r}: {error}")
-        wrong.error_code = WRONG_SIGNAL_CODE
-        raise wrong from error
+        raise wrong_signal(state.facts.task, step.name, f"is not a {kind!r}: {error}") from error

@@ -136,17 +136,18 @@ class _Again:
     def step(self, row: StepTexts) -> StepTexts:
         result = self._stored_or_none(row.job_id, row.result, row.type, Kind.STEP)
         detail = self._text(row.error_detail, row.type, Kind.STEP_ERROR)
-        return StepTexts(row.job_id, row.position, result, detail, row.type)
+        question = None if row.question is None else self.in_row(row.question, row.type, Kind.STEP)
+        return StepTexts(row.job_id, row.position, result, detail, question, row.type)
 
     def signal(self, row: SignalText) -> SignalText:
         value = self._stored_or_none(row.job_id, row.value, row.type, Kind.STEP)
         return SignalText(row.id, row.job_id, value, row.type)
 
-    def in_row(self, text: str, task: str) -> str:
-        """Return a payload that is never in a blob store."""
+    def in_row(self, text: str, task: str, kind: Kind = Kind.ARGUMENTS) -> str:
+        """Return a payload or a question, which is never in a blob store."""
         if self._is_current(text):
             return text
-        return self._cipher.encrypted_json(self._blobs.decrypted(text, task, Kind.ARGUMENTS), task, Kind.ARGUMENTS)
+        return self._cipher.encrypted_json(self._blobs.decrypted(text, task, kind), task, kind)
 
     def _stored_or_none(self, job_id: int, text: str | None, task: str, kind: Kind) -> str | None:
         return None if text is None else self._stored(job_id, text, task, kind)

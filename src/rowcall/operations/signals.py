@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from rowcall.domain import checks
@@ -9,7 +11,8 @@ from rowcall.domain.blobs import reference_in
 from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json
-from rowcall.domain.step import RecordedStep
+from rowcall.domain.question import problem_of_value, wrong_signal
+from rowcall.domain.step import OpenWait, RecordedStep
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id
 from rowcall.operations.effects import Blocking, Read, joined, write
@@ -24,6 +27,7 @@ def signal(
     name: str,
     value: object = None,
     *,
+    position: int | None = None,
     actor: str | None = None,
     connection: object = None,
 ) -> Operation[None]:
@@ -31,17 +35,31 @@ def signal(
 
         jobs.signal(job, "confirmed", {"by": "ann"})
 
-    It is kept until the handler waits, and received once. `WrongState` if the job has finished. With `connection`,
-    it is part of the caller's transaction.
+    It is kept until the handler waits, and received once. `WrongState` if the job has finished. `InvalidArguments` if
+    the handler waits already, and the value is not of its type, or not one of its choices. With `position`, it is for
+    the wait at that position of the steps: `WrongState` if that has ended, or has an answer. With `connection`, it is
+    part of the caller's transaction.
     """
     job_id, who = checked_id(job), checked_actor(actor)
     checks.name("name", name)
+    if position is not None:
+        checks.whole(1, 2**31 - 1)("position", position)
     connection = yield from joined(queue, connection)
-    text = result_to_json(f"signal {name!r}", value, "the value is")
+    value_text = result_to_json(f"signal {name!r}", value, "the value is")
     task = (yield from type_of(queue, job, connection)) if queue.backend.cipher is not None else None
-    text = yield from blobs.store(queue, f"signal {name!r}", text, Kind.STEP, task)
+    text = yield from blobs.store(queue, f"signal {name!r}", value_text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
-    yield from write(queue, connection, make_plan, job_id, name, text, who)
+    check = partial(_check_fits, queue, msgspec.json.decode(value_text or "null"))
+    yield from write(queue, connection, make_plan, job_id, name, text, who, position, check)
+
+
+def _check_fits(queue: Queue, value: object, wait: OpenWait) -> None:
+    """Raise `InvalidArguments` if a wait does not take a value, as far as its row says what it takes."""
+    if queue.backend.cipher is not None:
+        wait = queue.backend.cipher.opened(wait)
+    problem = problem_of_value(wait.question, wait.expects, value)
+    if problem is not None:
+        raise wrong_signal(wait.type, wait.name, problem)
 
 
 def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[RecordedStep]]:

@@ -9,7 +9,7 @@ import msgspec
 from rowcall.declare.failures import SCRUBBING_FAILED, Failures
 from rowcall.domain.encryption import masked
 from rowcall.domain.payload import RAW_KEY
-from rowcall.domain.step import RecordedStep
+from rowcall.domain.step import OpenWait, RecordedStep
 
 V = TypeVar("V", bound=msgspec.Struct)
 
@@ -17,8 +17,8 @@ _TEXTS = {
     *("error_detail", "key", "progress_message", "sample", "traceback"),
     *("detail", "problem", "sentence", "limit", "target", "message", "advice"),
 }
-_VALUES = {"payload", "arguments", "result", "evidence"}
-_OBJECTS = {"payload", "arguments", "evidence"}
+_VALUES = {"payload", "arguments", "result", "evidence", "question"}
+_OBJECTS = {"payload", "arguments", "evidence", "question"}
 
 
 def scrubbed(failures: Failures, value: V) -> V:
@@ -31,7 +31,7 @@ def scrubbed(failures: Failures, value: V) -> V:
         content = getattr(value, name)
         if content is None:
             continue
-        if name in _TEXTS or (name == "name" and isinstance(value, RecordedStep)):
+        if name in _TEXTS or (name == "name" and isinstance(value, RecordedStep | OpenWait)):
             changes[name] = failures.scrub(content)
         elif name in _VALUES:
             shown = _scrubbed_json(failures, content)

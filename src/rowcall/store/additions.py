@@ -106,12 +106,22 @@ ADDITIONS = (
   changed_at moment
   changed_by text
 """,
+            # what a wait asks people, and the JSON Schema of the value that it takes
+            "step": """
+  question json
+  expects text
+""",
         },
         indexes=(
             # whether any job has not ended, and pages of jobs by status
             "create index <prefix>job_batch on <job> (batch_id, status, id) where batch_id is not null",
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
+            # waits that ask people, and waits for other signals
+            "create index <prefix>step_asks on <step> (started_at, job_id, position)"
+            " where question is not null and kind = 'wait' and status = 'waiting'",
+            "create index <prefix>step_awaits on <step> (started_at, job_id, position)"
+            " where question is null and kind = 'wait' and status = 'waiting'",
         ),
         checks={
             "step": {

@@ -59,7 +59,8 @@ class StepWriter:
             raise several_statements("a step takes")
         result = yield from blobs.store(self.queue, task, write.result, Kind.STEP)
         detail = self.queue.blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
-        write = msgspec.structs.replace(write, result=result, error_detail=detail)
+        question = self.queue.blobs.encrypted_json(write.question, task, Kind.STEP)
+        write = msgspec.structs.replace(write, result=result, error_detail=detail, question=question)
         plan = recorded.record_one(dialect, write)
         on_target = OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan))
         return self._checked((yield from on_target))
@@ -75,7 +76,8 @@ class StepWriter:
         blobs = self.queue.blobs
         result = blobs.stored(task, write.result, Kind.STEP)
         detail = blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
-        return msgspec.structs.replace(write, result=result, error_detail=detail)
+        question = blobs.encrypted_json(write.question, task, Kind.STEP)
+        return msgspec.structs.replace(write, result=result, error_detail=detail, question=question)
 
 
 def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[], bool]) -> StepFacts:

@@ -83,7 +83,9 @@ class TestEncryption:
 
         @jobs.task
         def stepwise(ctx: Context, card: str) -> str:
-            return ctx.step("charge", lambda: f"step {card}") + str(ctx.wait_for("confirmed"))
+            return ctx.step("charge", lambda: f"step {card}") + str(
+                ctx.wait_for("confirmed", prompt=f"pay with {card}?")
+            )
 
         done, failed = charge.enqueue(SECRET), charge.enqueue(f"{SECRET} fails")
         many = charge.enqueue_many([{"card": SECRET}] * 2)
@@ -101,6 +103,7 @@ class TestEncryption:
         assert jobs.result(done) == jobs.get(inside).result == f"charged {SECRET}"
         assert jobs.get(stepped).result == f"step {SECRET}{{'card': '{SECRET}'}}"
         assert [step.result for step in jobs.steps(stepped)] == [f"step {SECRET}", {"card": SECRET}]
+        assert jobs.steps(stepped)[1].question == {"prompt": f"pay with {SECRET}?"}
         found, detail = jobs.get(failed), f"{SECRET} fails was refused"
         assert (found.status, found.error_code, found.error_detail) == (Status.FAILED, "INTERNAL:ValueError", detail)
         assert [job.payload for job in jobs.list(status="failed").jobs] == [{"card": f"{SECRET} fails"}]

@@ -468,13 +468,21 @@ alter table rowcall_quota add column changed_at rowcall_moment_type
 -- next statement
 alter table rowcall_quota add column changed_by text
 -- next statement
+alter table rowcall_step add column question jsonb
+-- next statement
+alter table rowcall_step add column expects text
+-- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status ) include (jobs)
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '430116105ea45991')
+create index rowcall_step_asks on rowcall_step (started_at, job_id, position) where question is not null and kind = 'wait' and status = 'waiting'
+-- next statement
+create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '7a3b464f09fc70c2')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

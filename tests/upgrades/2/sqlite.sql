@@ -460,15 +460,23 @@ alter table rowcall_quota add column changed_at integer  constraint changed_at_i
 -- next statement
 alter table rowcall_quota add column changed_by text  constraint changed_by_is_text check (changed_by is null or (changed_by < x''))
 -- next statement
+alter table rowcall_step add column question text  constraint question_is_text check (question is null or (question < x''))
+-- next statement
+alter table rowcall_step add column expects text  constraint expects_is_text check (expects is null or (expects < x''))
+-- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status , jobs)
 -- next statement
+create index rowcall_step_asks on rowcall_step (started_at, job_id, position) where question is not null and kind = 'wait' and status = 'waiting'
+-- next statement
+create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
+-- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '9955af5700ac1207')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '76ec76e9cdb1c9a8')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

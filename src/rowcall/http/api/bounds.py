@@ -51,6 +51,7 @@ _BOUNDS: dict[str, Json] = {
     "error_code": _text(CODE_LENGTH + 1),
     "target": _text(LONGEST_TARGET),
     "priority": _whole(-(2**31), 2**31 - 1),
+    "position": _whole(1, 2**31 - 1),
     "max_attempts": _whole(1, 1_000_000),
     "limit": _whole(1, 2**63 - 1),
     "rate": {"minimum": LOWEST_RATE, "maximum": HIGHEST_RATE},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.http.api import batches, callbacks, job_changes, jobs, limits, questions, system
+from rowcall.http.api import batches, callbacks, job_changes, jobs, limits, questions, signals, system
 from rowcall.http.endpoint import Endpoint
 
 ENDPOINTS = (
@@ -21,6 +21,7 @@ ENDPOINTS = (
     Endpoint("POST", "/jobs/{id}/reschedule", job_changes.reschedule_job),
     Endpoint("POST", "/jobs/{id}/priority", job_changes.set_job_priority),
     Endpoint("POST", "/jobs/{id}/complete", job_changes.complete_job),
+    Endpoint("POST", "/jobs/{id}/signals/{name:path}", signals.signal_job),
     Endpoint("POST", "/push/complete", callbacks.complete_pushed),
     Endpoint("POST", "/push/fail", callbacks.fail_pushed),
     Endpoint("POST", "/push/extend", callbacks.extend_pushed),

@@ -16,6 +16,7 @@ from rowcall.http.api.batches import BatchChanged
 from rowcall.http.api.filters import object_of
 from rowcall.http.api.job_changes import ChangedJobs, Deleted, JobAnswer
 from rowcall.http.api.limits import LimitAnswer, LimitReset
+from rowcall.http.api.signals import Signalled
 from rowcall.http.api.system import Resumed, ScheduleAnswer, ScheduledJob
 from rowcall.http.endpoint import Q, converted
 from rowcall.http.problems import Problem
@@ -105,6 +106,8 @@ def done_text(path: str, answer: Value) -> str:
             return f"{counted(answer.count, 'job')} {ON_ALL[action].done}{''.join(left)}"
         case JobAnswer(job=job):
             return f"Job {job.id} is {job.status}" if action != "edit" else f"Job {job.id} was changed"
+        case Signalled(job=job):
+            return f"Sent {answer.name} to job {job.id}"
         case Deleted():
             return f"Job {answer.id} was deleted"
         case Paused():

@@ -69,6 +69,7 @@ class StepTexts(NamedTuple):
     position: int
     result: str | None
     error_detail: str | None
+    question: str | None
     type: str
 
 
@@ -271,15 +272,17 @@ REKEY_ATTEMPT = Query("rekey_attempt", (Int, Text, Text), text=_REKEY_ATTEMPT)
 _REKEY_SCHEDULE = "update <schedule> set payload = <json:2> where name = <text:1> and payload = <json:3>"
 REKEY_SCHEDULE = Query("rekey_schedule", (Text, Text, Text), text=_REKEY_SCHEDULE)
 _TEXTS_OF_STEPS = """
-    select step.job_id, step.position, <text_of:step.result>, step.error_detail, <text_of:job.type>
+    select step.job_id, step.position, <text_of:step.result>, step.error_detail, <text_of:step.question>,
+           <text_of:job.type>
     from <step> as step join <job> as job on job.id = step.job_id
     where (step.job_id, step.position) > (<bigint:1>, <int:2>) order by step.job_id, step.position limit <int:3>"""
 TEXTS_OF_STEPS = Query("texts_of_steps", (Int, Int, Int), row_as(StepTexts), text=_TEXTS_OF_STEPS)
 _REKEY_STEP = """
-    update <step> set result = <json:3>, error_detail = <text:4> where job_id = <bigint:1> and position = <int:2>
-      and <same:result, <json:5>> and <same:error_detail, <text:6>>
+    update <step> set result = <json:3>, error_detail = <text:4>, question = <json:5>
+    where job_id = <bigint:1> and position = <int:2>
+      and <same:result, <json:6>> and <same:error_detail, <text:7>> and <same:question, <json:8>>
     returning job_id"""
-REKEY_STEP = Query("rekey_step", (Int, Int, *[Text] * 4), number_from_row, text=_REKEY_STEP)
+REKEY_STEP = Query("rekey_step", (Int, Int, *[Text] * 6), number_from_row, text=_REKEY_STEP)
 _TEXTS_OF_SIGNALS = """
     select signal.id, signal.job_id, <text_of:signal.value>, <text_of:job.type>
     from <signal> as signal join <job> as job on job.id = signal.job_id

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.payload import value_from_row
-from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus
+from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepStatus
 from rowcall.store.queries.claims import Fence
 from rowcall.store.statement import Ids, Int, Json, Now, Packed, Query, Row, Text, always_notify, row_as
 
@@ -21,9 +21,10 @@ class Signal(NamedTuple):
 
 
 def recorded_from_row(row: Row) -> RecordedStep:
-    position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, result = cast(
-        "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, str | None]", row
+    position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, *texts = cast(
+        "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, Any, Any, Any]", row
     )
+    result, question, expects = map(value_from_row, texts)
     return RecordedStep(
         position=position,
         kind=StepKind(kind),
@@ -36,7 +37,27 @@ def recorded_from_row(row: Row) -> RecordedStep:
         finished_at=time_or_none(finished_ms),
         error_code=code,
         error_detail=detail,
-        result=value_from_row(result),
+        result=result,
+        question=question if isinstance(question, dict) else None,
+        expects=expects if isinstance(expects, dict) else None,
+    )
+
+
+def wait_from_row(row: Row) -> OpenWait:
+    job_id, task, queue, position, name, asked_ms, due_ms, *texts = cast(
+        "tuple[int, str, str, int, str, int, int | None, Any, Any]", row
+    )
+    question, expects = map(value_from_row, texts)
+    return OpenWait(
+        job_id=job_id,
+        type=task,
+        queue=queue,
+        position=position,
+        name=name,
+        asked_at=time_of(asked_ms),
+        due_at=time_or_none(due_ms),
+        question=question if isinstance(question, dict) else None,
+        expects=expects if isinstance(expects, dict) else None,
     )
 
 
@@ -49,7 +70,7 @@ _SLEPT = "kind = 'sleep' and due_at <= (select <now>)"
 _SHOW_STEPS = f"""
     select position, kind, name, case when {_SLEPT} then 'finished' else status end, attempt, failures, <ms:started_at>,
            <ms:due_at>, case when {_SLEPT} then <ms:due_at> else <ms:finished_at> end, error_code, error_detail,
-           <text_of:result>
+           <text_of:result>, <text_of:question>, expects
     from <step> where job_id = <bigint:2> order by position desc limit <bigint:3>"""
 SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_STEPS)  # the last first
 # Of fences, those whose claims are current. The lock of a claim lets other steps of its attempt pass, and nothing that
@@ -66,6 +87,19 @@ _WRITE_STEPS = f"""
     insert into <step> ({", ".join(_NAMES)}) select <fields:{" ".join(_KINDS)}> from <rows:1> where true
     on conflict (job_id, position) do update set {_CHANGED}"""
 WRITE_STEPS = Query("write_steps", (Json,), text=_WRITE_STEPS)
+
+# what a wait asks; other steps do not pay for these columns
+_ASK = "update <step> set question = <json:3>, expects = <text:4> where job_id = <bigint:1> and position = <int:2>"
+ASK = Query("ask", (Int, Int, Text, Text), text=_ASK)
+_WAITS = """
+    select step.job_id, job.type, job.queue, step.position, step.name, <ms:step.started_at>, <ms:step.due_at>,
+           <text_of:step.question>, step.expects
+    from <step> as step join <job> as job on job.id = step.job_id
+    where step.kind = 'wait' and step.status = 'waiting' and """
+# the wait of a job that the next signal of a name would end: earlier ones are for the waits before it
+_NEXT_WAIT = f"""{_WAITS} step.job_id = <bigint:1> and step.name = <text:2> order by step.position
+    limit 1 offset (select count(*) from <signal> where job_id = <bigint:1> and name = <text:2>)"""
+NEXT_WAIT = Query("next_wait", (Int, Text), wait_from_row, text=_NEXT_WAIT)
 
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")

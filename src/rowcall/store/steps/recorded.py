@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from rowcall.domain.errors import LeaseLost, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Status
-from rowcall.domain.step import RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
+from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.inspect import get, lock
@@ -45,6 +45,9 @@ def record(dialect: Dialect, writes: Sequence[StepWrite]) -> Plan[list[Answer]]:
     signals = yield from _receive(dialect, [one for one in ours if one.kind is StepKind.WAIT])
     written = {id(one): _written(one, signals, at_ms) for one in ours}
     yield from dialect.ask(queries.WRITE_STEPS, [_row(one, written[id(one)], at_ms) for one in ours])
+    for one in ours:
+        if (one.question, one.expects) != (None, None):
+            yield from dialect.ask(queries.ASK, one.job_id, one.position, one.question, one.expects)
     yield from refer_to(dialect, [one.result for one in ours], [one.job_id for one in ours])
     return [written.get(id(one)) or LeaseLost(one.job_id) for one in writes]
 
@@ -110,11 +113,28 @@ def wake(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
         yield from dialect.ask(queries.WAKE, job_ids)
 
 
-def signal(dialect: Dialect, job_id: int, name: str, value: str | None, actor: str | None) -> Plan[None]:
-    """Keep a signal until the job's handler waits for it; let the job run now if it waits already."""
+def signal(
+    dialect: Dialect,
+    job_id: int,
+    name: str,
+    value: str | None,
+    actor: str | None,
+    position: int | None = None,
+    check: Callable[[OpenWait], None] = lambda wait: None,
+) -> Plan[None]:
+    """Keep a signal until the job's handler waits for it; let the job run now if it waits already.
+
+    `check` raises if the wait that will receive it does not take it. With `position`, that must be the wait there.
+    """
     job = yield from lock(dialect, job_id)
     if job.status in FINISHED:
         raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
+    waits = yield from dialect.ask(queries.NEXT_WAIT, job_id, name)
+    if position is not None and [wait.position for wait in waits] != [position]:
+        problem = f"step {position} does not wait for {name!r}, or it was answered already"
+        raise WrongState(job_id, job.status, "signal", [], problem)
+    for wait in waits:
+        check(wait)
     yield from dialect.ask(queries.SEND_SIGNAL, job_id, name, value)
     yield from refer_to(dialect, [value], [job_id])
     yield from dialect.ask(RECORD_EVENTS, [job_id], "SIGNALLED", actor, name)

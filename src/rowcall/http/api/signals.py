@@ -1,0 +1,33 @@
+"""Signals to jobs whose handlers wait for them."""
+
+from __future__ import annotations
+
+from rowcall.domain.job import Job
+from rowcall.domain.value import Value
+from rowcall.http.endpoint import Call, EndpointInput
+from rowcall.operations import inspect, signals
+
+
+class SignalInput(EndpointInput, frozen=True, kw_only=True):
+    """The value, and perhaps the position of the wait that it is for."""
+
+    value: object = None
+    position: int | None = None
+
+
+class Signalled(Value, frozen=True, kw_only=True):
+    """The job that the signal was sent to, and the name of the signal."""
+
+    job: Job
+    name: str
+
+
+async def signal_job(call: Call, id: int, name: str, body: SignalInput) -> Signalled:
+    """Send a signal to a job whose handler waits for it, now or later.
+
+    A value that does not fit the type or the choices of the wait is refused. With `position`, the signal is only for
+    the wait at that position of the steps, and is refused if that has an answer already.
+    """
+    sent = signals.signal(call.queue, id, name, body.value, position=body.position, actor=call.actor)
+    await call.change(sent)
+    return Signalled(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))), name=name)

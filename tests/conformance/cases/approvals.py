@@ -1,0 +1,121 @@
+"""Waits that ask: prompts and choices are stored with them, and a signal that does not fit is refused at its sender."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pytest
+
+from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, WrongState
+
+CHOICES = ["approve", "reject"]
+QUESTION = {"prompt": "Refund 120 €?", "choices": CHOICES}
+
+
+class When(StrEnum):
+    NOW = "now"
+    LATER = "later"
+
+
+@dataclass
+class Approval:
+    approved: bool
+    note: str | None = None
+
+
+class TestApprovals:
+    def test_a_wait_with_choices_takes_one_of_them(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def on_the_loop(ctx: Context) -> object:
+            return await ctx.wait_for("approval", choices=CHOICES, prompt="Refund 120 €?")
+
+        @jobs.task
+        def in_a_thread(ctx: Context) -> object:
+            return ctx.wait_for("approval", choices=CHOICES, prompt="Refund 120 €?")
+
+        for job in (on_the_loop.enqueue(), in_a_thread.enqueue()):
+            jobs.drain()
+            assert [step.question for step in jobs.steps(job)] == [QUESTION]
+            with pytest.raises(InvalidArguments, match="signal 'approval' must be 'approve' or 'reject', got 'maybe'"):
+                jobs.signal(job, "approval", "maybe")
+            jobs.signal(job, "approval", "approve", actor="ann")
+            jobs.drain()
+            assert jobs.get(job).result == "approve"
+            assert [(step.result, step.question) for step in jobs.steps(job)] == [("approve", QUESTION)]
+            told = [(event.actor, event.detail) for event in jobs.timeline(job) if event.event == "SIGNALLED"]
+            assert told == [("ann", "approval")]
+
+    def test_a_typed_wait_refuses_other_values_at_their_sender(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def refund(ctx: Context) -> list[object]:
+            first: Approval = ctx.wait_for("approval", Approval)
+            second: When = ctx.wait_for("approval", When)
+            return [first.approved, second]
+
+        job = refund.enqueue()
+        jobs.drain()
+        with pytest.raises(InvalidArguments, match=r"Expected `bool`, got `str` - at `\$.approved`"):
+            jobs.signal(job, "approval", {"approved": "yes"})
+        jobs.signal(job, "approval", Approval(True))
+        jobs.signal(job, "approval", "never")  # it is for a wait that has not begun
+        jobs.drain()
+        found = jobs.get(job)
+        assert (found.status, found.error_code) == ("failed", "INVALID_INPUT:SIGNAL")
+
+    def test_a_signal_that_was_sent_before_is_refused_where_it_is_received(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def refund(ctx: Context) -> object:
+            try:
+                return ctx.wait_for("approval", choices=CHOICES)
+            except InvalidArguments:
+                return ctx.wait_for("approval", choices=CHOICES, prompt="Again: approve or reject?")
+
+        job = refund.enqueue()
+        jobs.signal(job, "approval", "maybe")
+        jobs.drain()
+        assert [step.status for step in jobs.steps(job)] == ["finished", "waiting"]
+        jobs.signal(job, "approval", "reject", position=2)
+        jobs.drain()
+        assert jobs.get(job).result == "reject"
+
+    def test_of_two_answers_to_one_question_the_second_is_refused(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def refund(ctx: Context) -> list[object]:
+            return [ctx.wait_for("approval", choices=CHOICES), ctx.wait_for("approval", choices=CHOICES)]
+
+        job = refund.enqueue()
+        jobs.drain()
+        jobs.signal(job, "approval", "approve", position=1)
+        with pytest.raises(WrongState, match="step 1 does not wait for 'approval', or it was answered already"):
+            jobs.signal(job, "approval", "reject", position=1)  # no worker has received the first one
+        jobs.drain()
+        for position in (1, 3):
+            with pytest.raises(WrongState, match="it was answered already"):
+                jobs.signal(job, "approval", "reject", position=position)
+        jobs.signal(job, "approval", "reject", position=2)
+        jobs.drain()
+        assert jobs.get(job).result == ["approve", "reject"]
+
+    @pytest.mark.parametrize(
+        ("asked", "problem"),
+        [
+            ({"choices": []}, "choices must have 1 to 50 entries, got 0"),
+            ({"choices": "yes"}, "choices must be a list of strings, got 'yes'"),
+            ({"choices": ["yes", 1]}, "each must be a string, got 1"),
+            ({"choices": ["yes", "yes"]}, "choices must differ"),
+            ({"prompt": ""}, "prompt must have 1 to 4000 characters, got 0"),
+            ({"prompt": 5}, "prompt must be a string, got 5"),
+        ],
+    )
+    def test_wrong_questions_are_refused(self, jobs: Rowcall, asked: dict[str, object], problem: str) -> None:
+        @jobs.task
+        def refund(ctx: Context) -> str:
+            with pytest.raises(InvalidOption) as refused:
+                ctx.wait_for("approval", **asked)  # type: ignore[call-overload]
+            return str(refused.value)
+
+        job = refund.enqueue()
+        jobs.drain()
+        assert problem in str(jobs.get(job).result)
+        assert jobs.steps(job) == []
