@@ -68,10 +68,10 @@ def question_to_json(prompt: object, choices: object) -> str | None:
 
 def choices_of(question: object, expects: Schema | None = None) -> list[str]:
     """Return the choices of a question, or else of its type: a `Literal` or an `Enum` of strings."""
-    found: object = question.get("choices") if isinstance(question, dict) else None
-    if found is None and expects is not None:
-        found = _resolved(expects, expects).get("enum")
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else []
+    choices: object = question.get("choices") if isinstance(question, dict) else None
+    if choices is None and expects is not None:
+        choices = _resolved(expects, expects).get("enum")
+    return choices if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices) else []
 
 
 def prompt_of(question: object) -> str | None:
