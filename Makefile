@@ -48,7 +48,7 @@ check: $(INSTALLED_TEST) ## Run the quick checks: lint, types, contracts, quick
 test: $(INSTALLED_TEST) ## Run every check: lint, types, contracts, unit
 	@$(call timed,test,types contracts unit)
 
-# the column "all" of the table in CONTRIBUTING.md
+# the column "all" of the table in tests/README.md
 thorough: export ROWCALL_TEST_HISTORIES ?= 40
 thorough: export ROWCALL_TEST_STORM_JOBS ?= 20000
 thorough: export ROWCALL_TEST_STEP_STORM_JOBS ?= 1000

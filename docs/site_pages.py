@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -12,18 +13,19 @@ from mkdocs.structure.pages import Page
 import rowcall
 
 ROOT = Path(__file__).parent.parent
-OUTSIDE = {
+EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
+GENERATED = {  # files of the repository that are not in docs/, and their places in the site
     "CONTRIBUTING.md": "contributing.md",
+    "tests/README.md": "tests.md",
+    "docs/README.md": "pages.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "RELEASING.md": "releasing.md",
-    "README.md": "index.md",
+    **{f"examples/{path.parent.name}/README.md": f"examples/{path.parent.name}.md" for path in EXAMPLES},
 }
 API = "api.md"
-EXAMPLES = {
-    readme: Path("examples", f"{readme.parent.name}.md") for readme in sorted(ROOT.glob("examples/*/README.md"))
-}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+LINK_OR_CODE = re.compile(rf"```.*?```|{LINK.pattern}|`[^`\n]*`", re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,28 +38,45 @@ def _sections(index: str) -> list[dict[str, list[dict[str, str]]]]:
     table = index.partition("## All pages")[2]
     sections: list[dict[str, list[dict[str, str]]]] = []
     for row in re.findall(r"^\| ([^|]+) \| (.*\]\(.*) \|$", table, re.MULTILINE):
-        pages = [{title: _place(target)} for title, target in LINK.findall(row[1])]
+        pages = [{title: _place("docs", target) or target} for title, target in LINK.findall(row[1])]
         sections.append({row[0].capitalize(): pages})
     sections[0]["Begin"].append({"API": API})
-    return [*sections, {"Examples": [{place.stem: str(place)} for place in EXAMPLES.values()]}]
+    return [*sections, {"Examples": [{path.parent.name: f"examples/{path.parent.name}.md"} for path in EXAMPLES]}]
 
 
-def _place(target: str) -> str:
-    """Return the place in the site of a file that index.md names."""
-    return OUTSIDE.get(target.removeprefix("../")) or target
+def _place(folder: str, target: str) -> str | None:
+    """Return the place in the site of a file that a page in a folder of the repository names, if it has one."""
+    file = posixpath.normpath(posixpath.join(folder, target))
+    if file.startswith("examples/"):
+        file = f"{file.removesuffix('/README.md')}/README.md"
+    inside = file.removeprefix("docs/")
+    return GENERATED.get(file) or {"README.md": "index.md"}.get(file) or (inside if inside != file else None)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for name, place in OUTSIDE.items():
-        if place != "index.md":
-            text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
-            text = LINK.sub(lambda link: f"[{link[1]}]({OUTSIDE.get(link[2], link[2])})", text)
-            files.append(File.generated(config, place, content=text))
-    for readme, place in EXAMPLES.items():
-        text = LINK.sub(r"\1", readme.read_text(encoding="utf-8"))  # the code itself is not in the site
-        files.append(File.generated(config, str(place), content=text))
+    for name, place in GENERATED.items():
+        text = _with_places((ROOT / name).read_text(encoding="utf-8"), name, place)
+        files.append(File.generated(config, place, content=text))
     files.append(File.generated(config, API, content=_api()))
     return files
+
+
+def _with_places(markdown: str, name: str, place: str) -> str:
+    """Point the links of a file to places in the site, seen from its own; a file without one becomes plain text."""
+
+    def corrected(link: re.Match[str]) -> str:
+        title, target = link.groups()
+        if title is None or "://" in target or target.startswith("#"):
+            return link[0]
+        path, at, anchor = target.partition("#")
+        found = _place(posixpath.dirname(name), path)
+        return (
+            title
+            if found is None
+            else f"[{title}]({posixpath.relpath(found, posixpath.dirname(place) or '.')}{at}{anchor})"
+        )
+
+    return LINK_OR_CODE.sub(corrected, markdown)
 
 
 def _api() -> str:
@@ -73,16 +92,5 @@ def _api() -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links to files outside docs/ to their pages; a file without a page becomes plain text."""
-
-    def corrected(link: re.Match[str]) -> str:
-        title, target = link.groups()
-        if not target.startswith("../"):
-            return link[0]
-        outside, at, anchor = target.removeprefix("../").partition("#")
-        if outside.startswith("docs/"):
-            return f"[{title}]({outside.removeprefix('docs/')}{at}{anchor})"
-        place = OUTSIDE.get(outside) or (f"{outside}.md" if outside.startswith("examples/") else None)
-        return title if place is None else f"[{title}]({place}{at}{anchor})"
-
-    return markdown if "/" in page.file.src_uri else LINK.sub(corrected, markdown)
+    place = page.file.src_uri
+    return markdown if page.file.generated_by else _with_places(markdown, f"docs/{place}", place)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, README, ROOT
 from tests.wheel import built_wheel
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_the_files_of_src_and_no_others(wheel: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    pages = {f"rowcall/{file}" for file in listed_files("docs") if file.count("/") == 1 and file.endswith(".md")}
-    assert packed == {file.removeprefix("src/") for file in listed_files("src")} | pages  # `rowcall mcp` searches them
+    pages = {f"rowcall/{page.relative_to(ROOT)}" for page in PAGES if page != README}  # `rowcall mcp` searches them
+    assert packed == {file.removeprefix("src/") for file in listed_files("src")} | pages
     assert "rowcall/py.typed" in packed
 
 

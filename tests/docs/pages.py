@@ -10,7 +10,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PAGES = [README, *sorted(DOCS.glob("*.md"))]
+WRITING = DOCS / "README.md"  # about the pages, and not one of them
+PAGES = [README, *sorted({*DOCS.glob("*.md")} - {WRITING})]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")

@@ -49,10 +49,12 @@ from rowcall.domain import outcome
 from rowcall.domain.config import DEFAULT_POOL_SIZE, QueueOptions
 from rowcall.overview.attention.thresholds import THRESHOLDS
 from rowcall.worker.pace import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, DEFAULT_LEASE_SECONDS
-from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, blocks, links, read, section
+from tests.docs.pages import DOCS, PAGES, README, ROOT, WRITING, anchors, blocks, links, read, section
 
 ALL = "\n".join(read(page) for page in PAGES)
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 MOST_README_LINES = 80
+MOST_CONTRIBUTING_LINES = 100
 FIRST_SCREEN_LINES = 30
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
@@ -214,7 +216,7 @@ def test_the_rooms_are_listed_in_the_order_of_their_layers() -> None:
     assert rooms == sorted(rooms, key=layer_of.__getitem__)
 
 
-OTHER_PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"]
+OTHER_PAGES = [CONTRIBUTING, WRITING, ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"]
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
@@ -268,6 +270,10 @@ def test_the_readme_begins_with_code_that_runs_and_stays_short() -> None:
     assert len(lines) <= 12
     assert first.line + first.text.count("\n") <= FIRST_SCREEN_LINES
     assert read(README).count("\n") <= MOST_README_LINES
+
+
+def test_the_page_for_contributors_stays_short() -> None:
+    assert read(CONTRIBUTING).count("\n") <= MOST_CONTRIBUTING_LINES
 
 
 def test_the_thresholds_of_findings_are_those_of_the_code() -> None:

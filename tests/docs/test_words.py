@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, prose, without_code
+from tests.docs.pages import PAGES, ROOT, WRITING, prose, without_code
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
@@ -87,7 +87,7 @@ def banned_in(path: Path) -> list[str]:
 
 READ = [
     *PAGES,
-    *(CONTRIBUTING, ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"),
+    *(CONTRIBUTING, WRITING, ROOT / "CHANGELOG.md", ROOT / "tests" / "README.md"),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
 CODE = ("src/rowcall", "tests", "benchmarks", "examples")

@@ -116,7 +116,7 @@ class CallFunction(Effect[StepState, object]):
         return result
 
     def _within(self, state: StepState, seconds: float) -> object:
-        """Call it in a thread, which may go on after its time: nothing can end it."""
+        """Call it in a thread, which may continue after its time: nothing can end it."""
         called: Future[object] = Future()
         ended = threading.Event()
 

@@ -52,7 +52,7 @@ def _pages() -> list[Path]:
     """Return the pages in the package, or those of the repository if the package is used from there."""
     inside = Path(str(files("rowcall"))) / "docs"
     folder = inside if inside.is_dir() else Path(__file__).parents[4] / "docs"
-    return sorted(folder.glob("*.md"))
+    return sorted(page for page in folder.glob("*.md") if page.name != "README.md")
 
 
 def _sections_of(page: Path) -> Iterator[DocsSection]:
