@@ -74,6 +74,7 @@ ROWS: dict[str, dict[str, object]] = {
     "quota": {"name": "api"},
     "batch": {"created_at": LONG_AGO_MS, "name": "group"},
     "batch_tally": {"batch_id": 1, "jobs": 1},
+    "limit_hold": {"limit_key": '["api"]', "held_at": LONG_AGO_MS, "until": LONG_AGO_MS, "job_id": 1},
     "audit": {"at": LONG_AGO_MS, "event": "LIMIT_SET", "subject": "api"},
     "pause": {"kind": "queue", "name": "other", "at": LONG_AGO_MS},
     "schedule": {

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from rowcall import Context, Fail
+from rowcall import Context, Fail, Retry
 from tests.conformance.notes import Notes
 
 
@@ -38,3 +38,7 @@ def stubborn(ctx: Context, notes: str) -> None:
         os.kill(noted.read("started")[0].pid, 0)
     except ProcessLookupError:
         noted.write("alone", ctx.job.id, ctx.job.attempt)
+
+
+def too_many_requests() -> None:
+    raise Retry(60, "429", hold="child")

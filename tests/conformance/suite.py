@@ -81,6 +81,7 @@ from tests.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from tests.conformance.cases.levers import TestLevers  # noqa: E402
 from tests.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from tests.conformance.cases.lifespans import TestLifespans  # noqa: E402
+from tests.conformance.cases.limit_holds import TestLimitHolds  # noqa: E402
 from tests.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -191,6 +192,7 @@ __all__ = [
     "TestLevers",
     "TestLifecycle",
     "TestLifespans",
+    "TestLimitHolds",
     "TestLimits",
     "TestLimitsOfHandlers",
     "TestLimitsOfProcesses",

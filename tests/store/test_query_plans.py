@@ -21,6 +21,7 @@ MORE_ROWS = (
     "update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'",
     "insert into rowcall_slot (limit_key, job_id, lease) select 'k' || (id % 100), id, 1 from rowcall_job",
     "insert into rowcall_start select id, id, id, 'k' || (id % 100) from rowcall_job",
+    "insert into rowcall_limit_hold select 'k' || id, id, id + 1, id, null from rowcall_job where id < 100",
     "insert into rowcall_opening select 'k' || id, id from rowcall_job where id < 100",
 )
 
@@ -60,7 +61,7 @@ FLOWS = (
 LIMITS = {query.name for topic, query in queries_for("sqlite") if topic == "limits"}
 # a handful of rows, when a worker starts; what runs, when a worker ends, every ten minutes and on a page; at most a
 # thousand changes of limits
-WHOLE = {"quotas", "slots_of_worker", "stale_keys", "used_slots", "audited", "trim_audit"}
+WHOLE = {"quotas", "slots_of_worker", "stale_keys", "used_slots", "audited", "trim_audit", "holds", "prune_holds"}
 
 
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}

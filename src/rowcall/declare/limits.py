@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.fairness import OrderedBy
-from rowcall.domain.limits import Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
+from rowcall.domain.limits import JobLimit, Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.domain.push import PushOptions
 from rowcall.store.limits.admission import DeclaredLimits
@@ -65,6 +66,18 @@ class KnownLimits:
     def _declare(self, limits: Sequence[Limit]) -> None:
         self.check(limits)
         self._by_name.update({limit.name: limit for limit in limits})
+
+    def check_hold(self, name: str, limits: Iterable[JobLimit] | None) -> None:
+        """Refuse to hold an unknown limit, or one with keys of which the job has none. `limits` are those of the job,
+        if they are known.
+        """
+        if any(limit.name == name for limit in limits or ()):
+            return
+        known = self._given | self._by_name
+        if name not in known:
+            raise InvalidOption("hold", f"unknown limit {name!r}{did_you_mean(name, known)}; the job has no such limit")
+        if limits is not None and (by := known[name].by) is not None:
+            raise InvalidOption("hold", f"limit {name!r} counts by {by!r}, and the job is not under it")
 
     @property
     def known(self) -> dict[str, Numbers]:

@@ -437,6 +437,7 @@ class Control(Exception):
     """Raised inside a handler to choose how the attempt ends; not a `RowcallError`."""
 
     said: str = ""  # the whole text, before it is shortened
+    hold: str | None = None  # the limit to hold
 
 
 class InvalidCode(InvalidOption, Control):
@@ -458,15 +459,24 @@ class Suspend(BaseException):
 class Retry(Control):
     """Retry after `delay`, or at `run_at`. This attempt counts.
 
+    `hold` names a limit: until then, no other job of it starts either, on any worker. Where the limit counts by an
+    argument, only jobs with this job's value are held.
+
     >>> raise Retry(delay=5)
     Traceback (most recent call last):
     rowcall.Retry: retry in 5 s
     """
 
     def __init__(
-        self, delay: float | timedelta | None = None, reason: str = "", *, run_at: datetime | None = None
+        self,
+        delay: float | timedelta | None = None,
+        reason: str = "",
+        *,
+        run_at: datetime | None = None,
+        hold: str | None = None,
     ) -> None:
         self.delay_seconds, self.run_at_ms = _delay_or_time(0.0 if delay is None and run_at is None else delay, run_at)
+        self.hold = _limit_name(hold)
         self.said = reason
         self.reason = storable(reason, DETAIL_LENGTH)
         at = self.run_at_ms
@@ -474,12 +484,21 @@ class Retry(Control):
 
 
 class Snooze(Control):
-    """Run the job again after `delay`, or at `run_at`. This attempt does not count."""
+    """Run the job again after `delay`, or at `run_at`. This attempt does not count. `hold`: see `Retry`."""
 
-    def __init__(self, delay: float | timedelta | None = None, *, run_at: datetime | None = None) -> None:
+    def __init__(
+        self, delay: float | timedelta | None = None, *, run_at: datetime | None = None, hold: str | None = None
+    ) -> None:
         self.delay_seconds, self.run_at_ms = _delay_or_time(delay, run_at)
+        self.hold = _limit_name(hold)
         at = self.run_at_ms
         super().__init__(f"snooze for {self.delay_seconds:g} s" if at is None else f"snooze until {_written(at)}")
+
+
+def _limit_name(hold: object) -> str | None:
+    if hold is not None and (not isinstance(hold, str) or not hold):
+        raise InvalidOption("hold", f"must be the name of a limit, got {hold!r}")
+    return hold
 
 
 def _written(at_ms: int) -> str:

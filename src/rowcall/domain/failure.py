@@ -67,7 +67,7 @@ def scrubbed(error: BaseException, scrub: Scrub) -> BaseException:
             return Fail(code, scrub(_uncut(error.said, detail)))
         case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=str(reason)) if reason:
             hidden = Retry(delay, scrub(_uncut(error.said, reason)))
-            hidden.run_at_ms = run_at_ms
+            hidden.run_at_ms, hidden.hold = run_at_ms, error.hold
             return hidden
         case Cancel(reason=str(reason)) if reason:
             return Cancel(scrub(_uncut(error.said, reason)))

@@ -69,7 +69,8 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
 class LimitKey(Value, frozen=True, kw_only=True):
     """What one value of `by` uses of a limit; None is a limit without `by`.
 
-    `waiting` are the jobs that it holds, the first of them due `since`.
+    `waiting` are the jobs that it holds, the first of them due `since`. `held_until`: a handler asked that no job of it
+    starts before, with `hold=`.
     """
 
     value: object = None
@@ -77,6 +78,7 @@ class LimitKey(Value, frozen=True, kw_only=True):
     started: int = 0
     waiting: int = 0
     since: datetime | None = None
+    held_until: datetime | None = None
 
 
 class LimitInfo(Value, frozen=True, kw_only=True):
@@ -85,6 +87,9 @@ class LimitInfo(Value, frozen=True, kw_only=True):
     `changed_at` and `changed_by` say who last called `set_limit` or `reset_limit`; `is_set` is whether its numbers
     replace the declared ones. `running` jobs of all keys; `started` counts the starts within the period, `waiting` the
     jobs that it holds, the first of them due `since`. `by_key` has the keys with the most waiting jobs.
+
+    `held_until`: the job with the id `held_by` asked that no job of it, or of one key, starts before; and
+    `held_reason` why.
     """
 
     name: str
@@ -101,6 +106,9 @@ class LimitInfo(Value, frozen=True, kw_only=True):
     started: int = 0
     waiting: int = 0
     since: datetime | None = None
+    held_until: datetime | None = None
+    held_by: int | None = None
+    held_reason: str | None = None
     by_key: list[LimitKey] = msgspec.field(default_factory=list)
 
 
@@ -112,6 +120,19 @@ class LimitChange(Value, frozen=True, kw_only=True):
     limit: str
     actor: str | None = None
     detail: str | None = None
+
+
+class LimitNote(msgspec.Struct, frozen=True):
+    """What the end of an attempt says to its limits: hold the one with that name, for so long or until then."""
+
+    hold: str
+    hold_ms: int = 0
+    until_ms: int | None = None
+    why: str = ""
+
+    def without_text(self) -> "LimitNote":
+        """Return the note without what a handler has written."""
+        return msgspec.structs.replace(self, why="")
 
 
 class Numbers(msgspec.Struct, frozen=True, array_like=True):

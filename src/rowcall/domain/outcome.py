@@ -14,6 +14,7 @@ from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze, Suspend
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
+from rowcall.domain.limits import LimitNote
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.domain.step import FOREVER_MS
 
@@ -107,6 +108,8 @@ class Transition(msgspec.Struct, frozen=True):
     """What follows the end of the job, if its row does not say."""
     awaits_signal: bool = False
     """Whether a signal lets the job run before that."""
+    note: LimitNote | None = None
+    """What the end of the attempt says to limits."""
 
 
 OUTCOMES = {
@@ -197,20 +200,31 @@ def decide(
 
 def _obey(budget: AttemptBudget, control: Control, raised: Raised) -> Transition:
     match control:
-        case Snooze(delay_seconds=delay, run_at_ms=run_at_ms):
-            return _snooze(delay, run_at_ms)
+        case Snooze(delay_seconds=delay, run_at_ms=run_at_ms, hold=hold):
+            return _holding(_snooze(delay, run_at_ms), hold, delay, run_at_ms)
         case Retry(delay_seconds=delay, run_at_ms=run_at_ms, reason=reason):
             is_of_error = raised.code != RETRY_REQUESTED_CODE
             detail, traceback = (raised.detail, raised.traceback) if is_of_error else (str(control), None)
             policy = Backoff.constant(delay)
             transition = _retry_or_fail(budget, policy, 1.0, control, raised.code, reason or detail, traceback)
-            return msgspec.structs.replace(transition, run_at_ms=run_at_ms)
+            transition = msgspec.structs.replace(transition, run_at_ms=run_at_ms)
+            return _holding(transition, control.hold, delay, run_at_ms, reason or raised.code)
         case Fail(code=code, detail=detail):
             return _fail(code, detail, raised.traceback)
         case Cancel(reason=reason):
             return _cancel(CANCELLED_BY_HANDLER_CODE, reason)
         case _:
             return _fail(raised.code, raised.detail, raised.traceback)
+
+
+def _holding(
+    transition: Transition, hold: str | None, delay_seconds: float, run_at_ms: int | None, why: str = ""
+) -> Transition:
+    """Return the transition, which also holds that limit: the job may have no attempt left, and others have."""
+    if hold is None:
+        return transition
+    note = LimitNote(hold, round(delay_seconds * 1000), run_at_ms, why)
+    return msgspec.structs.replace(transition, note=note)
 
 
 def _snooze(delay_seconds: float, run_at_ms: int | None, *, awaits_signal: bool = False) -> Transition:

@@ -90,7 +90,8 @@ class Cipher:
             return transition
         detail = self.encrypted_text(transition.error_detail, task, Kind.ERROR)
         traceback = self.encrypted_text(transition.traceback, task, Kind.TRACEBACK)
-        return msgspec.structs.replace(transition, error_detail=detail, traceback=traceback)
+        note = transition.note and transition.note.without_text()
+        return msgspec.structs.replace(transition, error_detail=detail, traceback=traceback, note=note)
 
     def decrypted_json(self, text: str, task: str, kind: Kind) -> str:
         """Return the JSON of what a row has in place of it. `CannotDecrypt` without the key, or if plain is refused."""

@@ -16,7 +16,15 @@ from rowcall.declare.limits import with_derived
 from rowcall.declare.retry_policy import policy_of
 from rowcall.domain import checks
 from rowcall.domain.encryption import Kind, is_hidden
-from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, LeaseLost, RowcallError, seconds_of
+from rowcall.domain.errors import (
+    BlobUnreadable,
+    CannotDecrypt,
+    Control,
+    InvalidOption,
+    LeaseLost,
+    RowcallError,
+    seconds_of,
+)
 from rowcall.domain.job import WAITING, Job, Status
 from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
@@ -146,6 +154,8 @@ def fail(
     """Settle the attempt as failed: with a code such as `"TIMEOUT:UPSTREAM_API"` and a detail, or an exception."""
     connection = yield from joined(queue, connection)
     if isinstance(error, BaseException):
+        if isinstance(error, Control) and error.hold is not None:
+            queue.declared.limits.check_hold(error.hold, None)
         yield from _settle(queue, job, queue.declared.failures.raised(error), connection)
         return
     if problem := code_problem(error):

@@ -12,7 +12,8 @@ from rowcall.domain.limits import LONGEST_NAME, LimitChange, LimitInfo, Numbers,
 from rowcall.operations.arguments import checked_actor, checked_limit
 from rowcall.operations.effects import Read, Write
 from rowcall.queue import Operation, Queue
-from rowcall.store.limits.levers import MOST_AUDITED, NewNumbers, read_limits, reset_numbers, set_numbers
+from rowcall.store.limits.audit import MOST_AUDITED
+from rowcall.store.limits.levers import NewNumbers, read_limits, reset_numbers, set_numbers
 from rowcall.store.queries.limits import AUDITED
 
 
@@ -47,7 +48,7 @@ def set_limit(
 
 
 def reset_limit(queue: Queue, name: str, *, actor: str | None = None) -> Operation[bool]:
-    """Let the declared numbers of a limit count again; return whether others were set.
+    """Let the declared numbers of a limit count again, and end its holds; return whether there was any of both.
 
     >>> jobs.reset_limit("stripe")  # doctest: +SKIP
     True
@@ -55,7 +56,7 @@ def reset_limit(queue: Queue, name: str, *, actor: str | None = None) -> Operati
     name, who = _checked_name(name), checked_actor(actor)
     was_set = yield from Write(reset_numbers, queue.dialect, name, queue.declared.limits.known, who)
     if was_set:
-        logger.info("limit %s was reset to the declared numbers by %s", one_line(name), one_line(who))
+        logger.info("limit %s was reset by %s", one_line(name), one_line(who))
     return was_set
 
 
@@ -69,7 +70,7 @@ def limits(queue: Queue) -> Operation[list[LimitInfo]]:
 
 
 def limit_changes(queue: Queue, *, limit: int = 50) -> Operation[list[LimitChange]]:
-    """Return the last changes of limits, newest first: who set or reset which."""
+    """Return the last changes of limits, newest first: who set or reset which, and which jobs held one."""
     return (yield from Read(queue.dialect.ask(AUDITED, checked_limit(limit, MOST_AUDITED))))
 
 

@@ -32,7 +32,7 @@ from rowcall.store.queries.counts import (
     SETTINGS,
     Group,
 )
-from rowcall.store.queries.limits import PRUNE_STARTS
+from rowcall.store.queries.limits import PRUNE_HOLDS, PRUNE_STARTS
 from rowcall.store.queries.notes import PRUNE_NOTES
 from rowcall.store.queries.results import PRUNE_CHANGES, PRUNE_WAITERS
 from rowcall.store.statement import Plan
@@ -172,6 +172,7 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: queue.dialect.ask(PRUNE_WAITERS),
         lambda: queue.dialect.change(PRUNE_CHANGES),
         lambda: queue.dialect.change(PRUNE_STARTS, STARTS_AT_ONCE),
+        lambda: queue.dialect.ask(PRUNE_HOLDS),
         lambda: queue.dialect.change(PRUNE_NOTES, NOTES_AT_ONCE),
         lambda: drop_stale(queue.dialect),
         lambda: _prune_batches(queue),

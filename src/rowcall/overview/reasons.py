@@ -24,7 +24,7 @@ from rowcall.domain.job import (
     serves,
     what_is_paused,
 )
-from rowcall.domain.limits import HELD_BY_ORDER, HELD_PREFIX, Numbers
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_PREFIX
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.effects import Read
@@ -198,8 +198,10 @@ class Explainer:
         if not by.startswith(HELD_PREFIX):
             return _made(job, Reason.HELD, f"it is held as {by!r} until a worker checks it")
         opens_at = time_or_none(held.opens_at_ms)
-        sentence = limit_text(by.removeprefix(HELD_PREFIX), held.numbers, held.used)
-        if opens_at is not None:
+        sentence = limit_text(by.removeprefix(HELD_PREFIX), held, self._zone)
+        if held.hold is not None:
+            opens_at = time_of(held.hold.until_ms)
+        elif opens_at is not None:
             sentence += f"; the next start is checked {self._at(opens_at)}"
         return _made(job, Reason.LIMIT, sentence, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
 
@@ -290,12 +292,22 @@ def _key_text(key: str) -> str:
     return f"{name}{''.join(f' of {msgspec.json.encode(value).decode()}' for value in values[-1:])}"
 
 
-def limit_text(key: str, numbers: Numbers, used: int) -> str:
+def limit_text(key: str, held: HeldJob, zone: tzinfo | None = UTC) -> str:
     """
-    >>> limit_text('["stripe",42]', Numbers(3), 3), limit_text('["api"]', Numbers(None, 100, 60_000), 0)
-    ('limit stripe of 42 is full: 3 of 3 run', 'limit api allows 100 starts in 1 min')
+    >>> from rowcall.domain.limits import Numbers
+    >>> from rowcall.store.queries.limits import Hold
+    >>> limit_text('["stripe",42]', HeldJob(numbers=Numbers(3), used=3))
+    'limit stripe of 42 is full: 3 of 3 run'
+    >>> limit_text('["api"]', HeldJob(numbers=Numbers(None, 100, 60_000)))
+    'limit api allows 100 starts in 1 min'
+    >>> limit_text('["api"]', HeldJob(hold=Hold('["api"]', 0, 30_000, 17, "429")))
+    'limit api is held until 1970-01-01 00:00:30 UTC (429, by job 17)'
     """
-    name = f"limit {_key_text(key)}"
+    name, numbers, used = f"limit {_key_text(key)}", held.numbers, held.used
+    if held.hold is not None:
+        because = f"{held.hold.reason}, " if held.hold.reason else ""
+        until = to_the_second(time_of(held.hold.until_ms), zone)
+        return f"{name} is held until {until} ({because}by job {held.hold.job_id})"
     if numbers.concurrency is not None and used >= numbers.concurrency:
         return f"{name} is full: {used:,} of {numbers.concurrency:,} run"
     if numbers.rate is not None:

@@ -48,6 +48,14 @@ ADDITIONS = (
   actor text
   detail text
 """,
+            # limits, or keys of limits, of which no job starts until then; which job asked for it, and why
+            "limit_hold": """
+  limit_key key primary key
+  held_at moment not null
+  until moment not null
+  job_id bigint not null
+  reason text
+""",
             # Findings that are or were there, and whether they were reported. `since` is null while one is away.
             "finding": """
   name key primary key

@@ -22,6 +22,7 @@ from rowcall.domain.errors import (
     Control,
     DataRefused,
     InvalidArguments,
+    InvalidOption,
     PushFailed,
     StepError,
     Suspend,
@@ -406,11 +407,22 @@ class Attempt:
             error = raised
         elif isinstance(error, Raised):
             self._keep(error.error)
+        if isinstance(error, Raised) and isinstance(error.error, Control) and error.error.hold is not None:
+            error = self._checked_hold(error, error.error.hold)
         if stopped is None or isinstance(error, Unfit) or _is_chosen(error):
             self.transition = self._decide(self._unfit(error) if isinstance(error, Unfit) else error)
         else:
             self.failed_while_stopping = error
             self.transition = self._decide(stopped)
+
+    def _checked_hold(self, error: Raised, hold: str) -> Raised | Unfit:
+        """Return the error, or that it names a limit which cannot be held: a typo is not retried."""
+        limits = self.common.completion.queue.declared.limits
+        try:
+            limits.check_hold(hold, limits.declared.of(self.ready))
+        except InvalidOption as problem:
+            return self.task.failures.unfit(problem)
+        return error
 
     def _keep(self, error: BaseException) -> None:
         if self.common.completion.keeps_errors:

@@ -21,7 +21,7 @@ def test_a_limit_is_listed_set_and_reset(run: Run, queue: Rowcall) -> None:
     assert "api    2 at once, 1 in 1 min  1 runs, 1 started in 1 min" in listed
     assert run("limits", "app:jobs", "reset", "api").stdout == "limit api has its declared numbers again\n"
     again = run("limits", "app:jobs", "reset", "api")
-    assert (again.exit_code, again.stdout) == (1, "limit api was not set\n")
+    assert (again.exit_code, again.stdout) == (1, "limit api was neither set nor held\n")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -118,13 +120,15 @@ class TestLevers:
         for queue in (first, second):
             declare_shared(queue, shared)
         enqueue(first, ["x"] * 400)
-        with first.worker(concurrency=8), second.worker(concurrency=8):
+        with first.worker(concurrency=8), second.worker(concurrency=8), shared.opened_at_the_end():
             eventually(lambda: shared.most >= 10, message="both workers to be busy")
             jobs.set_limit("one", concurrency=2)
-            eventually(lambda: shared.running <= 2, message="the new number to hold")
+            shared.may_end.set()
+            eventually(lambda: jobs.limits()[0].running <= 2, message="the new number to hold")
             shared.restart()
             eventually(lambda: shared.calls >= 30, message="jobs to start again")
             assert shared.most <= 2
+            shared.may_end.clear()
             jobs.set_limit("one", concurrency=40)
             eventually(lambda: shared.most >= 10, message="all held jobs to start again")
 
@@ -135,9 +139,21 @@ class Shared:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.running = self.most = self.calls = 0
+        self.may_end = threading.Event()
 
-    def rest(self) -> None:
+    def run(self) -> None:
+        """Run until handlers may end, and a little longer, so that others run at the same moment."""
+        self.count(1)
+        self.may_end.wait(60)
         threading.Event().wait(0.02)
+        self.count(-1)
+
+    @contextlib.contextmanager
+    def opened_at_the_end(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.may_end.set()
 
     def restart(self) -> None:
         with self._lock:
@@ -153,6 +169,4 @@ class Shared:
 def declare_shared(jobs: Rowcall, shared: Shared) -> None:
     @jobs.task(limit=Limit("one", concurrency=40))
     def charge(customer: str) -> None:
-        shared.count(1)
-        shared.rest()
-        shared.count(-1)
+        shared.run()

@@ -16,8 +16,10 @@ from rowcall.store.queries.limits import (
     FIRST_HELD,
     HELD_KEYS,
     HOLD,
+    HOLDS_OF,
     KEY_STATES,
     RECENT_STARTS,
+    SLOTS_OF_JOBS,
     STEADY_SLOTS,
 )
 from rowcall.store.statement import Statement
@@ -32,6 +34,8 @@ CASES: dict[str, Statement[object]] = {
     "key_states": statements_of(DIALECT.ask(KEY_STATES, [(key, "each") for key in KEYS]))[0],
     "steady_slots": statements_of(DIALECT.ask(STEADY_SLOTS, KEYS, IDS))[0],
     "free_slots": statements_of(DIALECT.free_slots([(job_id, 1) for job_id in IDS]))[0],
+    "holds_of": statements_of(DIALECT.ask(HOLDS_OF, KEYS))[0],
+    "slots_of_jobs": statements_of(DIALECT.ask(SLOTS_OF_JOBS, IDS))[0],
     "hold": statements_of(DIALECT.change(HOLD, dict(zip(map(str, IDS), KEYS, strict=True))))[0],
     "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
     "held_keys": statements_of(DIALECT.ask(HELD_KEYS, f"limit:{KEYS[5]}", 500))[0],
@@ -42,7 +46,7 @@ CASES: dict[str, Statement[object]] = {
     "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, 200))[0],
     "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
-TABLES = ("rowcall_job", "rowcall_claim", "rowcall_slot", "rowcall_start", "rowcall_opening")
+TABLES = ("rowcall_job", "rowcall_claim", "rowcall_slot", "rowcall_start", "rowcall_opening", "rowcall_limit_hold")
 INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")
 
 
@@ -66,6 +70,10 @@ def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Itera
                 connection.execute("""
                     insert into rowcall_start (limit_key, number, at, until)
                     select '["each",' || n % 1000 || ']', n / 1000, now(), now() from generate_series(1, 15000) as n""")
+                connection.execute("""
+                    insert into rowcall_limit_hold (limit_key, held_at, until, job_id)
+                    select '["each",' || n || ']', now(), now() + interval '1 hour', n
+                    from generate_series(1, 10000) as n""")
                 connection.execute("""
                     insert into rowcall_opening (limit_key, opens_at)
                     select '["each",' || n || ']', now() from generate_series(1, 10000) as n""")

@@ -410,6 +410,14 @@ create table rowcall_audit (
   detail text 
 )
 -- next statement
+create table rowcall_limit_hold (
+  limit_key text collate "C" primary key,
+  held_at rowcall_moment_type not null,
+  until rowcall_moment_type not null,
+  job_id bigint not null,
+  reason text 
+)
+-- next statement
 create table rowcall_finding (
   name text collate "C" primary key,
   since rowcall_moment_type ,
@@ -482,7 +490,7 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '7a3b464f09fc70c2')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, 'ab1e2385655cad28')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

@@ -379,6 +379,14 @@ create table rowcall_audit (
   detail text  constraint detail_is_text check (detail is null or (detail < x''))
 )
 -- next statement
+create table rowcall_limit_hold (
+  limit_key text primary key constraint limit_key_is_text check (limit_key < x''),
+  held_at integer not null constraint held_at_is_integer check (held_at between -9007199254740992 and 9007199254740992 and held_at = cast(held_at as integer)),
+  until integer not null constraint until_is_integer check (until between -9007199254740992 and 9007199254740992 and until = cast(until as integer)),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  reason text  constraint reason_is_text check (reason is null or (reason < x''))
+) without rowid
+-- next statement
 create table rowcall_finding (
   name text primary key constraint name_is_text check (name < x''),
   since integer  constraint since_is_integer check (since is null or (since between -9007199254740992 and 9007199254740992 and since = cast(since as integer))),
@@ -476,7 +484,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '76ec76e9cdb1c9a8')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '3dc467c5ca4c9e76')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

@@ -14,7 +14,7 @@ from rowcall.cli.present.text_tables import table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.limits import LimitInfo
 from rowcall.overview.formats import ago, at_least
-from rowcall.overview.limits import allowed_text, declared_text, used_text
+from rowcall.overview.limits import allowed_text, declared_text, hold_text, used_text
 from rowcall.overview.liveness import database_time
 
 MOST_COUNTED = 1000
@@ -41,11 +41,12 @@ def limits_command(
     """List all limits: what is allowed, what is used, how many jobs wait, and who changed the numbers.
 
     "set NAME" replaces the numbers that the code declares, for all workers at once, until "reset NAME". What is not
-    given stays as it is.
+    given stays as it is. The reset also ends what handlers asked for with hold=.
 
     With --json: {"limits": [{"name", "concurrency", "rate", "per", "declared_concurrency", "declared_rate",
     "declared_per", "is_set", "changed_at", "changed_by", "running", "started", "waiting", "since",
-    "by_key": [{"value", "running", "started", "waiting", "since"}, …]}, …]}; with set: {"limit": {…}}; with reset:
+    "held_until", "held_by", "held_reason", "by_key": [{"value", "running", "started", "waiting", "since",
+    "held_until"}, …]}, …]}; with set: {"limit": {…}}; with reset:
     {"name", "was_set"}. Exit code 1 if there is no such limit, or if it was not set.
     """
     numbers = {"--concurrency": concurrency, "--rate": rate, "--per": per}
@@ -58,7 +59,7 @@ def limits_command(
     label = f"limit {one_line(name)}"
     if action == "reset":
         was_set = target.jobs.reset_limit(name)
-        said = f"{label} has its declared numbers again" if was_set else f"{label} was not set"
+        said = f"{label} has its declared numbers again" if was_set else f"{label} was neither set nor held"
         return Answer({"name": name, "was_set": was_set}, lambda: show(said), was_set)
     if not typed:
         raise click.UsageError("give --concurrency, or --rate and --per")
@@ -75,7 +76,7 @@ def _show(limits: list[LimitInfo], now: datetime) -> None:
     columns: dict[str, Callable[[LimitInfo], object]] = {
         "limit": lambda limit: limit.name,
         "allowed": allowed_text,
-        "used": used_text,
+        "used": lambda limit: "; ".join(filter(None, (used_text(limit), hold_text(limit)))),
         "waiting": lambda limit: text(
             at_least(limit.waiting, limit.waiting >= MOST_COUNTED), "yellow" if limit.waiting else ""
         ),

@@ -23,7 +23,7 @@ class LimitAnswer(Value, frozen=True, kw_only=True):
 
 
 class LimitReset(Value, frozen=True, kw_only=True):
-    """Whether the numbers of the limit were set before."""
+    """Whether the numbers of the limit were set before, or it was held."""
 
     name: str
     was_set: bool

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from rowcall.context import Context, logger, running
 from rowcall.declare.declaration import Declaration
 from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
-from rowcall.domain.errors import Cancel, Fail, InvalidArguments, Retry, Snooze
+from rowcall.domain.errors import Cancel, Control, Fail, InvalidArguments, Retry, Snooze
 from rowcall.domain.job import Job, Status
 from rowcall.domain.outcome import CANCELLED_BY_HANDLER_CODE
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, PayloadUnfit, checked_result, untyped_to_json
@@ -60,33 +60,33 @@ class ReceivedAttempt:
 
     @property
     def resources(self) -> Never:
-        raise _not_here("resources")
+        raise _not_here("ctx.resources")
 
     @property
     def steps(self) -> Never:
-        raise _not_here("step")
+        raise _not_here("ctx.step")
 
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
-        raise _not_here("continue_with")
+        raise _not_here("ctx.continue_with")
 
     def blockers(self) -> list[object]:
-        raise _not_here("blockers")
+        raise _not_here("ctx.blockers")
 
     def previous(self) -> object:
-        raise _not_here("previous")
+        raise _not_here("ctx.previous")
 
     def batch_of_job(self) -> None:
-        raise _not_here("batch")
+        raise _not_here("ctx.batch")
 
     def complete(self, result: object, connection: object) -> None:
-        raise _not_here("complete")
+        raise _not_here("ctx.complete")
 
     async def acomplete(self, result: object, connection: object) -> None:
-        raise _not_here("acomplete")
+        raise _not_here("ctx.acomplete")
 
 
 def _not_here(name: str) -> RuntimeError:
-    return RuntimeError(f"ctx.{name} is not available in an app that receives its jobs by push: a worker has it")
+    return RuntimeError(f"{name} is not available in an app that receives its jobs by push: a worker has it")
 
 
 async def run_received(task: Declaration, pushed: PushedJob, now: float) -> Response:
@@ -123,6 +123,8 @@ def refusal(status: int, code: str, detail: str, retry_after: float | None = Non
 
 def _failed(task: Declaration, attempt: ReceivedAttempt, error: Exception, now: float) -> Response:
     failures = task.failures
+    if isinstance(error, Control) and error.hold is not None:
+        error = _not_here("hold=")
     match error:
         case Retry() | Snooze():
             at_ms = error.run_at_ms

@@ -194,7 +194,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
             continue
         held = yield from held_job(situation.dialect, keys[0].first_id)
         key = keys[0].by.removeprefix(HELD_PREFIX)
-        state = f"limit {name} is full" if held is None else limit_text(key, held.numbers, held.used)
+        state = f"limit {name} is full" if held is None else limit_text(key, held)
         more = any(one.jobs == MOST_HELD // MOST_HELD_KEYS for one in keys) or len(keys) == MOST_HELD_KEYS
         waits = duration((situation.at_ms - since_ms) / 1000)
         findings.append(
@@ -202,8 +202,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
                 "limit_full",
                 f"{state}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
                 f" the first for {waits}",
-                f"See what its jobs do: {_command('stuck')}; if what it protects can take more, raise it:"
-                f" {_command('limits', 'set', name, '--concurrency')} N",
+                _advice_on_limit(name, is_held=held is not None and held.hold is not None),
                 link="/limits",
                 since_ms=since_ms,
                 limit=name,
@@ -215,6 +214,13 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
             )
         )
     return first_of(findings)
+
+
+def _advice_on_limit(name: str, *, is_held: bool) -> str:
+    if is_held:
+        return f"Wait until then; or let its jobs start now: {_command('limits', 'reset', name)}"
+    raise_it = _command("limits", "set", name, "--concurrency")
+    return f"See what its jobs do: {_command('stuck')}; if what it protects can take more, raise it: {raise_it} N"
 
 
 def schedule_late(situation: Situation) -> Plan[list[Finding]]:

@@ -20,6 +20,7 @@ from rowcall.store.ends.after import Locked, after_end
 from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.jobs.cancel_requests import apply_requests, reason_of
 from rowcall.store.jobs.inspect import get_all
+from rowcall.store.limits.holds import NotedEnd, note_ends
 from rowcall.store.queries import ends as queries
 from rowcall.store.queries.claims import LOCK_CLAIMS, MAKE_READY, RENEW, RUNNING_IDS, EndedClaim, Fence, Mark
 from rowcall.store.queries.control import LOCK_JOBS
@@ -183,6 +184,9 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended]) -> Plan[Written]:
     pending = [row.id for row in rows if row.status == Status.PENDING] + sorted(taken.keys() - live)
     if pending:
         yield from dialect.ask(MAKE_READY, pending)
+    noted = [NotedEnd(one.job_id, one.lease, note) for one in others if (note := one.transition.note) is not None]
+    if noted:
+        yield from note_ends(dialect, [one for one in noted if one.job_id in live])
     # a signal that came while it still ran found nothing to wake
     yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal])
     return Written(live, applied.cancelled, applied.tallies(), any(followed))

@@ -28,7 +28,7 @@ from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.order.heads import adopt, heads, make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.claims import Ready
-from rowcall.store.queries.limits import Starts
+from rowcall.store.queries.limits import KeyState, Starts
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
@@ -73,10 +73,11 @@ def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
 class LimitRoom:
     """The room that one key has left. Valid while the key is locked."""
 
-    def __init__(self, numbers: Numbers, used: int, now_ms: int, *, is_published: bool = True) -> None:
+    def __init__(self, numbers: Numbers, state: KeyState, now_ms: int) -> None:
         self.numbers = numbers
-        self.is_published = is_published
-        self.used = used
+        self.is_published = state.published is not None
+        self.used = state.used
+        self.held_until_ms = state.held_until_ms
         self.now_ms = now_ms
         self.admitted = 0
         self.started = 0
@@ -95,8 +96,8 @@ class LimitRoom:
     @property
     def opens_at_ms(self) -> int | None:
         """When the next start is allowed; None for now."""
-        if self.numbers.rate is None:
-            return None
+        if self.held_until_ms is not None or self.numbers.rate is None:
+            return self.held_until_ms
         before = self.starts.last + self.started + 1 - self.numbers.rate
         began_at = self.at_ms if before > self.starts.last else self.starts.before.get(before)
         if began_at is None or began_at + self.numbers.span_ms <= self.at_ms:
@@ -234,7 +235,7 @@ class Admission:
                 ((now_ms, states),) = yield from dialect.ask(queries.KEY_STATES, names)
                 for key, state in states.items():
                     numbers = state.published or limits[key].numbers
-                    self._rooms[key] = LimitRoom(numbers, state.used, now_ms, is_published=state.published is not None)
+                    self._rooms[key] = LimitRoom(numbers, state, now_ms)
                 if orders := [key for key in locked if key.startswith(HELD_BY_ORDER)]:
                     self._heads.update((yield from heads(dialect, orders)))
         for key, limit in limits.items():

@@ -12,7 +12,7 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, put_openings
 from rowcall.store.order.heads import make_ready
 from rowcall.store.queries import limits as queries
-from rowcall.store.queries.limits import Held
+from rowcall.store.queries.limits import Held, Hold
 from rowcall.store.statement import Plan
 
 OPENINGS_AT_ONCE = 200
@@ -108,20 +108,23 @@ def _rooms(
         numbers = state.published or numbers_in(row)
         if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
             numbers = declared.numbers(name_of(row.key))
-        rooms[row.key] = LimitRoom(numbers, state.used, at_ms)
+        rooms[row.key] = LimitRoom(numbers, state, at_ms)
     yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED), are_locked=are_locked)
     return rooms, at_ms
 
 
 class HeldJob(NamedTuple):
-    """What holds one job or has refused it, and the numbers of its limit; `used` is how many jobs run under that."""
+    """What holds one job or has refused it, and the numbers of its limit; `used` is how many jobs run under that, and
+    `hold` what a handler asked for.
+    """
 
-    by: str | None
-    unfit: str | None
-    turn: int
-    opens_at_ms: int | None
+    by: str | None = None
+    unfit: str | None = None
+    turn: int = 0
+    opens_at_ms: int | None = None
     numbers: Numbers = Numbers()
     used: int = 0
+    hold: Hold | None = None
 
 
 def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
@@ -133,7 +136,8 @@ def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
         held = Held(by, limits)
         ((_, states),) = yield from dialect.ask(queries.KEY_STATES, [(held.key, name_of(held.key))])
         state = states[held.key]
-        return job._replace(numbers=state.published or numbers_in(held), used=state.used)
+        hold = next(iter((yield from dialect.ask(queries.HOLDS_OF, [held.key]))), None)
+        return job._replace(numbers=state.published or numbers_in(held), used=state.used, hold=hold)
     return None
 
 
@@ -148,6 +152,8 @@ def numbers_in(held: Held) -> Numbers:
 
 def _allowed(room: LimitRoom) -> int:
     """Return how many held jobs may run now."""
+    if room.held_until_ms is not None:
+        return 0
     if room.numbers == Numbers():
         return 1
     most = MOST_FREED if room.slots is None else max(0, min(room.slots, MOST_FREED))

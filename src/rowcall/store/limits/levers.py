@@ -21,14 +21,14 @@ from rowcall.domain.limits import (
 )
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import put_openings
+from rowcall.store.limits.audit import audit
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE, numbers_in
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.attention import HELD_BACKLOGS, HeldBacklog
 from rowcall.store.queries.counts import NOW
-from rowcall.store.queries.limits import Held, Quota
+from rowcall.store.queries.limits import Held, Hold, Quota
 from rowcall.store.statement import Plan
 
-MOST_AUDITED = 1000
 MOST_KEYS_READ, MOST_COUNTED = 1000, 1000
 MOST_KEYS_SHOWN = 20
 MOST_HELD_VALUES = 10_000  # the check of held jobs finds the others
@@ -67,14 +67,20 @@ def set_numbers(
 
 
 def reset_numbers(dialect: Dialect, name: str, declared: Mapping[str, Numbers], actor: str) -> Plan[bool]:
-    """Let the declared numbers count again; return whether others were set."""
+    """Let the declared numbers count again, and end its holds; return whether other numbers were set, or any hold."""
     quota, held = yield from _known(dialect, name, declared)
-    if quota is None or quota.chosen == Numbers():
+    holds = yield from dialect.ask(queries.HOLDS, MOST_KEYS_READ)
+    ended = [one.key for one in holds if name_of(one.key) == name]
+    chosen = Numbers() if quota is None else quota.chosen
+    if chosen == Numbers() and not ended:
         return False
+    if ended:
+        yield from dialect.ask(queries.END_HOLDS, ended)
     yield from _change(dialect, name, Numbers(), actor, held)
-    again = quota.declared if quota.declared != Numbers() else declared.get(name, Numbers())
-    detail = f"{numbers_text(again)}; before: {numbers_text(quota.chosen)}"
-    yield from audit(dialect, "LIMIT_RESET", name, actor, detail)
+    again = quota.declared if quota is not None and quota.declared != Numbers() else declared.get(name, Numbers())
+    detail = f"{numbers_text(again)}; before: {numbers_text(chosen)}" if chosen != Numbers() else ""
+    ends = f"{len(ended)} held keys" if len(ended) > 1 else "a hold" if ended else ""
+    yield from audit(dialect, "LIMIT_RESET", name, actor, "; ".join(filter(None, (detail, ends and f"ended {ends}"))))
     return True
 
 
@@ -110,12 +116,6 @@ def _change(dialect: Dialect, name: str, numbers: Numbers, actor: str, held: lis
         yield from put_openings(dialect, {one.key: now_ms for one in held})
 
 
-def audit(dialect: Dialect, event: str, limit: str, actor: str | None, detail: str) -> Plan[None]:
-    """Note what happened to a limit, and keep the newest notes."""
-    yield from dialect.ask(queries.AUDIT, event, limit, actor, detail)
-    yield from dialect.ask(queries.TRIM_AUDIT, MOST_AUDITED)
-
-
 def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[LimitInfo]]:
     """Return all limits by name: published by workers, declared in this process, or with jobs that run or are held."""
     (at_ms,) = yield from dialect.ask(NOW)
@@ -125,8 +125,9 @@ def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[
     backlogs = yield from dialect.ask(HELD_BACKLOGS, MOST_KEYS_READ, MOST_COUNTED)
     used = {one.key: one.jobs for one in slots}
     held = {one.by.removeprefix(HELD_PREFIX): one for one in backlogs if one.by.startswith(HELD_PREFIX)}
+    holds = {one.key: one for one in (yield from dialect.ask(queries.HOLDS, MOST_KEYS_READ))}
     keys_by_name: dict[str, set[str]] = defaultdict(set)
-    for key in (*used, *held, *map(key_of, (*quotas, *declared))):
+    for key in (*used, *held, *holds, *map(key_of, (*quotas, *declared))):
         keys_by_name[name_of(key)].add(key)
     stated = {name: _quota(name, quotas, declared) for name in sorted(keys_by_name)}
     spans = {
@@ -137,7 +138,14 @@ def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[
     }
     started = (yield from dialect.ask(queries.COUNTED_STARTS, sorted(spans.items())))[0] if spans else {}
     return [
-        _info(quota, [_key(key, used.get(key, 0), started.get(key, 0), held.get(key)) for key in keys_by_name[name]])
+        _info(
+            quota,
+            [
+                _key(key, used.get(key, 0), started.get(key, 0), held.get(key), holds.get(key))
+                for key in keys_by_name[name]
+            ],
+            max((holds[key] for key in keys_by_name[name] if key in holds), key=lambda one: one.until_ms, default=None),
+        )
         for name, quota in stated.items()
     ]
 
@@ -148,16 +156,21 @@ def _quota(name: str, quotas: Mapping[str, Quota], declared: Mapping[str, Number
     return quota._replace(declared=declared.get(name, Numbers())) if quota.declared == Numbers() else quota
 
 
-def _key(key: str, running: int, started: int, held: HeldBacklog | None) -> LimitKey:
+def _key(key: str, running: int, started: int, held: HeldBacklog | None, hold: Hold | None) -> LimitKey:
     waiting, since_ms = (0, None) if held is None else (held.jobs, held.since_ms)
     return LimitKey(
-        value=value_of(key), running=running, started=started, waiting=waiting, since=time_or_none(since_ms)
+        value=value_of(key),
+        running=running,
+        started=started,
+        waiting=waiting,
+        since=time_or_none(since_ms),
+        held_until=None if hold is None else time_or_none(hold.until_ms),
     )
 
 
-def _info(quota: Quota, keys: list[LimitKey]) -> LimitInfo:
+def _info(quota: Quota, keys: list[LimitKey], hold: Hold | None) -> LimitInfo:
     numbers, declared = quota.numbers, quota.declared
-    busy = [one for one in keys if one.value is not None and (one.running or one.waiting)]
+    busy = [one for one in keys if one.value is not None and (one.running or one.waiting or one.held_until)]
     busy.sort(key=lambda one: (-one.waiting, -one.running, str(one.value)))
     return LimitInfo(
         name=quota.name,
@@ -174,5 +187,8 @@ def _info(quota: Quota, keys: list[LimitKey]) -> LimitInfo:
         started=sum(one.started for one in keys),
         waiting=sum(one.waiting for one in keys),
         since=min((one.since for one in keys if one.since is not None), default=None),
+        held_until=None if hold is None else time_or_none(hold.until_ms),
+        held_by=None if hold is None else hold.job_id,
+        held_reason=None if hold is None else hold.reason,
         by_key=busy[:MOST_KEYS_SHOWN],
     )

@@ -16,7 +16,7 @@ _RERUN_AT = time_of(f"({_given(1)})")
 interrupted = f"""
     select given.job_id, given.lease, (claim.job_id is not null)::int, {REASON.replace("job.id", "claim.job_id")}, null
     from (select (one ->> 0)::bigint as job_id, (one ->> 1)::bigint as lease, (one ->> 2)::bigint as holder
-          from jsonb_array_elements($1::text::jsonb) as given (one)) as given
+          from jsonb_array_elements($2::text::jsonb) as given (one)) as given
     left join lateral (
       select job_id, cancel from <claim> as claim where claim.job_id = given.job_id and claim.lease = given.lease
         and claim.holder = given.holder
@@ -25,7 +25,9 @@ interrupted = f"""
     where claim.job_id is null or claim.cancel <> 0
     union all select 0, 0, 1, null, name from <setting> where value = '' and name like 'stack:%'
     union all
-    select 0, 0, 1, null, 'limit:' || <ms:changed_at> || ':' || name from <quota> where changed_at is not null"""
+    select 0, 0, 1, null, 'limit:' || <ms:changed_at> || ':' || name from <quota> where changed_at is not null
+    union all
+    select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > (select <now>)"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,

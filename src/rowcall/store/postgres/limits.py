@@ -28,9 +28,11 @@ lock_limits = """
     select coalesce(jsonb_agg(key), '[]'::jsonb)::text from tried where locked"""
 key_states = f"""
     select {milliseconds_of("(select <now>)")}, (
-      select coalesce(jsonb_agg(jsonb_build_array(given.key,
+      select coalesce(jsonb_agg(jsonb_build_array(given.key, jsonb_build_array(
         (select {NUMBERS.format("jsonb_build_array")} from <quota> as quota where quota.name = given.name),
-        (select count(*) filter (where {COUNTS}) from <slot> as slot where slot.limit_key = given.key))),
+        (select count(*) filter (where {COUNTS}) from <slot> as slot where slot.limit_key = given.key),
+        (select {milliseconds_of("until")} from <limit_hold> as hold
+         where hold.limit_key = given.key and until > (select <now>))))),
         '[]'::jsonb)::text
       from {_given("key text", "name text", parameter=2)})"""
 # what is just being freed is skipped, and what is locked here is freed only after our commit

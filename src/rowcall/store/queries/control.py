@@ -144,7 +144,7 @@ def paused_from_row(row: Row) -> Paused:
 STACK_REQUEST = "stack:"
 """How the names of settings begin that are requests: job, lease, time and a token follow. The value is the answer."""
 LIMIT_CHANGED = "limit:"
-"""The time of the change and the name of the limit follow."""
+"""The time of the change and the name of the limit follow, or the time until which a key is held and the key."""
 REASON = """(select detail from <event> as event
           where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
 _CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
@@ -156,9 +156,9 @@ _CANCEL_REQUESTS = (
     f"select job.id, job.queue, job.type, job.attempt + 1, {REASON} from <job> as job where id <in_ids:1>"
 )
 CANCEL_REQUESTS = Query("cancel_requests", (Ids,), row_as(CancelRequest), text=_CANCEL_REQUESTS)
-# attempts (fences) that must end, all open requests for stacks, and all limits that were changed:
+# attempts (fences) that must end, all open requests for stacks, and all limits that were changed, or keys held:
 # one statement, as it runs several times a second
-INTERRUPTED = Query("interrupted", (Json,), interrupted_from_row)
+INTERRUPTED = Query("interrupted", (Now, Json), interrupted_from_row)
 
 # in the order of their ids
 _LOCK_JOBS = "select id from <job> where id <in_ids:1> order by id for update"
@@ -243,8 +243,8 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 # Everything but workers, waiters and the settings of the queue. Jobs come first: that is the order of locks, and takes
 # the rows with it that belong to one job.
 _CLEARED = (
-    "job", "ready", "claim", "served", "step", "signal", "edge", "slot", "start", "opening", "tally", "total",
-    "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
+    "job", "ready", "claim", "served", "step", "signal", "edge", "slot", "start", "opening", "limit_hold", "tally",
+    "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
     "batch", "batch_tally",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)

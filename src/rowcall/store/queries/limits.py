@@ -59,10 +59,21 @@ class UsedSlots(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """The published numbers of a key's limit, and how many jobs run under the key."""
+    """The published numbers of a key's limit, how many jobs run under the key, and until when it is held."""
 
     published: Numbers | None
     used: int
+    held_until_ms: int | None = None
+
+
+class Hold(NamedTuple):
+    """A key of which no job starts until then; the job that asked for it at that time, and why."""
+
+    key: str
+    held_at_ms: int
+    until_ms: int
+    job_id: int
+    reason: str | None
 
 
 class Starts(NamedTuple):
@@ -84,7 +95,7 @@ class Held(NamedTuple):
         return self.by.removeprefix(HELD_PREFIX)
 
 
-_states = msgspec.json.Decoder(list[tuple[str, Numbers | None, int]])
+_states = msgspec.json.Decoder(list[tuple[str, KeyState]])
 _starts = msgspec.json.Decoder(list[tuple[str, int, int | None, list[tuple[int, int]]]])
 _held = msgspec.json.Decoder(list[tuple[str, str | None]])
 _counts = msgspec.json.Decoder(list[tuple[str, int]])
@@ -92,7 +103,7 @@ _counts = msgspec.json.Decoder(list[tuple[str, int]])
 
 def states_from_row(row: Row) -> tuple[int, dict[str, KeyState]]:
     now_ms, states = cast("tuple[int, str]", row)
-    return now_ms, {key: KeyState(published, used) for key, published, used in _states.decode(states)}
+    return now_ms, dict(_states.decode(states))
 
 
 def starts_from_row(row: Row) -> dict[str, Starts]:
@@ -227,6 +238,25 @@ _USED_SLOTS = f"""
     select limit_key, count(*) from <slot> as slot where {COUNTS} group by limit_key order by limit_key limit <int:1>"""
 USED_SLOTS = Query("used_slots", (Int,), row_as(UsedSlots), text=_USED_SLOTS)
 COUNTED_STARTS = Query("counted_starts", (Now, Json), counts_by_key)
+
+# keys that are held: written by the ends of attempts, which never shorten a hold
+_PUT_HOLDS = """
+    insert into <limit_hold> (limit_key, held_at, until, job_id, reason)
+    select <fields:text time time bigint text> from <rows:1> where true
+    on conflict (limit_key) do update set held_at = excluded.held_at, until = excluded.until,
+      job_id = excluded.job_id, reason = excluded.reason
+    where excluded.until > <limit_hold>.until"""
+PUT_HOLDS = Query("put_holds", (Json,), text=_PUT_HOLDS)
+_HOLD_COLUMNS = "select limit_key, <ms:held_at>, <ms:until>, job_id, reason from <limit_hold>"
+_HOLDS_OF = f"{_HOLD_COLUMNS} where limit_key <in_texts:2> and until > (select <now>)"
+HOLDS_OF = Query("holds_of", (Now, Json), row_as(Hold), text=_HOLDS_OF)
+HOLDS = Query("holds", (Now, Int), row_as(Hold), text=f"{_HOLD_COLUMNS} where until > (select <now>) limit <int:2>")
+_END_HOLDS = "delete from <limit_hold> where limit_key <in_texts:1>"
+END_HOLDS = Change("end_holds", (Json,), text=_END_HOLDS)
+PRUNE_HOLDS = Query("prune_holds", (Now,), text="delete from <limit_hold> where until <= (select <now>)")
+# of some jobs: id, lease and key
+_SLOTS_OF_JOBS = "select job_id, lease, limit_key from <slot> where job_id <in_ids:1>"
+SLOTS_OF_JOBS = Query("slots_of_jobs", (Ids,), lambda row: cast("tuple[int, int, str]", row), text=_SLOTS_OF_JOBS)
 
 # what people and jobs did to limits
 _AUDIT = """

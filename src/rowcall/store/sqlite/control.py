@@ -8,14 +8,16 @@ from rowcall.store.sqlite.words import LARGEST, given
 
 interrupted = f"""
     select given.job_id, given.lease, claim.job_id is not null, {REASON.replace("job.id", "claim.job_id")}, null
-    from {given(Fence._fields, "$1")} left join <claim> as claim
+    from {given(Fence._fields, "$2")} left join <claim> as claim
       on claim.job_id = given.job_id and claim.lease = given.lease and claim.holder = given.holder
       and exists (select 1 from <job> as job where job.id = claim.job_id and job.lease = claim.lease - 1
                   and +job.status not in <finished>)
     where claim.job_id is null or claim.cancel = 1
     union all select 0, 0, 1, null, name from <setting> where value = '' and name glob 'stack:*'
     union all
-    select 0, 0, 1, null, 'limit:' || changed_at || ':' || name from <quota> where changed_at is not null"""
+    select 0, 0, 1, null, 'limit:' || changed_at || ':' || name from <quota> where changed_at is not null
+    union all
+    select 0, 0, 1, null, 'limit:' || until || ':' || limit_key from <limit_hold> where until > <now>"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,

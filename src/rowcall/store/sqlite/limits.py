@@ -17,9 +17,10 @@ _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 key_states = f"""
     select <now>, (
-      select json_group_array(json_array(given.key,
+      select json_group_array(json_array(given.key, json_array(
         json((select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)),
-        (select count(*) from <slot> as slot where slot.limit_key = given.key and {COUNTS})))
+        (select count(*) from <slot> as slot where slot.limit_key = given.key and {COUNTS}),
+        (select until from <limit_hold> as hold where hold.limit_key = given.key and until > <now>))))
       from {given(("key", "name"), "$2")})"""
 slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
 delete_slots = f"""

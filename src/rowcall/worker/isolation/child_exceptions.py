@@ -37,10 +37,12 @@ def described(error: BaseException, failures: Failures, *, is_declared: bool) ->
 def rebuilt(failed: Failed) -> BaseException:
     """In the worker: return an exception of the same class, with the same attributes, as far as they are known here."""
     match failed.control:
-        case RaisedControl(kind="Retry", delay_seconds=delay, said=said, run_at_ms=at_ms):
-            return Retry(delay, said) if at_ms is None else Retry(reason=said, run_at=time_of(at_ms))
-        case RaisedControl(kind="Snooze", delay_seconds=delay, run_at_ms=at_ms):
-            return Snooze(delay) if at_ms is None else Snooze(run_at=time_of(at_ms))
+        case RaisedControl(kind="Retry", delay_seconds=delay, said=said, run_at_ms=at_ms, hold=hold):
+            return (
+                Retry(delay, said, hold=hold) if at_ms is None else Retry(None, said, run_at=time_of(at_ms), hold=hold)
+            )
+        case RaisedControl(kind="Snooze", delay_seconds=delay, run_at_ms=at_ms, hold=hold):
+            return Snooze(delay, hold=hold) if at_ms is None else Snooze(run_at=time_of(at_ms), hold=hold)
         case RaisedControl(kind="Fail", code=code, said=said):
             return Fail(code, said)
         case RaisedControl(kind="Cancel", said=said):
@@ -85,9 +87,9 @@ def _control(error: BaseException) -> RaisedControl | None:
     match error:
         case Retry(delay_seconds=delay, run_at_ms=at_ms, reason=reason):
             said = _plain(error.said or reason)
-            return RaisedControl("Retry", delay_seconds=delay, said=said, run_at_ms=at_ms)
+            return RaisedControl("Retry", delay_seconds=delay, said=said, run_at_ms=at_ms, hold=error.hold)
         case Snooze(delay_seconds=delay, run_at_ms=at_ms):
-            return RaisedControl("Snooze", delay_seconds=delay, run_at_ms=at_ms)
+            return RaisedControl("Snooze", delay_seconds=delay, run_at_ms=at_ms, hold=error.hold)
         case Fail(code=code, detail=detail):
             return RaisedControl("Fail", code=code, said=_plain(error.said or detail))
         case Cancel(reason=reason):

@@ -155,6 +155,7 @@ class RaisedControl(msgspec.Struct):
     code: str = ""
     said: str = ""
     run_at_ms: int | None = None
+    hold: str | None = None
 
 
 ToChild = Hello | RunAttempt | Answered | ReadStack | End

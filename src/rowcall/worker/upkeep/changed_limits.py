@@ -1,4 +1,4 @@
-"""Releases jobs that wait in the buffer when their limit was changed: they were claimed under its former numbers."""
+"""Releases jobs that wait in the buffer when their limit was changed or is held: they were claimed before that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ChangedLimits:
         self._known: Set[str] = frozenset()
 
     def note(self, changes: Set[str]) -> None:
-        """Release the jobs in the buffer that are under a limit with a new change."""
+        """Release the jobs in the buffer that are under a limit with a new change, or under a key that is held now."""
         names = {one.removeprefix(LIMIT_CHANGED).partition(":")[2] for one in changes - self._known}
         self._known = changes
         if not names:
@@ -29,4 +29,4 @@ class ChangedLimits:
                 self._dispatcher.release_unstarted(attempt)
 
     def _is_under(self, ready: Ready, names: Set[str]) -> bool:
-        return any(limit.name in names for limit in self._declared.of(ready))
+        return any(limit.name in names or limit.key in names for limit in self._declared.of(ready))
