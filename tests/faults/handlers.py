@@ -20,7 +20,7 @@ LastSteps = Mapping[str, ContextTask[[], object] | AsyncContextTask[[], object]]
 """The tasks that end a chain, by the methods that they use."""
 
 
-def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: str) -> LastSteps:
+def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[[], str]) -> LastSteps:
     """Declare a task for each method of a context that reads or writes."""
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
@@ -90,7 +90,7 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: str) -> L
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_complete(ctx: Context) -> None:
         noted(ctx.job)
-        with caller_connection(url) as connection:
+        with caller_connection(url()) as connection:
             ctx.complete("done", connection=connection)
 
     return {"previous": ctx_previous, "aprevious": ctx_aprevious}

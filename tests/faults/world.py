@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -31,8 +32,10 @@ from rowcall import (
 )
 from rowcall.app import queue_of
 from rowcall.declare.option_table import Options
+from rowcall.domain.config import configure
 from rowcall.drivers import liveness_file
 from rowcall.operations.enqueue import bind_by_name
+from rowcall.queue import Backend
 from rowcall.store.schema import TABLES
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
@@ -45,6 +48,7 @@ from tests.crash.storm.journal import install
 from tests.crash.storm.records import records_in
 from tests.faults.handlers import LastSteps, declare_handlers
 from tests.faults.injection import SlowCommit, die
+from tests.kept_connections import KeptConnections
 from tests.observe.plain_sql import PlainDatabase, PlainPostgres, PlainSqlite
 
 PUSH = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
@@ -71,7 +75,37 @@ class Gate:
         self.may_end.set()
 
 
-def declare(jobs: Rowcall, notes: Notes, gate: Gate, url: str) -> tuple[ContextTask[[], object], LastSteps]:
+class Place(Notes):
+    """Where handlers run now: they write to the notes of the case."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.gate = Gate()
+        self.url = ""
+
+    def enter(self, url: str, notes: Notes) -> None:
+        self.url, self._path = url, notes._path
+        self.gate.began.clear()
+        self.gate.may_end.set()
+
+
+class Declared(NamedTuple):
+    """A queue with all tasks, and the tasks of chains. Its database is another one for each case."""
+
+    jobs: Rowcall
+    place: Place
+    step: ContextTask[[], object]
+    last_steps: LastSteps
+
+
+@cache
+def declared() -> Declared:
+    """Declare the tasks, once for all cases: that takes as long as a case."""
+    jobs, place = Rowcall("sqlite:///never-opened.db", push=PUSH), Place()
+    return Declared(jobs, place, *declare(jobs, place, place.gate))
+
+
+def declare(jobs: Rowcall, notes: Place, gate: Gate) -> tuple[ContextTask[[], object], LastSteps]:
     """Declare a task for each feature, and return those for chains. The checks of storms know their names."""
 
     def noted(job: Job, under: str = "") -> None:
@@ -149,7 +183,7 @@ def declare(jobs: Rowcall, notes: Notes, gate: Gate, url: str) -> tuple[ContextT
             ctx.progress(0.5, "half")
         notes.write("end", ctx.job.id, ctx.job.lease)
 
-    return step, declare_handlers(jobs, noted, url)
+    return step, declare_handlers(jobs, noted, lambda: notes.url)
 
 
 class App(NamedTuple):
@@ -281,12 +315,38 @@ def new_clock() -> FakeClock:
 
 def app_at(url: str, notes: Notes, clock: FakeClock | None = None) -> App:
     others = frozenset(threading.enumerate())
-    jobs, gate = Rowcall(url, push=PUSH, clock=clock or new_clock()), Gate()
-    return App(jobs, *declare(jobs, notes, gate, url), gate, url, [], others)
+    jobs, place, step, last_steps = declared()
+    place.enter(url, notes)
+    queue_of(jobs).own_backend = queue_of(jobs).backend = Backend(
+        lambda: configure(url, push=PUSH), clock or new_clock()
+    )
+    return App(jobs, step, last_steps, place.gate, url, [], others)
 
 
 def plain_database(url: str) -> PlainDatabase:
-    return PlainSqlite(url) if url.startswith("sqlite") else PlainPostgres(url)
+    return PlainSqlite(url) if url.startswith("sqlite") else _looks.get(url) or PlainPostgres(url)
+
+
+class Look(PlainPostgres):
+    """A connection that is kept, and that closes with the template: the server needs long to start one."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        _looks[url] = self
+
+    @property
+    def pid(self) -> int:
+        return self._connection.info.backend_pid
+
+    def close(self) -> None:
+        """Leave it open for the next case."""
+
+    def end(self) -> None:
+        del _looks[self.url]
+        super().close()
+
+
+_looks: dict[str, Look] = {}
 
 
 class SqliteTemplate:
@@ -325,6 +385,8 @@ class PostgresTemplate:
         self.url = databases.create()
         self.scene = build(self.url, notes)
         self.side_files = _kept_files(self.url, folder)
+        self._look, self._kept = Look(self.url), KeptConnections()
+        self._kept.keep(self.url)
         self._connection = psycopg.connect(self.url, autocommit=True)
         tables = self._connection.execute("select tablename from pg_tables where schemaname = 'public'").fetchall()
         sequences = self._connection.execute("select sequencename from pg_sequences where schemaname = 'public'")
@@ -353,7 +415,8 @@ class PostgresTemplate:
 
     def _disconnect_others(self) -> None:
         """End what clients that were cut off, or killed, have left on the server."""
-        others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        own = ", ".join(map(str, ["pg_backend_pid()", self._look.pid, *self._kept.pids(self.url)]))
+        others = f"from pg_stat_activity where datname = current_database() and pid not in ({own})"
         self._connection.execute(f"select pg_terminate_backend(pid) {others}")
         eventually(
             lambda: not self._connection.execute(f"select 1 {others}").fetchall(),
@@ -364,6 +427,8 @@ class PostgresTemplate:
         """Leave it: the next copy is made in its place."""
 
     def close(self) -> None:
+        self._kept.close()
+        self._look.end()
         self._connection.close()
         self._databases.drop(database_of(self.url))
 
