@@ -1,11 +1,14 @@
 """Plant one defect at a time into a copy of the source, and run the layers of tests against it.
 
 python -m tests.planted --only fence --layers kit,faults
+
+With a record, layers that have run against a defect do not run again, and what the others say is added.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import subprocess
@@ -20,9 +23,11 @@ from typing import NamedTuple
 
 from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
+from tests.planted.cell_records import Cell, CellRecords
 from tests.planted.defect import Defect, plant, problems_of, revert
 from tests.planted.layers import SOUND, Layer, Ran, layers, run
 from tests.planted.table import DEFECTS
+from tests.simulation.seed_records import revision
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("src", "tests", "pyproject.toml", "README.md")
@@ -57,19 +62,32 @@ def main() -> None:
         print(f"there is no layer {layer.name} yet: {layer.needs} does not exist")
     wanted = [layer for layer in wanted if (ROOT / layer.needs).exists()]
     began = SYSTEM_CLOCK.timer()
+    records, commit = CellRecords(arguments.record), revision() if arguments.record else ""
     with _trees(arguments.at_once) as trees, PostgresServer(in_memory=True) as server:
         if arguments.healthy:
             _check_healthy(wanted, trees, server.url())
-        rows = _rows(chosen, wanted, trees, server.url())
+        rows = _rows(chosen, wanted, trees, server.url(), records, commit, began + arguments.seconds)
         ended = [_shown(row, wanted, verbose=arguments.verbose) for row in rows]
     sys.exit(_summary(ended, SYSTEM_CLOCK.timer() - began))
 
 
-def _rows(defects: Sequence[Defect], wanted: Sequence[Layer], trees: Trees, server_url: str) -> Iterator[Row]:
-    """Print a line for each defect, in the order of the table."""
+def _rows(
+    defects: Sequence[Defect],
+    wanted: Sequence[Layer],
+    trees: Trees,
+    server_url: str,
+    records: CellRecords,
+    commit: str,
+    until: float,
+) -> Iterator[Row]:
+    """Print a line for each defect, in the order of the table. `until`: no layer is started after this time."""
     print(f"{'defect':<36} " + " ".join(f"{layer.name:>12}" for layer in wanted), flush=True)
 
     def planted(defect: Defect) -> Row:
+        cells = [records.cells.get((defect.name, layer.name)) for layer in wanted]
+        row = Row(defect, {cell.layer: Ran(cell.caught, cell.seconds, "") for cell in cells if cell})
+        if all(cells) or SYSTEM_CLOCK.timer() > until:
+            return row
         tree = trees.get()
         try:
             plant(defect, tree)
@@ -77,7 +95,11 @@ def _rows(defects: Sequence[Defect], wanted: Sequence[Layer], trees: Trees, serv
             if sound.noticed:
                 sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
             own = {layer.name: layer for layer in layers(defect.kit, defect.calls)}
-            return Row(defect, {layer.name: run(own[layer.name].commands, tree, server_url) for layer in wanted})
+            for name in (layer.name for layer in wanted if layer.name not in row.ran):
+                if SYSTEM_CLOCK.timer() < until:
+                    row.ran[name] = ran = run(own[name].commands, tree, server_url)
+                    records.add(Cell(defect.name, name, ran.noticed, round(ran.seconds), commit))
+            return row
         finally:
             revert(defect, tree, ROOT)
             trees.put(tree)
@@ -132,7 +154,8 @@ def _check_healthy(wanted: Sequence[Layer], trees: Trees, server_url: str) -> No
 
 
 def _shown(row: Row, wanted: Sequence[Layer], *, verbose: bool) -> Row:
-    cells = [f"{'caught' if (ran := row.ran[layer.name]).noticed else '-'} {ran.seconds:.0f} s" for layer in wanted]
+    runs = [row.ran.get(layer.name) for layer in wanted]
+    cells = [f"{'caught' if ran.noticed else '-'} {ran.seconds:.0f} s" if ran else "not run" for ran in runs]
     print(f"{row.defect.name:<36} " + " ".join(f"{cell:>12}" for cell in cells), flush=True)
     for name, ran in row.ran.items():
         if verbose and ran.noticed:
@@ -142,15 +165,16 @@ def _shown(row: Row, wanted: Sequence[Layer], *, verbose: bool) -> Row:
 
 def _summary(rows: Sequence[Row], seconds: float) -> bool:
     """Print what was found; return whether a defect was not caught."""
-    missed = [row for row in rows if not row.noticed_by]
+    missed = [row for row in rows if row.ran and not row.noticed_by]
+    not_run = [row for row in rows if not row.ran]
     single = [row for row in rows if len(row.noticed_by) == 1]
     for row in single:
         print(f"caught by {row.noticed_by[0]} only: {row.defect.name} ({row.defect.what})")
     for row in missed:
         print(f"NOT CAUGHT: {row.defect.name} ({row.defect.what})")
     print(
-        f"planted: {len(rows)} defects, {len(rows) - len(missed)} caught, {len(single)} by one layer only,"
-        f" {seconds:.0f} s"
+        f"planted: {len(rows)} defects, {len(rows) - len(missed) - len(not_run)} caught, {len(single)} by one layer"
+        f" only, {len(not_run)} not run, {seconds:.0f} s"
     )
     return bool(missed)
 
@@ -160,6 +184,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="NAMES", help="defects whose names begin with one of these")
     parser.add_argument("--layers", default="", metavar="NAMES", help="kit, models, faults, simulation, storm")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many defects at a time")
+    parser.add_argument("--record", type=Path, help="a file of what each layer has said about each defect")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no layer after this time")
     parser.add_argument("--verbose", action="store_true", help="show what the layers print")
     parser.add_argument("--no-healthy", dest="healthy", action="store_false", help="trust the layers")
     return parser.parse_args()

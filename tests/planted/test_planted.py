@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import suite
+from tests.planted.cell_records import Cell, CellRecords
 from tests.planted.defect import PACKAGE, Defect, Edit, defect, plant, problems_of, revert
 from tests.planted.layers import layers
 from tests.planted.table import DEFECTS
@@ -58,6 +59,17 @@ def test_a_tree_is_as_before_after_a_defect(tmp_path: Path) -> None:
 
 def test_layers_begin_with_the_kit_and_end_with_the_storm() -> None:
     assert [layer.name for layer in layers()] == ["kit", "models", "faults", "simulation", "storm"]
+
+
+def test_a_record_is_kept_and_shown(tmp_path: Path) -> None:
+    record = tmp_path / "planted.json"
+    CellRecords(record).add(Cell("two", "kit", True, 3, "abc"))
+    CellRecords(record).add(Cell("two", "models", False, 1, "abc"))
+    assert list(CellRecords(record).table(["one", "two"], ["kit", "models", "storm"])) == [
+        "| defect | kit | models | storm |",
+        "| --- | --- | --- | --- |",
+        "| two | caught |  | not run |",
+    ]
 
 
 def test_an_unknown_layer_is_refused() -> None:

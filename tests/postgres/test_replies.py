@@ -147,6 +147,17 @@ def test_a_drain_that_cannot_begin_leaves_no_listener(jobs: Rowcall, monkeypatch
     eventually(lambda: "rowcall-listener" not in {thread.name for thread in threading.enumerate()}, message="its end")
 
 
+def test_a_worker_that_was_registered_without_knowing_is_found_dead_at_once(
+    site: PostgresSite, wire: Wire, jobs: Rowcall
+) -> None:
+    wire.swallow_commit_of(b"insert into rowcall_worker")
+    with pytest.raises(StoreUnavailable, match="unknown whether the last write was committed"):
+        jobs.drain()
+    assert len(jobs.workers()) == 1
+    jobs.drain()
+    assert jobs.workers() == []
+
+
 @pytest.mark.slow
 def test_what_a_lost_connection_still_holds_is_settled_when_the_server_lets_it_go(
     site: PostgresSite, wire: Wire, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch
