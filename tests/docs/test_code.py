@@ -10,12 +10,13 @@ import pytest
 
 from rowcall.testing.postgres_database import database_of
 from tests.docs.databases import File, OnServer, PageDatabase
-from tests.docs.pages import DOCS, PAGES, blocks
+from tests.docs.pages import DOCS, PAGES, blocks, read
 from tests.docs.running import PageRun, assert_same_shape, compiled
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
-LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml"}
+LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml", "php"}
 POOLER = "pooler-1"
+MOST_LINES_OF_A_RECIPE = 25
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
 SQLITE, ONLY_ON_SERVER = DOCS / "sqlite.md", {DOCS / "postgresql.md", DOCS / "high-availability.md"}
 SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
@@ -87,6 +88,17 @@ def test_blocks_that_are_not_run_compile(page: Path) -> None:
 def test_few_blocks_are_not_run() -> None:
     not_run = [f"{block.location} {block.not_run}" for page in PAGES for block in blocks(page) if block.not_run]
     assert len(not_run) <= MOST_NOT_RUN, not_run
+
+
+def test_a_recipe_is_short_and_runs() -> None:
+    lines: dict[str, int] = {}
+    text = read(DOCS / "recipes.md")
+    for block in blocks(DOCS / "recipes.md"):
+        recipe = "\n".join(text.splitlines()[: block.line]).rpartition("\n## ")[2].partition("\n")[0]
+        lines[recipe] = lines.get(recipe, 0) + sum(1 for line in block.text.splitlines() if line)
+        assert block.not_run is None, block.location
+    assert len(lines) >= 14
+    assert {recipe: count for recipe, count in lines.items() if count > MOST_LINES_OF_A_RECIPE} == {}
 
 
 @pytest.mark.parametrize(
