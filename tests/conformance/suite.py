@@ -68,7 +68,7 @@ from tests.conformance.cases.ended_outside import TestEndedFromOutside  # noqa: 
 from tests.conformance.cases.ends import TestEnds  # noqa: E402
 from tests.conformance.cases.enqueue import TestEnqueue  # noqa: E402
 from tests.conformance.cases.events import TestEvents  # noqa: E402
-from tests.conformance.cases.expiry import TestExpiry  # noqa: E402
+from tests.conformance.cases.expiry import TestDeadline, TestExpiry  # noqa: E402
 from tests.conformance.cases.failing_blockers import TestFailingBlockers  # noqa: E402
 from tests.conformance.cases.failures import TestFailures, TestSecrets  # noqa: E402
 from tests.conformance.cases.fairness import TestFairness, TestUnfairInput  # noqa: E402
@@ -163,6 +163,7 @@ __all__ = [
     "TestCompletedByHand",
     "TestCounts",
     "TestCrash",
+    "TestDeadline",
     "TestDeclaredSchedules",
     "TestDelete",
     "TestDeletingChains",

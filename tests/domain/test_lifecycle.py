@@ -23,6 +23,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "complete": "succeeded",
         "cancel": "cancelled",
         "expire": "cancelled",
+        "overrun": "failed",
         "delete": None,
     },
     "pending": {
@@ -32,6 +33,7 @@ PROMISED: dict[str, dict[str, str | None]] = {
         "refuse": "failed",
         "cancel": "cancelled",
         "expire": "cancelled",
+        "overrun": "failed",
         "delete": None,
     },
     "running": {

@@ -39,7 +39,7 @@ EVENTS: dict[Move, ObservedEvent] = {
 
 MOST_KEPT = 10_000
 # what the statement that enqueues follow-ups does not know, by its field of `Options`
-_NOT_OF_FOLLOW_UPS = {"delay": "delay_ms", "expires_in": "expires_in_ms"}
+_NOT_OF_FOLLOW_UPS = {"delay": "delay_ms", "expires_in": "expires_in_ms", "deadline": "deadline_ms"}
 _NOT_OF_FOLLOW_UPS |= {name: name for name in ("tags", "key", "fair_by", "ordered_by")}
 _NOTHING_GIVEN = Options()
 

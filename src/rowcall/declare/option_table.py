@@ -50,6 +50,7 @@ class Common(Editable, total=False):
     on_duplicate: Annotated[Literal["return", "replace", "raise"], checks.one_of("return", "replace", "raise")]
     keep_run_at: Annotated[bool, checks.boolean]
     longest_delay: Annotated[float | timedelta, check.window, "longest_delay_ms"]
+    deadline: Annotated[float | timedelta, check.window, "deadline_ms"]
     on_blocker_failure: Annotated[Literal["fail", "run", "wait"], checks.one_of("fail", "run", "wait")]
     limit: Annotated[Limit | Sequence[Limit], check.limits, "limits"]
     target: Annotated[str, checked_target]
@@ -122,6 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_duplicate: str | None = None
     keep_run_at: bool | None = None
     longest_delay_ms: int | None = None
+    deadline_ms: int | None = None
     after: tuple[Awaited, ...] = ()
     on_blocker_failure: str | None = None
     limits: tuple[Limit, ...] | None = None
@@ -241,6 +243,7 @@ def new_job(task: str, declared: Options, options: Options, config: Config) -> N
         after=options.after,
         on_blocker_failure=_first(options.on_blocker_failure, declared.on_blocker_failure, "fail"),
         target=options.target,
+        deadline_ms=_given(options.deadline_ms, declared.deadline_ms),
     )
 
 

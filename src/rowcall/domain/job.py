@@ -68,6 +68,7 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     chain_id: int | None = None
     chain_index: int | None = None
     expires_at: datetime | None = None
+    deadline_at: datetime | None = None
     timeout: float | None = None
     retry: str | None = None
     target: str | None = None

@@ -29,6 +29,7 @@ class Move(StrEnum):
     REFUSE = "refuse"
     CANCEL = "cancel"
     EXPIRE = "expire"
+    OVERRUN = "overrun"
     RESCHEDULE = "reschedule"
     RERUN = "rerun"
     DELETE = "delete"
@@ -61,6 +62,7 @@ _MOVES: tuple[tuple[tuple[Status | None, ...], Move, Status | None], ...] = (
     ((S.PENDING,), M.REFUSE, S.FAILED),
     ((S.RUNNING, S.BLOCKED, S.SCHEDULED, S.PENDING), M.CANCEL, S.CANCELLED),
     ((S.BLOCKED, S.SCHEDULED, S.PENDING), M.EXPIRE, S.CANCELLED),
+    ((S.SCHEDULED, S.PENDING), M.OVERRUN, S.FAILED),
     ((S.BLOCKED,), M.RESCHEDULE, S.BLOCKED),
     ((S.SCHEDULED, S.PENDING), M.RESCHEDULE, S.SCHEDULED),
     ((S.SUCCEEDED, S.FAILED, S.CANCELLED), M.RERUN, S.PENDING),

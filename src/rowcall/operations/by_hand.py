@@ -314,6 +314,7 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
         chain_id=ready.chain_id,
         chain_index=ready.chain_index,
         expires_at=time_or_none(ready.expires_at_ms),
+        deadline_at=time_or_none(ready.deadline_at_ms),
         timeout=ready.timeout_seconds,
         retry=ready.retry,
         target=ready.target,

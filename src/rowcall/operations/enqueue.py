@@ -401,6 +401,7 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         chain_id=job.chain_id,
         chain_index=job.chain_index,
         batch_id=job.batch_id,
+        deadline_at=None if job.deadline_ms is None else time_of(inserted.run_at_ms + job.deadline_ms),
     )
 
 

@@ -103,8 +103,10 @@ ADDITIONS = (
 """,
         },
         columns={
+            # `deadline_at`: when a job that has not ended fails, whatever attempts it has left
             "job": """
   batch_id bigint
+  deadline_at time?
 """,
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """
@@ -123,6 +125,8 @@ ADDITIONS = (
         indexes=(
             # whether any job has not ended, and pages of jobs by status
             "create index <prefix>job_batch on <job> (batch_id, status, id) where batch_id is not null",
+            "create index <prefix>job_deadline on <job> (deadline_at) where deadline_at is not null"
+            " and (status = <scheduled> or status = <pending>)",
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
             # waits that ask people, and waits for other signals

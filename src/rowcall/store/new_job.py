@@ -91,6 +91,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     chain_id: int | None = None
     chain_index: int | None = None
     batch_id: int | None = None
+    deadline_ms: int | None = None
+    """How long after its first `run_at` it must have ended."""
 
     @cached_property
     def is_derived(self) -> bool:
@@ -99,8 +101,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_alone(self) -> bool:
-        """Whether it can be written without reading other rows."""
-        return self.unique is None and not self.after and self.batch_id is None
+        """Whether it can be written without reading other rows, and has none of the rarest columns."""
+        return self.unique is None and not self.after and self.batch_id is None and self.deadline_ms is None
 
     @cached_property
     def is_plain(self) -> bool:

@@ -14,6 +14,7 @@ from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,
+    DEADLINE_CODE,
     EXPIRED_CODE,
     LOST_CODE,
 )
@@ -335,6 +336,12 @@ EXPIRES_OUTSIDE = (
     " and status = <pending>)"
 )
 
+# Jobs that wait, or run, and must end by a time. Where others are blocking them, it has not begun.
+HAS_DEADLINE = "deadline_at is not null and (status = <scheduled> or status = <pending>)"
+LAST_DEADLINE_MS = 253_370_764_800_000
+"""A time that can be moved by a few thousand years: what plain SQL has written may be later."""
+NO_CLAIM = "not exists (select 1 from <claim> as claim where claim.job_id = job.id <fence>)"
+
 # A job that was blocked takes its turn after the jobs that were there before it was unblocked. Covered columns are
 # there to be counted without a read of the rows.
 INDEXES = (
@@ -490,7 +497,9 @@ from <prefix>jobs where claimed_at is not null
 """
 
 _FOREVER = f"{time_of(FOREVER_MS):%Y-%m-%d %H:%M:%S}.000 UTC"
-_ENDED_BY_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
+_ENDED_BY_OTHERS = literals(
+    (BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, DEADLINE_CODE, *UNFIT_CODES)
+)
 
 # a retry may have come later than the end of the wait: the last of the edges says when that was
 _TIMELINE = f"""

@@ -32,6 +32,7 @@ from rowcall.domain.errors import (
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import (
+    DEADLINE_CODE,
     SUCCESS,
     AttemptBudget,
     CancelRequested,
@@ -100,6 +101,8 @@ class Attempt:
     completed = False
     cancelled = False
     saw_cancelled = False
+    ends_at_deadline = False
+    """Whether its job must end before its own timeout."""
     stopped_because: Stop | None = None
     failed_while_stopping: Raised | Reported | None = None
     """What its handler raised after it was asked to stop; this does not use up the attempt."""
@@ -131,6 +134,11 @@ class Attempt:
         self.timeout_seconds = ready.timeout_seconds or task.options.timeout_seconds
         if task.defaults is not None and self.timeout_seconds is None:
             self.timeout_seconds = task.defaults.timeout_seconds(ready.queue)
+        if ready.deadline_at_ms is not None:
+            left_seconds = max(0.001, (ready.deadline_at_ms - common.claimed_at_ms) / 1000)
+            self.ends_at_deadline = self.timeout_seconds is None or left_seconds <= self.timeout_seconds
+            if self.ends_at_deadline:
+                self.timeout_seconds = left_seconds
         self.marked = not buffered  # whether the row says that it was started
 
     @property
@@ -478,6 +486,8 @@ class Attempt:
         self.transition = self._followed(decide(AttemptBudget(self.ready.attempt, self.ready.max_attempts), outcome))
 
     def _decide(self, outcome: Outcome) -> Transition:
+        if self.ends_at_deadline and isinstance(outcome, TimedOut):
+            outcome = Unfit(DEADLINE_CODE, "the handler still ran at the deadline of the job")
         budget = AttemptBudget(self.ready.attempt, self.ready.max_attempts)
         policy = policy_of(self.task, self.ready.retry, self.ready.queue, self.task.defaults)
         return self._followed(decide(budget, outcome, policy, chance=self.common.clock.chance()))

@@ -60,6 +60,7 @@ class Intake:
             lost_ahead=self.slots.lost_ahead,
             last_ahead=self.slots.last_ahead,
             types=fingerprints(self.queue.declared.tasks),
+            on_end=self.queue.declared.follow_ups.on_end_of,
             queues=queues
             and {queue: None if most is None else max(0, most - in_flight(queue)) for queue, most in queues.items()},
             last_queue=self._last_queue,

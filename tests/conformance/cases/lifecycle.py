@@ -146,6 +146,7 @@ WAYS: dict[Move, Way] = {
     Move.REFUSE: Way(Walk.refuse),
     Move.CANCEL: Way(Walk.cancel, WrongState),
     Move.EXPIRE: Way(Walk.expire),
+    Move.OVERRUN: Way(Walk.expire),
     Move.RESCHEDULE: Way(lambda walk: walk.jobs.reschedule(walk.job_id, delay=2 * DELAY), WrongState),
     Move.RERUN: Way(lambda walk: walk.jobs.retry(walk.job_id), WrongState),
     Move.REBLOCK: Way(Walk.reblock),
@@ -156,6 +157,7 @@ OPTIONS: dict[Move, dict[str, object]] = {
     Move.DEFER: {"delay": DELAY},
     Move.LOSE: {"max_attempts": 1},
     Move.EXPIRE: {"expires_in": DELAY / 4},
+    Move.OVERRUN: {"deadline": DELAY / 4},
 }
 
 
@@ -170,10 +172,14 @@ def job_in(status: Status, move: Move, jobs: Rowcall, clock: FakeClock) -> Walk:
         if falls:
             walk.end_blocker(Move.CANCEL if status is Status.CANCELLED else Move.FAIL)
         return walk
-    if status is Status.SCHEDULED:
+    snoozes = status is Status.SCHEDULED and move is Move.OVERRUN  # the deadline counts from the first time
+    if status is Status.SCHEDULED and not snoozes:
         options = {"delay": DELAY, **options}
     walk = Walk(jobs, clock, jobs.enqueue("send", **options).id)  # type: ignore[arg-type]
-    if status is Status.PENDING and move is Move.REFUSE:
+    if snoozes:
+        assert walk.claim()
+        walk.settle(Raised(Snooze(delay=DELAY), "", ""))
+    elif status is Status.PENDING and move is Move.REFUSE:
         assert walk.claim()
         walk.settle(MISMATCH)
     elif status is Status.CANCELLED:

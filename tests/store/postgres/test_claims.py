@@ -64,7 +64,13 @@ from tests.store.postgres.explaining import (
 DIALECT = PostgresDialect(PREFIX)
 OWNER = Owner("worker1", 1)
 NEXT_QUEUES = [*["rowcall_ready_pkey(queue)"] * 4, *["rowcall_ready_pkey(queue, type)"] * 3]
-NEXT_TIMES = ["rowcall_ready_expiry()", "rowcall_job_due()", "rowcall_job_expiry()"]
+NEXT_TIMES = [
+    "rowcall_ready_expiry()",
+    "rowcall_job_due()",
+    "rowcall_job_expiry()",
+    "rowcall_job_deadline()",
+    BY_CLAIM,
+]
 SURVEYED = {"rowcall_claim_leased(lease_until)", "rowcall_claim", BY_CLAIM, "rowcall_job_unclaimed()"}
 HELD = {"rowcall_job_held()", "rowcall_job_held_by()"}
 """Either shows whether any job is held."""

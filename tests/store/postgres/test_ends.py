@@ -19,6 +19,8 @@ from rowcall.store.queries.ends import (
     END_WAITING,
     FIND_EXPIRED,
     FIND_EXPIRED_READY,
+    FIND_OVERDUE,
+    FIND_OVERDUE_READY,
     FIND_UNKNOWN,
     FOLLOW_UP,
     KEEP_BLOBS,
@@ -32,6 +34,7 @@ from tests.store.postgres.explaining import (
     BY_CLAIM,
     BY_ID,
     LAST_ID,
+    READY_BY_PLACE,
     Case,
     Explainer,
     Mode,
@@ -93,6 +96,13 @@ CASES = {
     "find expired ready": Case(
         lambda size: statements_of(DIALECT.ask(FIND_EXPIRED_READY, size)),
         ["rowcall_ready_expiry(expires_at)", BY_ID],
+    ),
+    "find overdue": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_OVERDUE, size)), ["rowcall_job_deadline()", BY_CLAIM]
+    ),
+    "find overdue ready": Case(
+        lambda size: statements_of(DIALECT.ask(FIND_OVERDUE_READY, size)),
+        ["rowcall_job_deadline()", BY_CLAIM, BY_ID, READY_BY_PLACE, BY_ID],
     ),
     "find unknown": Case(
         lambda size: statements_of(DIALECT.ask(FIND_UNKNOWN, "default", "type1", 1000, size)),

@@ -94,6 +94,7 @@ COLUMNS = {
     "weight": "integer",
     "order_blocks": "integer",
     "unfit": "text",
+    "deadline_at": "timestamptz",
 }
 ONE_OF = 1 if "ROWCALL_TEST_ODD_ROWS" in os.environ else 3
 EXTREMES = {

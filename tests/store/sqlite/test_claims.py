@@ -21,6 +21,8 @@ NEXT_DUE = "SEARCH job USING INDEX rowcall_job_due"
 NEXT_EXPIRY = [
     "SEARCH ready USING INDEX rowcall_ready_expiry (expires_at>?)",
     "SEARCH job USING INDEX rowcall_job_expiry (expires_at>?)",
+    "SEARCH job USING INDEX rowcall_job_deadline (deadline_at>?)",
+    OF_CLAIM,
 ]
 LEASED = "SEARCH claim USING INDEX rowcall_claim_leased (lease_until>? AND lease_until<?)"
 UNCLAIMED = "SCAN job USING INDEX rowcall_job_unclaimed"

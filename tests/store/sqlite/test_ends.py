@@ -32,6 +32,8 @@ EXPECTED = {
     "keep_blobs": [OF_JOB],
     "find_expired": ["SEARCH job USING INDEX rowcall_job_expiry (expires_at>? AND expires_at<?)"],
     "find_expired_ready": ["SEARCH ready USING INDEX rowcall_ready_expiry (expires_at>? AND expires_at<?)", OF_JOB],
+    "find_overdue": ["SEARCH job USING INDEX rowcall_job_deadline (deadline_at>? AND deadline_at<?)", OF_CLAIM],
+    "find_overdue_ready": ["SEARCH job USING INDEX rowcall_job_deadline (deadline_at>? AND deadline_at<?)", OF_CLAIM],
     "find_unknown": ["SEARCH ready USING PRIMARY KEY (queue=? AND type=?)", OF_JOB],
     "end_waiting": [OF_JOB, *[OF_CLAIM] * 4],  # four columns come from the claim
 }

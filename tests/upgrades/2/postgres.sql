@@ -466,6 +466,8 @@ alter table rowcall_step drop constraint rowcall_step_kind_is_known, drop constr
 -- next statement
 alter table rowcall_job add column batch_id bigint
 -- next statement
+alter table rowcall_job add column deadline_at timestamptz
+-- next statement
 alter table rowcall_quota add column set_concurrency integer
 -- next statement
 alter table rowcall_quota add column set_rate integer
@@ -482,6 +484,8 @@ alter table rowcall_step add column expects text
 -- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
+create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
+-- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status ) include (jobs)
@@ -490,7 +494,7 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, 'ab1e2385655cad28')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', date_trunc('milliseconds', clock_timestamp()), 2, '997b711de6d05b1c')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -719,7 +723,7 @@ create trigger rowcall_job_unread before delete on rowcall_job for each row when
 execute function rowcall_note_unread()
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else greatest(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then greatest(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else greatest(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then greatest(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -792,7 +796,7 @@ from rowcall_job as job where status <> 'blocked' and exists (select 1 from rowc
 union all
 select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, ''), error_detail
-from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'INVALID_INPUT:UNKNOWN_TASK')
+from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'INVALID_INPUT:UNKNOWN_TASK')
 union all
 select id, greatest(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null

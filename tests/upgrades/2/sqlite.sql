@@ -458,6 +458,8 @@ drop table rowcall_step_kept
 -- next statement
 alter table rowcall_job add column batch_id integer  constraint batch_id_is_integer check (batch_id is null or (batch_id between -9223372036854775807 and 9223372036854775807 and batch_id = cast(batch_id as integer)))
 -- next statement
+alter table rowcall_job add column deadline_at integer
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -474,6 +476,8 @@ alter table rowcall_step add column expects text  constraint expects_is_text che
 -- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
+create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
+-- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status , jobs)
@@ -484,7 +488,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '3dc467c5ca4c9e76')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'eab2ab54bd4f9f95')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -643,7 +647,7 @@ create trigger rowcall_job_unread before delete on rowcall_job when not (old.sta
 end
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -716,7 +720,7 @@ from rowcall_job as job where status <> 'blocked' and exists (select 1 from rowc
 union all
 select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, ''), error_detail
-from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'INVALID_INPUT:UNKNOWN_TASK')
+from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'INVALID_INPUT:UNKNOWN_TASK')
 union all
 select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null

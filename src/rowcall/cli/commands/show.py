@@ -22,7 +22,16 @@ from rowcall.overview.formats import exact, moment, zone_name
 from rowcall.overview.reasons import why_in
 from rowcall.overview.scrub import scrubbed
 
-_TIMES = ("run_at", "created_at", "claimed_at", "started_at", "finished_at", "heartbeat_at", "expires_at")
+_TIMES = (
+    "run_at",
+    "created_at",
+    "claimed_at",
+    "started_at",
+    "finished_at",
+    "heartbeat_at",
+    "expires_at",
+    "deadline_at",
+)
 _IN_HEADING = ("id", "type", "status", "lease", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
 MOST_RELATED = 20

@@ -44,7 +44,7 @@ _BOUNDS: dict[str, Json] = {
     **dict.fromkeys(("run_at", "expires_at"), _TIME),
     **dict.fromkeys(("created_after", "created_before", "finished_after", "finished_before"), _TIME),
     **dict.fromkeys(("delay", "expires_in", "seconds"), _seconds()),
-    **dict.fromkeys(("timeout", "key_window", "longest_delay"), _seconds(SHORTEST_TIMEOUT_SECONDS)),
+    **dict.fromkeys(("timeout", "key_window", "longest_delay", "deadline"), _seconds(SHORTEST_TIMEOUT_SECONDS)),
     **dict.fromkeys(("token", "reason", "error_detail"), _IN_A_BODY),
     **dict.fromkeys(("payload", "cursor"), _text(LONGEST_QUERY)),
     "key": _text(LONGEST_KEY),

@@ -99,6 +99,7 @@ class EnqueueItem(JobOptions, frozen=True, kw_only=True):
     on_duplicate: Literal["return", "replace", "raise"] | None = None
     keep_run_at: bool | None = None
     longest_delay: float | None = None
+    deadline: float | None = None
     after: list[int] | None = None
 
 

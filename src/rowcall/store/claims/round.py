@@ -16,7 +16,7 @@ from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, after_end, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, drop_void, settle, write_ended
-from rowcall.store.ends.waiting import expire
+from rowcall.store.ends.waiting import end_overdue, expire
 from rowcall.store.jobs.inspect import get_all
 from rowcall.store.jobs.unreadable import Unread, Unreadable
 from rowcall.store.limits.admission import Admission
@@ -147,6 +147,7 @@ class Round:
         if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
             ticked = work.is_wake_due and (yield from tick(dialect))
             expired = yield from expire(dialect, work.concerned)
+            expired += yield from end_overdue(dialect, work.concerned, demand.on_end)
             staged = yield from stage(dialect)
             opened = work.is_wake_due and (yield from unhold_due(dialect, demand.limits))
             stuck = not (expired or staged or ticked or opened)

@@ -29,6 +29,7 @@ from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE as DELETE_JOBS
 from rowcall.store.queries.steps import END_SLEEPS
 from rowcall.store.results.readers import notify_waiters
+from rowcall.store.schema import LAST_DEADLINE_MS
 from rowcall.store.statement import Plan
 from rowcall.store.steps.recorded import start_over
 
@@ -185,7 +186,7 @@ def reschedule_locked(
 def _reschedule(
     dialect: Dialect, job_ids: list[int], run_at_ms: int | None, delay_ms: int
 ) -> Plan[list[queries.Moved]]:
-    moved = yield from dialect.ask(queries.RESCHEDULE, job_ids, run_at_ms, delay_ms)
+    moved = yield from dialect.ask(queries.RESCHEDULE, job_ids, run_at_ms, delay_ms, LAST_DEADLINE_MS)
     yield from dialect.ask(END_SLEEPS, job_ids)
     return moved
 

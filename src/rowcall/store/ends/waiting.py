@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from rowcall.domain.job import Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, EXPIRED_CODE
+from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, DEADLINE_CODE, EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
 from rowcall.store.counts.tallies import expired as tallies_of_expired
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import Locked, WaitingEnd, after_end, any_followed, end_waiting
+from rowcall.store.new_job import OnEnd
 from rowcall.store.queries import ends as queries
 from rowcall.store.queries.claims import IS_CONSUMED, InUse, parts_of, takes
 from rowcall.store.queries.workers import KNOWN_TASKS
@@ -34,6 +35,23 @@ def expire(dialect: Dialect, in_use: InUse) -> Plan[int]:
     followed = any_followed(expired)
     yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)
     return len(expired)
+
+
+def end_overdue(dialect: Dialect, in_use: InUse, on_end: OnEnd | None) -> Plan[int]:
+    """Fail jobs that wait and have not ended by their deadlines; return how many."""
+    overdue = yield from dialect.ask(queries.FIND_OVERDUE, EXPIRED_AT_ONCE)
+    overdue += yield from dialect.ask(queries.FIND_OVERDUE_READY, EXPIRED_AT_ONCE)
+    ended = 0
+    for task, queue in sorted({(job.type, job.queue) for job in overdue}):
+        details = {job.job_id: job.detail for job in overdue if (job.type, job.queue) == (task, queue)}
+        follows = None if on_end is None else on_end(task, queue)
+        end = WaitingEnd(target(Status.PENDING, Move.OVERRUN), DEADLINE_CODE, on_end=follows)
+        failed = yield from end_waiting(dialect, details, end)
+        ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
+        followed = any_followed(failed)
+        yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)
+        ended += len(failed)
+    return ended
 
 
 def cancel_waiting(dialect: Dialect, jobs: Sequence[Job], reason: str | None) -> Plan[None]:

@@ -151,7 +151,7 @@ def _replacement(job_id: int, item: RelatedJob) -> Replacement:
     times = (job.run_at_ms, job.delay_ms, job.expires_at_ms, job.expires_in_ms)
     shared = job.fair, job.weight, job.ordered, job.order_blocks
     unique = job.unique or Unique()
-    kept = int(unique.keep_run_at), unique.longest_delay_ms
+    kept = int(unique.keep_run_at), unique.longest_delay_ms, job.deadline_ms
     return Replacement(job_id, item.payload, *times, job.limits, job.target, *shared, *kept)
 
 

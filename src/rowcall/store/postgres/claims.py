@@ -8,13 +8,14 @@ from __future__ import annotations
 from rowcall.store.postgres.words import HIGHEST_ID, field_of, fields
 from rowcall.store.postgres.workers import WORKER_KEY
 from rowcall.store.queries.claims import OF_JOB, Mark
-from rowcall.store.schema import EXPIRES_OUTSIDE
+from rowcall.store.schema import EXPIRES_OUTSIDE, HAS_DEADLINE, NO_CLAIM
 
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.max_attempts > 1"
     " and (job.turn is null or job.fair is not null)"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
+    " and job.deadline_at is null"
 )
 _READY_COLUMNS = ", ".join(
     [
@@ -22,15 +23,20 @@ _READY_COLUMNS = ", ".join(
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, job.attempt + 1, job.lease + 1",
         "job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>, job.limits, job.target",
         "job.turn, job.fair, job.ordered, job.unfit",
+        "case when <is_time:job.deadline_at> then <ms:job.deadline_at> end",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
 _NOT_EXPIRED = "(job.expires_at is null or job.expires_at > (select <now>) or job.attempt > 0)"
 
 _NEXT_DUE = "(select <ms_after:run_at> from <job> where status = <scheduled> order by run_at limit 1)"
+# plain SQL may have written an infinite one
+_DEADLINE_MS = "case when deadline_at < 'infinity' then <ms_after:greatest(deadline_at, 'epoch')> end"
 _NEXT_EXPIRY = f"""
           least((select <ms_after:expires_at> from <ready> where expires_at is not null order by expires_at limit 1),
-                (select <ms_after:expires_at> from <job> where {EXPIRES_OUTSIDE} order by expires_at limit 1))"""
+                (select <ms_after:expires_at> from <job> where {EXPIRES_OUTSIDE} order by expires_at limit 1),
+                (select {_DEADLINE_MS} from <job> as job where {HAS_DEADLINE} and {NO_CLAIM}
+                 order by deadline_at limit 1))"""
 # when a limit of rate or a schedule is to be looked at
 _NEXT_WAKE = """
           least((select <ms_after:min(opens_at)> from <opening>),

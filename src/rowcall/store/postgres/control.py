@@ -33,7 +33,7 @@ rerun = f"""
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,
       lease = <next:job.lease>, run_at = coalesce({_RERUN_AT}, moment.now),
       max_attempts = least(job.max_attempts + ({_given(0)})::int, {MOST_COUNT}),
-      claimed_at = null, started_at = null, finished_at = null, expires_at = null, lost = 0,
+      claimed_at = null, started_at = null, finished_at = null, expires_at = null, deadline_at = null, lost = 0,
       held = null, unfit = null, result = null, error_code = null, error_detail = null,
       traceback = null, progress = case when job.status <> <succeeded> then progress end,
       progress_message = case when job.status <> <succeeded> then progress_message end

@@ -10,8 +10,9 @@ from __future__ import annotations
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store.postgres.words import ENDED_LEASE, MOST_COUNT, field_of, fields, time_of
-from rowcall.store.queries.ends import Settlement, also_unfit, of_claim
-from rowcall.store.schema import NEXT_COLUMNS
+from rowcall.store.queries.claims import OF_JOB
+from rowcall.store.queries.ends import OVERDUE, Settlement, also_unfit, of_claim
+from rowcall.store.schema import HAS_DEADLINE, NEXT_COLUMNS, NO_CLAIM
 
 # A delete from the table of claims comes first: it is the fence, and the order of locks.
 FENCES = """(
@@ -158,6 +159,17 @@ find_expired_ready = """
       order by expires_at limit $2::int for update skip locked) as first cross join lateral (
       select id, expires_at from <job> where id = first.id and status = <pending> and held is null
       for update skip locked) as job"""
+# the ready row is locked, so that no worker claims the job now
+find_overdue_ready = f"""
+    select job.id, {OVERDUE} from (
+      select id from <job> as job
+      where {HAS_DEADLINE} and status = <pending> and held is null and deadline_at <= (select <now>) and {NO_CLAIM}
+      order by deadline_at limit $2::int) as first
+    cross join lateral (select * from <job> where id = first.id offset 0) as known
+    cross join lateral (
+      select 1 from <ready> as ready where {OF_JOB.replace("job.", "known.")} for update skip locked) as ready
+    cross join lateral (
+      select * from <job> where id = first.id and status = <pending> and held is null for update skip locked) as job"""
 _LATELY = "(select <now>) - $4::bigint * interval '1 millisecond'"
 find_unknown = f"""
     select job.id, job.error_detail from (

@@ -20,7 +20,7 @@ from rowcall.store.queries.flows import (
     Replacement,
     UnsureEdge,
 )
-from rowcall.store.schema import READY_COLUMNS, READY_ROW
+from rowcall.store.schema import LAST_DEADLINE_MS, READY_COLUMNS, READY_ROW
 
 
 def _items(names: Sequence[str]) -> SimpleNamespace:
@@ -79,13 +79,15 @@ _EDGE_COLUMNS = "blocker_id, of_chain, job_id, on_failure, status, error_code"
 _BLOCKER_STATUS = f"""case when {{}} <> 0 then coalesce({LAST_STEP.format("step.status::text")}, head.status::text)
              else head.status::text end"""
 
+_LAST_DEADLINE = time_of(str(LAST_DEADLINE_MS))
+
 transaction_began = "select now()::text"
 isolation = "select current_setting('transaction_isolation')"
 insert_each = f"""
     with inserted as (
       insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                          tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                         order_blocks, chain_id, chain_index, batch_id)
+                         order_blocks, chain_id, chain_index, batch_id, deadline_at)
       select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
              case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
                   else <to:enqueue> end,
@@ -94,7 +96,7 @@ insert_each = f"""
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context},
              {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.fair}, {_new.weight}::int,
              {_new.ordered}, {_new.order_blocks}::int, {_new.chain_id}::bigint, {_new.chain_index}::int,
-             {_BATCH}
+             {_BATCH}, {_RUN_AT} + {_new.deadline_ms}::bigint * interval '1 millisecond'
       from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,
@@ -142,7 +144,9 @@ still_blocked = f"select id from <job> where id <in_ids:1> and {_BLOCKED}"
 unblock = f"""
     with unblocked as (
       update <job> as job set status = case when job.run_at > moment.now then <to:defer> else <to:unblock> end,
-        run_at = greatest(job.run_at, moment.now), turn = case when job.fair is null
+        run_at = greatest(job.run_at, moment.now),
+        deadline_at = least(job.deadline_at, {_LAST_DEADLINE}) + greatest(moment.now - job.run_at, interval '0'),
+        turn = case when job.fair is null
           then (select nextval(pg_get_serial_sequence(<named:job>, 'id'))) end,
         lease = case when job.fair is null then {ENDED_LEASE} else job.lease end
       from {_MOMENT}
@@ -254,6 +258,7 @@ replace_waiting = f"""
       fair = {_other.fair}, weight = ({_other.weight})::int, ordered = {_other.ordered},
       order_blocks = ({_other.order_blocks})::int,
       expires_at = coalesce({time_of(_other.expires_at_ms)}, {_after(_other.expires_in_ms)}),
+      deadline_at = {_NEW_RUN_AT} + {_other.deadline_ms}::bigint * interval '1 millisecond',
       held = null, unfit = null,
       status = case when job.status = <blocked> then job.status
                     when {_NEW_RUN_AT} > moment.now then <to:reschedule> else <to:stage> end

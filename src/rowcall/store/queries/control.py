@@ -11,6 +11,7 @@ from rowcall.domain.outcome import (
     BLOCKER_CANCELLED_CODE,
     BLOCKER_FAILED_CODE,
     CHAIN_COMPLETED_CODE,
+    DEADLINE_CODE,
     EXPIRED_CODE,
     LOST_CODE,
 )
@@ -147,7 +148,9 @@ LIMIT_CHANGED = "limit:"
 """The time of the change and the name of the limit follow, or the time until which a key is held and the key."""
 REASON = """(select detail from <event> as event
           where event.job_id = job.id and event = 'CANCEL_REQUESTED' order by event.id desc limit 1)"""
-_CODES_OF_OTHERS = literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, *UNFIT_CODES))
+_CODES_OF_OTHERS = literals(
+    (BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE, CHAIN_COMPLETED_CODE, DEADLINE_CODE, *UNFIT_CODES)
+)
 
 # cancelling running jobs. The first returns the jobs that had no request before
 _REQUEST_CANCEL = "update <claim> set cancel = 1 where job_id <in_ids:1> and cancel = 0 returning job_id"
@@ -197,12 +200,14 @@ _RECORD_DETAILS = """
 RECORD_DETAILS = Query("record_details", (Now, Json, Text, Text), text=_RECORD_DETAILS)
 _RESCHEDULE = """
     update <job> as job set run_at = chosen.due, held = null, unfit = null,
+      deadline_at = case when job.lease = 0 then <least:job.deadline_at, <time:5>> + (chosen.due - job.run_at)
+                         else job.deadline_at end,
       status = case when job.status = <blocked> then job.status
                     when chosen.due > chosen.now then <to:reschedule> else <to:stage> end
     from (select now, coalesce(<time:3>, now + <interval:4>) as due
           from (select <now> as now) as clock) as chosen
     where job.id <in_ids:2> returning id, <ms:run_at>"""
-RESCHEDULE = Query("reschedule", (Now, Ids, Ms, Int), row_as(Moved), notifies=always_notify, text=_RESCHEDULE)
+RESCHEDULE = Query("reschedule", (Now, Ids, Ms, Int, Ms), row_as(Moved), notifies=always_notify, text=_RESCHEDULE)
 SET_PRIORITY = Query("set_priority", (Ids, Int), text="update <job> set priority = <int:2> where id <in_ids:1>")
 
 # job, payload, limits, queue, priority, attempts, timeout, retry, whether the tags change, tags, expiry; null keeps

@@ -22,7 +22,7 @@ from rowcall.domain.fingerprint import DIGITS, MOST_REFUSALS
 from rowcall.store.columns import text
 from rowcall.store.queries.claims import EndedClaim, InUse, ids_or_none
 from rowcall.store.queries.flows import Touched
-from rowcall.store.schema import EXPIRES_OUTSIDE
+from rowcall.store.schema import EXPIRES_OUTSIDE, HAS_DEADLINE, NO_CLAIM
 from rowcall.store.statement import (
     Ids,
     Int,
@@ -135,6 +135,13 @@ def flag_from_row(row: Row) -> bool:
     return bool(row[0])
 
 
+class Overdue(NamedTuple):
+    job_id: int
+    detail: str
+    type: str
+    queue: str
+
+
 def detail_from_row(row: Row) -> tuple[int, str]:
     """Return an id and a text about its job."""
     return cast("tuple[int, str]", row)
@@ -212,6 +219,14 @@ _FIND_EXPIRED = f"""
     order by expires_at limit <int:2> <for_update> <skip_locked>"""
 FIND_EXPIRED = Query("find_expired", (Now, Int), detail_from_row, text=_FIND_EXPIRED)
 FIND_EXPIRED_READY = Query("find_expired_ready", (Now, Int), detail_from_row)
+# jobs whose deadline has passed, with the text about it, the task and the queue: not ready, or ready
+OVERDUE = "'not finished by ' || <shown:job.deadline_at>, <text_of:job.type>, <text_of:job.queue>"
+_FIND_OVERDUE = f"""
+    select job.id, {OVERDUE} from <job> as job <indexed:job_deadline>
+    where {HAS_DEADLINE} and (status = <scheduled> or held is not null) and deadline_at <= (select <now>) and {NO_CLAIM}
+    order by deadline_at limit <int:2> <for_update> <skip_locked>"""
+FIND_OVERDUE = Query("find_overdue", (Now, Int), row_as(Overdue), text=_FIND_OVERDUE)
+FIND_OVERDUE_READY = Query("find_overdue_ready", (Now, Int), row_as(Overdue))
 # ids, the status in which they end, the only one that they may have (or null), the code of the error, its details by
 # id, the result, and what follows if the row does not say
 END_WAITING = Query("end_waiting", (Now, Ids, Text, Text, Text, Json, Text, Text), row_as(Touched))

@@ -125,6 +125,7 @@ class Replacement(msgspec.Struct, array_like=True, frozen=True, gc=False):
     order_blocks: int | None = None
     keep_run_at: int = 0
     longest_delay_ms: int | None = None
+    deadline_ms: int | None = None
 
 
 class Replaced(NamedTuple):
@@ -154,6 +155,7 @@ class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
 _OPTIONS = (
     "type queue priority max_attempts run_at_ms delay_ms timeout_seconds retry tags expires_at_ms expires_in_ms"
     " trace_context on_end key limits target fair weight ordered order_blocks blocked chain_id chain_index batch_id"
+    " deadline_ms"
 )
 INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""

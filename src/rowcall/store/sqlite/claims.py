@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.store.queries.claims import Mark
-from rowcall.store.schema import EXPIRES_OUTSIDE, READY_TYPE
+from rowcall.store.schema import EXPIRES_OUTSIDE, HAS_DEADLINE, NO_CLAIM, READY_TYPE
 from rowcall.store.sqlite.words import given
 
 _PLAIN_COLUMNS = (
@@ -12,17 +12,23 @@ _PLAIN_COLUMNS = (
 )
 _READY_COLUMNS = (
     f"{_PLAIN_COLUMNS}, json('false'), job.attempt + 1, job.lease + 1, job.lost, job.key, job.tags, job.chain_id,"
-    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered, job.unfit"
+    " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered, job.unfit,"
+    " case when <is_time:job.deadline_at> then job.deadline_at end"
 )
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
+    " and job.deadline_at is null"
 )
 _NEXT_EXPIRY = f"""(select min(at) from (
         select min(expires_at) as at from <ready> indexed by <prefix>ready_expiry where expires_at is not null
         union all
-        select min(expires_at) from <job> indexed by <prefix>job_expiry where {EXPIRES_OUTSIDE}))"""
+        select min(expires_at) from <job> indexed by <prefix>job_expiry where {EXPIRES_OUTSIDE}
+        union all
+        select * from (
+          select deadline_at from <job> as job indexed by <prefix>job_deadline where {HAS_DEADLINE} and {NO_CLAIM}
+          order by deadline_at limit 1)))"""
 # when the next schedule or rate limit is due
 _WAKE = """(select min(at) from (
         select min(opens_at) as at from <opening>

@@ -23,7 +23,7 @@ rerun = f"""
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,
       lease = <next:lease>, run_at = coalesce(given.run_at, <now>),
       max_attempts = min(max_attempts + given.more, {LARGEST}),
-      claimed_at = null, started_at = null, finished_at = null, expires_at = null, lost = 0,
+      claimed_at = null, started_at = null, finished_at = null, expires_at = null, deadline_at = null, lost = 0,
       held = null, unfit = null, result = null, error_code = null, error_detail = null,
       traceback = null, progress = case when status <> <succeeded> then progress end,
       progress_message = case when status <> <succeeded> then progress_message end

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.payload import RAW_KEY
 from rowcall.store.queries.claims import Fence
-from rowcall.store.queries.ends import Settlement, Success, also_unfit, of_claim
-from rowcall.store.schema import NEXT_COLUMNS
+from rowcall.store.queries.ends import OVERDUE, Settlement, Success, also_unfit, of_claim
+from rowcall.store.schema import HAS_DEADLINE, NEXT_COLUMNS, NO_CLAIM
 from rowcall.store.sqlite.words import LARGEST, given
 
 FENCES = f"""{given(Fence._fields, "$1")} cross join <claim> as claim
@@ -109,6 +109,10 @@ find_expired_ready = """
     from <ready> as ready indexed by <prefix>ready_expiry cross join <job> as job on job.id = ready.id
     where ready.expires_at is not null and ready.expires_at <= <now> and +job.status = <pending> and job.held is null
     order by ready.expires_at limit $2"""
+find_overdue_ready = f"""
+    select job.id, {OVERDUE} from <job> as job indexed by <prefix>job_deadline
+    where {HAS_DEADLINE} and status = <pending> and held is null and deadline_at <= <now> and {NO_CLAIM}
+    order by deadline_at limit $2"""
 find_unknown = """
     select ready.id, job.error_detail from <ready> as ready cross join <job> as job on job.id = ready.id
     where ready.queue = $2 and ready.type = $3 and ready.since <= <now> - $4

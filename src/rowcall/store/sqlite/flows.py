@@ -30,13 +30,14 @@ read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                       order_blocks, chain_id, chain_index, batch_id)
+                       order_blocks, chain_id, chain_index, batch_id, deadline_at)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
            coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, fair, weight,
            ordered, order_blocks, chain_id, chain_index,
-           {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")}
+           {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")},
+           {_RUN_AT} + deadline_ms
     from {given(INSERTED_FIELDS, "$2")}
     returning id, status, run_at, created_at, expires_at, batch_id"""
 mark_chains = f"""
@@ -65,7 +66,7 @@ ends_of = f"""
 # the plus keeps SQLite from a partial index where it has ids: it would read all waiting jobs
 unblock = """
     update <job> set status = case when run_at > <now> then <to:defer> else <to:unblock> end,
-      run_at = max(run_at, <now>), turn = case when fair is null
+      run_at = max(run_at, <now>), deadline_at = deadline_at + max(0, <now> - run_at), turn = case when fair is null
         then (select seq + 1 from sqlite_sequence where name = '<job>' collate nocase) end
     where id <in_ids:2> and +status = <blocked>
       and not exists (select 1 from <edge> as edge where edge.job_id = <job>.id and edge.state = 'open')
@@ -128,7 +129,7 @@ key_holders = """
 replace_waiting = f"""
     update <job> set payload = given.payload, run_at = {_NEW_RUN_AT}, limits = given.limits, fair = given.fair,
       weight = given.weight, ordered = given.ordered, order_blocks = given.order_blocks,
-      target = given.target,
+      target = given.target, deadline_at = {_NEW_RUN_AT} + given.deadline_ms,
       expires_at = coalesce(given.expires_at_ms, <now> + given.expires_in_ms), held = null, unfit = null,
       status = case when <job>.status = <blocked> then <job>.status when {_NEW_RUN_AT} > <now> then <to:reschedule>
                else <to:stage> end
