@@ -11,6 +11,7 @@ PIP := $(PYTHON) -m pip -qq --disable-pip-version-check
 CREATED := $(VENV)/.created
 INSTALLED := $(VENV)/.installed
 INSTALLED_TEST := $(VENV)/.installed-test
+TRIED_MARIADB := $(VENV)/.tried-mariadb
 INSTALLED_BENCH := $(VENV)/.installed-bench
 DJANGO_TESTS := $(VENV)/django-tests
 OLDEST := .venv-oldest
@@ -108,7 +109,7 @@ contracts: $(INSTALLED_TEST) ## Check which room imports which
 quick: $(INSTALLED_TEST) ## Run the quick tests (ARGS as for unit)
 	$(PYTHON) -m pytest -q -m "not slow" -n $(WORKERS) --dist worksteal --durations=10 --durations-min=1 $(QUICK) $(ARGS)
 
-unit: $(INSTALLED_TEST) ## Run the tests (WORKERS=0 for one process, ARGS="-k name" to choose)
+unit: $(INSTALLED_TEST) $(TRIED_MARIADB) ## Run the tests (WORKERS=0 for one process, ARGS="-k name" to choose)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 format: $(INSTALLED_TEST) ## Format the code and fix what can be fixed
@@ -172,6 +173,10 @@ $(INSTALLED_BENCH): pyproject.toml | $(CREATED)
 	@echo "Installing Rowcall and the benchmark tools into $(VENV)"
 	@$(PIP) install --editable '.[bench,uvloop]'
 	@touch $(INSTALLED) $@
+
+$(TRIED_MARIADB): | $(CREATED)
+	@echo "Installing MariaDB for its tests, if this user may"
+	@tools/install_programs mariadbd > $@
 
 # Django's source has its tests, which its wheel does not; they also fit Django 5.2 with the package django-tasks
 $(DJANGO_TESTS): | $(INSTALLED_TEST)

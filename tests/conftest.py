@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rowcall import Rowcall
-from rowcall.testing.postgres import CLUSTER, MEMORY, PostgresServer, memory_has_room
+from rowcall.testing.postgres import CLUSTER, PostgresServer
 from rowcall.testing.postgres_database import Databases, database_of
+from rowcall.testing.private_server import MEMORY, memory_has_room
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 from tests.shared_postgres import SharedPostgres, ask, other_server
 from tests.spare_databases import SpareDatabases

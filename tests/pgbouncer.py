@@ -13,8 +13,8 @@ from types import TracebackType
 from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.testing.deadline import eventually
-from rowcall.testing.postgres import free_port
 from rowcall.testing.postgres_programs import SystemUser
+from rowcall.testing.private_server import free_port
 from rowcall.testing.watchdog import Watchdog
 
 # users other than root often have no sbin on their path

@@ -18,7 +18,7 @@ from benchmarks.database import connect
 from benchmarks.field.installing import installed
 from benchmarks.process_tree import GONE, cpu_seconds, kill_tree, proportional_megabytes, tree_of
 from benchmarks.workers import ROOT, ProcessFailed
-from rowcall.testing.postgres import free_port
+from rowcall.testing.private_server import free_port
 
 REDIS_SETTINGS = {"appendonly": "yes", "appendfsync": "always", "save": ""}
 LONGEST_WAIT_SECONDS = 120.0

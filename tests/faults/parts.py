@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
+from rowcall.testing.postgres import PostgresServer
 from rowcall.testing.postgres_database import Databases
+from rowcall.testing.private_server import MEMORY, memory_has_room
 from tests.conformance.notes import Notes
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault

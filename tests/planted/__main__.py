@@ -22,7 +22,8 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from rowcall.base.clock import SYSTEM_CLOCK
-from rowcall.testing.postgres import MEMORY, PostgresServer, memory_has_room
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.private_server import MEMORY, memory_has_room
 from tests.planted.cell_records import Cell, CellRecords
 from tests.planted.defect import Defect, plant, problems_of, revert
 from tests.planted.layers import SOUND, Layer, Ran, layers, run

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from rowcall import Rowcall
-from rowcall.testing.postgres import MEMORY, memory_has_room
+from rowcall.testing.private_server import MEMORY, memory_has_room
 from tests.conformance.model.flow_machine import FlowMachine
 from tests.conformance.model.machine import QueueMachine
 from tests.conformance.model.sharing_machine import SharingMachine

@@ -14,7 +14,8 @@ import pytest
 
 from rowcall import Job, Rowcall, StoreUnavailable
 from rowcall.testing import eventually
-from rowcall.testing.postgres import PostgresServer, StopMode
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.private_server import StopMode
 from rowcall.testing.process import PythonProcess
 from rowcall.worker import outage
 from rowcall.worker.pacing.postgres_waiter import PostgresWaiter

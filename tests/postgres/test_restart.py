@@ -10,7 +10,8 @@ import pytest
 
 from rowcall import Rowcall
 from rowcall.testing import eventually
-from rowcall.testing.postgres import PostgresServer, StopMode
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.private_server import StopMode
 from rowcall.worker import pace
 from rowcall.worker.pacing import postgres_waiter
 from tests.postgres.support import ATTEMPTS, PostgresSite, ask, pid_of

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from rowcall.testing import eventually
-from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer, StopMode
+from rowcall.testing.postgres import DURABLE_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import database_of
+from rowcall.testing.private_server import StopMode
 from tests.pgbouncer import PgBouncer
 from tests.testing.support import ask, port_is_closed, port_of
 

@@ -10,7 +10,8 @@ import pytest
 
 from rowcall import Rowcall, StoreUnavailable
 from rowcall.app import queue_of
-from rowcall.testing.postgres import PostgresServer, free_port
+from rowcall.testing.postgres import PostgresServer
+from rowcall.testing.private_server import free_port
 from tests.postgres.support import OUT_OF_REACH, PostgresSite, ask
 
 SECRETS = ["hunter2", "wr0ng", "p@ss:w/rd?#", "p%40ss%3Aw%2Frd%3F%23"]

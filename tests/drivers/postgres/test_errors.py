@@ -17,8 +17,9 @@ from rowcall.drivers.postgres import connection
 from rowcall.drivers.postgres.connection import connect
 from rowcall.drivers.postgres.errors import explained, is_lost
 from rowcall.testing import eventually
-from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer, free_port
+from rowcall.testing.postgres import FAST_SETTINGS, PostgresServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database, with_database
+from rowcall.testing.private_server import free_port
 from tests.connected import Connection, connected
 
 NAME = "postgresql://db-1/shop"
