@@ -101,7 +101,7 @@ from rowcall.domain.job import (
 from rowcall.domain.limits import Limit, LimitChange, LimitInfo, LimitKey
 from rowcall.domain.push import PushedJob, PushOptions
 from rowcall.domain.retention import Retention
-from rowcall.domain.step import RecordedStep, StepKind, StepStatus
+from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep, StepKind, StepStatus
 from rowcall.domain.value import Value
 from rowcall.http.access import Access
 from rowcall.observe.logs import JobLogFilter, JsonLogFormatter
@@ -204,6 +204,8 @@ __all__ = [
     "LimitNotFound",
     "NoAnswer",
     "Node",
+    "OpenWait",
+    "OpenWaits",
     "Override",
     "Pace",
     "Page",

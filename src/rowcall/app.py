@@ -421,6 +421,7 @@ class Rowcall:
     attempts, aattempts = both(inspect.attempts)
     timeline, atimeline = both(inspect.timeline)
     steps, asteps = both(signals.steps)
+    open_waits, aopen_waits = both(signals.open_waits)
     events, aevents = streaming.events, streaming.aevents
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)

@@ -14,7 +14,19 @@ from tests.http.client import Client, client_of_app
 from tests.http.conftest import declared
 
 LINK = re.compile(r'(?:href|src|action)="([^"#?]*)')
-PAGES = ["/", "/jobs", "/jobs/1", "/queues", "/limits", "/batches", "/schedules", "/workers", "/errors", "/storage"]
+PAGES = [
+    "/",
+    "/jobs",
+    "/jobs/1",
+    "/waiting",
+    "/queues",
+    "/limits",
+    "/batches",
+    "/schedules",
+    "/workers",
+    "/errors",
+    "/storage",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -18,7 +18,7 @@ from tests.http.server import served
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"
 LONG = "x" * 1_000_000
-PAGES = ["/", "/jobs", "/queues", "/limits", "/batches", "/schedules", "/workers", "/errors", "/storage"]
+PAGES = ["/", "/jobs", "/waiting", "/queues", "/limits", "/batches", "/schedules", "/workers", "/errors", "/storage"]
 
 
 class Elements(HTMLParser):

@@ -109,6 +109,11 @@ def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
         ("held_backlogs", "INDEX rowcall_job_held_by (held=?)"),
         ("tags", "SEARCH rowcall_job_tag USING"),
         ("first_held_of_group", "INDEX rowcall_job_held (queue=? AND type=?)"),
+        ("asking", "SEARCH step USING INDEX rowcall_step_asks ((started_at,job_id,position)>(?,?,?))"),
+        ("awaiting", "SEARCH step USING INDEX rowcall_step_awaits ((started_at,job_id,position)>(?,?,?))"),
+        ("count_asking", "SCAN step USING INDEX rowcall_step_asks"),
+        ("open_waits_of", "SEARCH step USING PRIMARY KEY (job_id=?)"),
+        ("next_wait", "SEARCH step USING PRIMARY KEY (job_id=?)"),
     ],
 )
 def test_the_intended_index_is_used(database: sqlite3.Connection, name: str, step: str) -> None:

@@ -107,6 +107,22 @@ def problem_of_value(question: object, expects: Schema | None, value: object) ->
     return None
 
 
+def skeleton_of(expects: Schema | None) -> str:
+    """Return the JSON that people fill in: an object with the fields of the type. Nothing for other types.
+
+    >>> print(skeleton_of({"type": "object", "properties": {"approved": {"type": "boolean"}, "by": {"default": "me"}}}))
+    {
+      "approved": null,
+      "by": "me"
+    }
+    """
+    properties = _resolved(expects, expects).get("properties") if expects is not None else None
+    if not isinstance(properties, Mapping):
+        return ""
+    fields = {name: part.get("default") if isinstance(part, Mapping) else None for name, part in properties.items()}
+    return msgspec.json.format(msgspec.json.encode(fields), indent=2).decode()
+
+
 def wrong_signal(task: str, name: str, problem: str) -> InvalidArguments:
     error = InvalidArguments(task, f"signal {name!r} {problem}")
     error.error_code = WRONG_SIGNAL_CODE

@@ -89,6 +89,13 @@ class OpenWait(Value, frozen=True, kw_only=True):
     expects: dict[str, object] | None
 
 
+class OpenWaits(Value, frozen=True, kw_only=True):
+    """One page of open waits, the longest first; `next_cursor` is None on the last page."""
+
+    waits: list[OpenWait]
+    next_cursor: str | None = None
+
+
 class StepRow(msgspec.Struct, frozen=True):
     """A step as an attempt reads it. `due_in_ms` is by the clock of the database."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import msgspec
@@ -9,16 +10,22 @@ import msgspec
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_in
 from rowcall.domain.encryption import Kind
+from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json
 from rowcall.domain.question import problem_of_value, wrong_signal
-from rowcall.domain.step import OpenWait, RecordedStep
+from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep
 from rowcall.operations import blobs
-from rowcall.operations.arguments import checked_actor, checked_id
+from rowcall.operations.arguments import checked_actor, checked_id, checked_limit
 from rowcall.operations.effects import Blocking, Read, joined, write
 from rowcall.operations.inspect import ALL, type_of
 from rowcall.queue import Operation, Queue
+from rowcall.store.queries.steps import COUNT_ASKING, OPEN_WAITS_OF
 from rowcall.store.steps import recorded
+
+LONGEST_PAGE = 200
+MOST_WAITS = 100
+_CURSOR = re.compile(r"after-(\d{1,15})-(\d{1,18})-(\d{1,9})")
 
 
 def signal(
@@ -60,6 +67,38 @@ def _check_fits(queue: Queue, value: object, wait: OpenWait) -> None:
     problem = problem_of_value(wait.question, wait.expects, value)
     if problem is not None:
         raise wrong_signal(wait.type, wait.name, problem)
+
+
+def open_waits(queue: Queue, *, asks: bool = True, limit: int = 50, cursor: str | None = None) -> Operation[OpenWaits]:
+    """Return one page of the waits that people should answer, the longest first: those with choices or a prompt.
+
+        for wait in jobs.open_waits().waits:
+            print(wait.job_id, wait.question)
+
+    With `asks=False`, return the other waits for signals. Pass `next_cursor` as `cursor` to get the next page.
+    """
+    most = checked_limit(limit, LONGEST_PAGE)
+    return (yield from Read(recorded.open_waits(queue.dialect, checks.boolean("asks", asks), _place(cursor), most)))
+
+
+def open_waits_of(queue: Queue, job_id: int) -> Operation[list[OpenWait]]:
+    """Return the waits of a job that have no answer."""
+    return (yield from Read(queue.dialect.ask(OPEN_WAITS_OF, job_id, MOST_WAITS)))
+
+
+def count_asking(queue: Queue) -> Operation[int]:
+    """Return how many waits people should answer; a higher number than `MOST_WAITS` is not counted."""
+    (count,) = yield from Read(queue.dialect.ask(COUNT_ASKING, MOST_WAITS))
+    return count
+
+
+def _place(cursor: str | None) -> tuple[int, int, int]:
+    if cursor is None:
+        return 0, 0, 0
+    place = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
+    if place is None:
+        raise InvalidOption("cursor", f"must be the next_cursor of a page, got {cursor!r}")
+    return int(place[1]), int(place[2]), int(place[3])
 
 
 def step_rows(queue: Queue, job: Job | int, limit: int = ALL) -> Operation[list[RecordedStep]]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import pytest
 
 from rowcall import Context, InvalidArguments, InvalidOption, Rowcall, WrongState
+from rowcall.testing.fake_clock import FakeClock
 
 CHOICES = ["approve", "reject"]
 QUESTION = {"prompt": "Refund 120 €?", "choices": CHOICES}
@@ -96,6 +97,42 @@ class TestApprovals:
         jobs.signal(job, "approval", "reject", position=2)
         jobs.drain()
         assert jobs.get(job).result == ["approve", "reject"]
+
+    def test_open_questions_are_listed_the_longest_first(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def refund(ctx: Context) -> None:
+            ctx.wait_for("approval", Approval, prompt="Refund?", timeout=60)
+
+        @jobs.task
+        def paid(ctx: Context) -> None:
+            ctx.wait_for("paid", Approval)
+
+        made, other = [], paid.enqueue()
+        for _ in range(5):
+            made.append(refund.enqueue())
+            jobs.drain()
+            clock.advance(1)
+        page = jobs.open_waits(limit=3)
+        rest = jobs.open_waits(limit=3, cursor=page.next_cursor)
+        assert [wait.job_id for wait in [*page.waits, *rest.waits]] == [job.id for job in made]
+        assert rest.next_cursor is None
+        first = page.waits[0]
+        assert (first.type, first.position, first.name, first.question) == (
+            "refund",
+            1,
+            "approval",
+            {"prompt": "Refund?"},
+        )
+        assert first.expects is not None
+        assert (first.due_at, jobs.get(made[0]).run_at) == (jobs.steps(made[0])[0].due_at, first.due_at)
+        assert [wait.job_id for wait in jobs.open_waits(asks=False).waits] == [other.id]
+        jobs.signal(made[0], "approval", {"approved": True})  # answered, though no worker has received it
+        jobs.cancel(made[1])
+        assert [wait.job_id for wait in jobs.open_waits().waits] == [job.id for job in made[2:]]
+        clock.advance(60)
+        assert jobs.open_waits().waits == []  # they have timed out
+        with pytest.raises(InvalidOption, match="must be the next_cursor of a page, got 'x'"):
+            jobs.open_waits(cursor="x")
 
     @pytest.mark.parametrize(
         ("asked", "problem"),

@@ -66,6 +66,7 @@ _BOUNDS: dict[str, Json] = {
 _OF_ONE = {
     ("JobsQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("BatchesQuery", "limit"): _whole(1, LONGEST_PAGE),
+    ("WaitsQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("ErrorsQuery", "limit"): _whole(1, MOST_SHOWN),
     ("LimitQuery", "limit"): _whole(1, MOST_SHOWN),
     ("LimitInput", "concurrency"): _whole(1, MOST),

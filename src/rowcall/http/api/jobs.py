@@ -12,14 +12,14 @@ import msgspec
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain.errors import in_row
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
-from rowcall.domain.step import RecordedStep
+from rowcall.domain.step import OpenWait, RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
 from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
 from rowcall.operations import enqueue, inspect
 from rowcall.operations.enqueue import Bound
-from rowcall.operations.signals import step_rows
+from rowcall.operations.signals import open_waits_of, step_rows
 from rowcall.overview import reasons
 
 MOST_DEPENDENTS = 100
@@ -40,7 +40,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
 
 
 class JobDetail(Value, frozen=True, kw_only=True):
-    """A job, why it waits, its history, its durable steps, and the trace that it is part of.
+    """A job, why it waits, its history, its durable steps and open waits, and the trace that it is part of.
 
     Of attempts, steps and events, the last 200 are here; `shortened` says whether there are more.
     """
@@ -51,6 +51,7 @@ class JobDetail(Value, frozen=True, kw_only=True):
     blockers: list[BlockedBy]
     dependents: list[Dependent]
     steps: list[RecordedStep]
+    waits: list[OpenWait]
     timeline: list[Event]
     shortened: bool
     trace_id: str | None = None
@@ -69,6 +70,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
         blockers=await call.read(inspect.blockers(queue, id)),
         dependents=await call.read(inspect.dependents(queue, id, limit=MOST_DEPENDENTS)),
         steps=call.all_scrubbed(steps[-MOST_ROWS:]),
+        waits=call.all_scrubbed(await call.read(open_waits_of(queue, id))),
         timeline=call.all_scrubbed(timeline[-MOST_ROWS:]),
         shortened=max(len(attempts), len(steps), len(timeline)) > MOST_ROWS,
         trace_id=await call.read(inspect.trace_id(queue, id)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.job import Job
+from rowcall.domain.step import OpenWaits
 from rowcall.domain.value import Value
 from rowcall.http.endpoint import Call, EndpointInput
 from rowcall.operations import inspect, signals
@@ -20,6 +21,20 @@ class Signalled(Value, frozen=True, kw_only=True):
 
     job: Job
     name: str
+
+
+class WaitsQuery(EndpointInput, frozen=True, kw_only=True):
+    """A page of the waits that ask people, or of the others."""
+
+    asks: bool = True
+    limit: int = 50
+    cursor: str | None = None
+
+
+async def list_waits(call: Call, query: WaitsQuery) -> OpenWaits:
+    """List the waits for signals that have no answer, the longest first: by default, the questions for people."""
+    found = await call.read(signals.open_waits(call.queue, asks=query.asks, limit=query.limit, cursor=query.cursor))
+    return OpenWaits(waits=call.all_scrubbed(found.waits), next_cursor=found.next_cursor)
 
 
 async def signal_job(call: Call, id: int, name: str, body: SignalInput) -> Signalled:

@@ -22,6 +22,7 @@ ENDPOINTS = (
     Endpoint("POST", "/jobs/{id}/priority", job_changes.set_job_priority),
     Endpoint("POST", "/jobs/{id}/complete", job_changes.complete_job),
     Endpoint("POST", "/jobs/{id}/signals/{name:path}", signals.signal_job),
+    Endpoint("GET", "/waiting", signals.list_waits),
     Endpoint("POST", "/push/complete", callbacks.complete_pushed),
     Endpoint("POST", "/push/fail", callbacks.fail_pushed),
     Endpoint("POST", "/push/extend", callbacks.extend_pushed),

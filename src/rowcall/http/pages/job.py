@@ -16,6 +16,7 @@ from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
 from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
+from rowcall.http.pages.waiting import asked
 from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
 from rowcall.overview.liveness import time_now
@@ -37,6 +38,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "job": job,
         "can": {path for path, action in ON_ONE.items() if job.status in action.statuses},
         "why": detail.why,
+        "asked": asked(detail.waits),
         "attempts": detail.attempts,
         "steps": detail.steps,
         "shortened": detail.shortened,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rowcall.http.endpoint import Call
+from rowcall.operations.signals import count_asking
 from rowcall.operations.stats import failed_jobs
 
 
@@ -21,6 +22,7 @@ class Place(NamedTuple):
 PLACES = (
     Place("overview", "/", "Overview", "overview", "o"),
     Place("jobs", "/jobs", "Jobs", "jobs", "j"),
+    Place("waiting", "/waiting", "Waiting for you", "hand", "y"),
     Place("queues", "/queues", "Queues", "queues", "q"),
     Place("tasks", "/tasks", "Tasks", "tasks", "t"),
     Place("batches", "/batches", "Batches", "batches", "b"),
@@ -34,4 +36,4 @@ PLACES = (
 
 async def nav_counts(call: Call) -> dict[str, int]:
     """Return the counts next to the names of pages. That of errors is in the title of the window, too."""
-    return {"errors": await call.read(failed_jobs(call.queue))}
+    return {"errors": await call.read(failed_jobs(call.queue)), "waiting": await call.read(count_asking(call.queue))}

@@ -15,7 +15,20 @@ from rowcall.http.api import limits as limit_changes
 from rowcall.http.api.table import ENDPOINTS
 from rowcall.http.endpoint import Call, Endpoint
 from rowcall.http.guard import ACCESS, base_path, check_csrf, local_path, set_cookie
-from rowcall.http.pages import batches, errors, job, jobs, limits, overview, queues, schedules, storage, tasks, workers
+from rowcall.http.pages import (
+    batches,
+    errors,
+    job,
+    jobs,
+    limits,
+    overview,
+    queues,
+    schedules,
+    storage,
+    tasks,
+    waiting,
+    workers,
+)
 from rowcall.http.pages.forms import body_of, done_text, form_pairs
 from rowcall.http.pages.login import login_routes
 from rowcall.http.pages.places import nav_counts
@@ -36,6 +49,7 @@ _PAGES: Sequence[tuple[str, str, Page]] = (
     ("/jobs/confirm", "confirm.html", jobs.confirm),
     ("/jobs/{id:int}", "job.html", job.one_job),
     ("/jobs/{id:int}/stack", "stack.html", job.job_stack),
+    ("/waiting", "waiting.html", waiting.waiting_list),
     ("/queues", "queues.html", queues.queue_list),
     ("/queues/{name:path}", "queue.html", queues.one_queue),
     ("/limits", "limits.html", limits.limit_list),

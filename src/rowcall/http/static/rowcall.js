@@ -43,6 +43,8 @@ showTimes(document);
 const busy = () => document.hidden || document.querySelector("dialog[open], [popover]:popover-open, [name=ids]:checked, [data-live] :focus") || String(getSelection());
 // Rows do not move while the pointer is on them.
 const names = (table) => [...table.querySelectorAll("[data-row]")].map((row) => row.querySelector("a")?.getAttribute("href")).join();
+// Nor is a field replaced in which someone has typed.
+const typed = (part) => [...part.querySelectorAll("input, textarea")].some((one) => one.value !== one.defaultValue);
 let reading = false;
 async function refresh() {
   if (reading || busy() || !document.querySelector("main [data-live]")) return;
@@ -57,7 +59,7 @@ async function refresh() {
     for (const icon of found.querySelectorAll("link[rel=icon]")) document.querySelector("link[rel=icon]").href = icon.getAttribute("href");
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = found.getElementById(part.id);
-      if (!other || other.innerHTML === part.innerHTML || (part.matches("table:hover") && names(part) !== names(other))) continue;
+      if (!other || other.innerHTML === part.innerHTML || typed(part) || (part.matches("table:hover") && names(part) !== names(other))) continue;
       const at = part.querySelector(".at a")?.getAttribute("href");
       const open = [...part.querySelectorAll("details")].map((one) => one.open);
       part.replaceWith(document.importNode(other, true));

@@ -8,7 +8,20 @@ from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepStatus
 from rowcall.store.queries.claims import Fence
-from rowcall.store.statement import Ids, Int, Json, Now, Packed, Query, Row, Text, always_notify, row_as
+from rowcall.store.statement import (
+    Ids,
+    Int,
+    Json,
+    Ms,
+    Now,
+    Packed,
+    Query,
+    Row,
+    Text,
+    always_notify,
+    number_from_row,
+    row_as,
+)
 
 
 class Signal(NamedTuple):
@@ -91,15 +104,32 @@ WRITE_STEPS = Query("write_steps", (Json,), text=_WRITE_STEPS)
 # what a wait asks; other steps do not pay for these columns
 _ASK = "update <step> set question = <json:3>, expects = <text:4> where job_id = <bigint:1> and position = <int:2>"
 ASK = Query("ask", (Int, Int, Text, Text), text=_ASK)
-_WAITS = """
-    select step.job_id, job.type, job.queue, step.position, step.name, <ms:step.started_at>, <ms:step.due_at>,
-           <text_of:step.question>, step.expects
-    from <step> as step join <job> as job on job.id = step.job_id
-    where step.kind = 'wait' and step.status = 'waiting' and """
+_FIELDS_OF_WAIT = """step.job_id, job.type, job.queue, step.position, step.name, <ms:step.started_at>,
+           <ms:step.due_at>, <text_of:step.question>, step.expects"""
+_WAITING = """
+    from <step> as step cross join <job> as job
+    where job.id = step.job_id and step.kind = 'wait' and step.status = 'waiting'"""
 # the wait of a job that the next signal of a name would end: earlier ones are for the waits before it
-_NEXT_WAIT = f"""{_WAITS} step.job_id = <bigint:1> and step.name = <text:2> order by step.position
+_NEXT_WAIT = f"""
+    select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:1> and step.name = <text:2> order by step.position
     limit 1 offset (select count(*) from <signal> where job_id = <bigint:1> and name = <text:2>)"""
 NEXT_WAIT = Query("next_wait", (Int, Text), wait_from_row, text=_NEXT_WAIT)
+# a wait of a job that has not ended, without an answer that a worker is to receive
+_IS_OPEN = """and job.status in <unfinished> and (step.due_at is null or step.due_at > (select <now>))
+      and not exists (select 1 from <signal> as signal where signal.job_id = step.job_id and signal.name = step.name)"""
+_OPEN_WAITS_OF = f"""
+    select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:2> {_IS_OPEN} order by step.position limit <int:3>"""
+OPEN_WAITS_OF = Query("open_waits_of", (Now, Int, Int), wait_from_row, text=_OPEN_WAITS_OF)
+# the longest first, after one that was asked at a time; `{}` says whether they ask people
+_OPEN_WAITS = f"""
+    select {_FIELDS_OF_WAIT} {_WAITING} and step.question is {{}}
+      and (step.started_at, step.job_id, step.position) > (<time:2>, <bigint:3>, <int:4>) {_IS_OPEN}
+    order by step.started_at, step.job_id, step.position limit <int:5>"""
+ASKING = Query("asking", (Now, Ms, Int, Int, Int), wait_from_row, text=_OPEN_WAITS.format("not null"))
+AWAITING = Query("awaiting", (Now, Ms, Int, Int, Int), wait_from_row, text=_OPEN_WAITS.format("null"))
+_COUNT_ASKING = f"""
+    select count(*) from (select 1 {_WAITING} and step.question is not null {_IS_OPEN} limit <int:2>) as counted"""
+COUNT_ASKING = Query("count_asking", (Now, Int), number_from_row, text=_COUNT_ASKING)
 
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from rowcall.base.times import milliseconds_of
 from rowcall.domain.errors import LeaseLost, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Status
-from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
+from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.inspect import get, lock
@@ -98,6 +99,16 @@ def _row(step: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...
         *(step.job_id, step.position, step.attempt, step.failures, at_ms - step.ran_ms, written.due_at_ms, ended_ms),
         *(step.kind, step.name, written.status, step.error_code, step.error_detail, result),
     )
+
+
+def open_waits(dialect: Dialect, asks: bool, after: tuple[int, int, int], limit: int) -> Plan[OpenWaits]:
+    """Return waits that have no answer, after the place of one: the questions for people, or the others."""
+    rows = yield from dialect.ask(queries.ASKING if asks else queries.AWAITING, *after, limit + 1)
+    shown = rows[:limit]
+    if len(rows) <= limit:
+        return OpenWaits(waits=shown)
+    last = shown[-1]
+    return OpenWaits(waits=shown, next_cursor=f"after-{milliseconds_of(last.asked_at)}-{last.job_id}-{last.position}")
 
 
 def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
