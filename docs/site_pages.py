@@ -24,6 +24,9 @@ GENERATED = {  # files of the repository that are not in docs/, and their places
     **{f"examples/{path.parent.name}/README.md": f"examples/{path.parent.name}.md" for path in EXAMPLES},
 }
 API = "api.md"
+# what the search multiplies the hits of a page by, or of a section of the navigation: answers before lists of names
+RANKS = {"Come from": 0.5, "Contribute": 0.2, "Examples": 0.2, "index.md": 0.2, "reference.md": 0.2, API: 0.2}
+RANKS |= {"tour.md": 0.5, "cli.md": 0.5, "http-api.md": 0.5, "mcp.md": 0.5}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 LINK_OR_CODE = re.compile(rf"```.*?```|{LINK.pattern}|`[^`\n]*`", re.DOTALL)
 
@@ -93,4 +96,6 @@ def _api() -> str:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     place = page.file.src_uri
+    section = page.parent.title if page.parent else ""
+    page.meta["search"] = {"boost": RANKS.get(place) or RANKS.get(section, 1.0)}
     return markdown if page.file.generated_by else _with_places(markdown, f"docs/{place}", place)

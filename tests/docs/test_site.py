@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import html
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rowcall import Rowcall
+from tests.docs.built_site import built_site
 
-ROOT = Path(__file__).parents[2]
 LOADED = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"|<link[^>]*\shref="([^"]+)"')
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
-    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    built = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=110)
-    assert built.returncode == 0, built.stdout + built.stderr
-    assert built.stdout + built.stderr == ""
-    return folder
+    return built_site(tmp_path_factory.getbasetemp().parent / "site")
 
 
 @pytest.mark.slow

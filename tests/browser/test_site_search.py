@@ -1,0 +1,86 @@
+"""The search of the documentation's site, as the browser runs it: the right page is among the first three."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.docs.built_site import built_site
+
+pytestmark = pytest.mark.slow
+
+SHOWN = 3
+# what people type, and the pages that answer it: one of them must be shown
+QUESTIONS = {
+    "berlin": {"recipes", "schedules"},
+    "cron time zone": {"recipes", "schedules"},
+    "debounce": {"recipes", "flows"},
+    "throttle": {"recipes", "flows"},
+    "dead letter": {"recipes", "outcomes"},
+    "idempotent": {"recipes", "steps", "transactions"},
+    "graceful shutdown": {"recipes", "workers"},
+    "rate limit": {"recipes", "limits"},
+    "exponential backoff": {"retries"},
+    "retry only some errors": {"recipes", "retries"},
+    "webhook": {"recipes", "push", "alerts"},
+    "exactly once": {"transactions", "guarantees"},
+    "database is locked": {"troubleshooting", "sqlite"},
+    "unique jobs": {"flows"},
+    "on_duplicate": {"flows"},
+    "progress": {"tasks", "recipes"},
+    "cancel running job": {"controlling"},
+    "pause a queue": {"controlling"},
+    "worker died": {"workers"},
+    "stuck jobs": {"questions", "troubleshooting"},
+    "prometheus": {"observability"},
+    "kubernetes": {"deploy"},
+    "docker compose": {"deploy"},
+    "celery": {"from-celery"},
+    "move to postgresql": {"sqlite-to-postgresql", "postgresql"},
+    "pgbouncer": {"postgresql"},
+    "pytest": {"testing"},
+    "psql": {"recipes", "tables"},
+    "human approval": {"steps", "recipes"},
+    "fan out": {"recipes", "flows"},
+    "encrypt arguments": {"encryption"},
+    "large payload": {"large-payloads"},
+    "backup": {"backups"},
+}
+ASK = """async (questions) => {
+  const { search } = JSON.parse(document.getElementById("__config").textContent);
+  const index = await (await fetch("search/search_index.json")).json();
+  const worker = new Worker(search);
+  const said = (message) => new Promise((done) => {
+    worker.onmessage = ({ data }) => done(data.data);
+    worker.postMessage(message);
+  });
+  await said({ type: 0, data: { ...index, options: {} } });
+  const answers = {};
+  for (const question of questions) {
+    const { items } = await said({ type: 2, data: question });
+    answers[question] = items.map(([first]) => first.location.replace(/\\.html.*/, ""));
+  }
+  return answers;
+}"""
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+def test_the_search_of_the_site_answers(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    site = built_site(tmp_path_factory.getbasetemp().parent / "site")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with closing(browser.new_page()) as page:
+            page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+            answers = page.evaluate(ASK, list(QUESTIONS))
+        server.shutdown()
+    first = {question: answers[question][:SHOWN] for question in QUESTIONS}
+    assert {question: shown for question, shown in first.items() if not QUESTIONS[question] & set(shown)} == {}
