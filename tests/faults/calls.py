@@ -43,13 +43,17 @@ LEFT_OUT = {
 }
 
 
-def methods() -> dict[str, inspect.Signature]:
+def twins(public: type) -> dict[str, inspect.Signature]:
     """Return the public methods with an async twin."""
     return {
         name: inspect.signature(method)
-        for name, method in inspect.getmembers(Rowcall, callable)
-        if not name.startswith("_") and hasattr(Rowcall, f"a{name}") and name not in LEFT_OUT
+        for name, method in inspect.getmembers(public, callable)
+        if not name.startswith("_") and hasattr(public, f"a{name}")
     }
+
+
+def methods() -> dict[str, inspect.Signature]:
+    return {name: signature for name, signature in twins(Rowcall).items() if name not in LEFT_OUT}
 
 
 def calls(scene: Scene) -> list[Call]:
@@ -147,9 +151,20 @@ def _flow(app: App) -> Flow:
     return flow
 
 
-def _batch(app: App) -> Batch:
-    """Return the batch of the world: two of its jobs have ended."""
-    return Batch(queue_of(app.jobs), 1, NAME)
+def _of_batch(method: str) -> Call:
+    """Return a call about the batch of the world, of which two jobs have ended; or one that deletes an empty batch."""
+
+    def bound(app: App, name: str) -> Any:
+        batch = Batch(queue_of(app.jobs), 2 if method == "delete" else 1, NAME)
+        return getattr(batch, name)(*([app.step.bind()] if method == "add" else []))
+
+    def prepare(app: App) -> list[Job]:
+        if method != "delete":
+            return []
+        app.jobs.batch("empty", on_finish="step").seal()
+        return [max(app.jobs.list(limit=100).jobs, key=lambda job: job.id)]
+
+    return Call(f"batch.{method}", lambda app: bound(app, method), lambda app: bound(app, f"a{method}"), prepare)
 
 
 def _block(app: App) -> list[Job]:
@@ -172,10 +187,7 @@ OF_TASKS = (
     ),
     Call("flow.enqueue", lambda app: _flow(app).enqueue(), lambda app: _flow(app).aenqueue()),
     Call("transaction", _block, _ablock),
-    Call("batch.add", lambda app: _batch(app).add(app.step.bind()), lambda app: _batch(app).aadd(app.step.bind())),
-    Call("batch.seal", lambda app: _batch(app).seal(), lambda app: _batch(app).aseal()),
-    Call("batch.cancel", lambda app: _batch(app).cancel(), lambda app: _batch(app).acancel()),
-    Call("batch.retry", lambda app: _batch(app).retry(), lambda app: _batch(app).aretry()),
+    *map(_of_batch, sorted(twins(Batch))),
 )
 
 

@@ -57,6 +57,8 @@ class Cases:
         self._folder = folder
         self._injector = Injector()
         self._healthy: dict[str, Healthy] = {}
+        self._before: Counter[object] = Counter()
+        """What was there when the last call without a fault began."""
         self.calls = calls(template.scene)
 
     def of(self, call: Call) -> Iterator[Case]:
@@ -69,10 +71,9 @@ class Cases:
     def healthy(self, call: Call) -> Healthy:
         if call.name not in self._healthy:
             with copied(self._template) as url, closing(plain_database(url)) as database:
-                before = snapshot(database)
                 self._run(url, Case(call, 0, Fault.REFUSED), self._new_notes())
                 writes, sent, commits = self._injector.writes, self._injector.sent, self._injector.commits
-                self._healthy[call.name] = Healthy(sent, commits, before, snapshot(database), writes <= 1)
+                self._healthy[call.name] = Healthy(sent, commits, self._before, snapshot(database), writes <= 1)
         return self._healthy[call.name]
 
     def problems(self, case: Case) -> list[str] | None:
@@ -124,6 +125,9 @@ class Cases:
             app.jobs.stats()  # connects
             for job in case.call.prepare(app):
                 notes.write("enqueued", job.id)
+            if not case.number:
+                with closing(plain_database(url)) as database:
+                    self._before = snapshot(database)
             try:
                 outcome = self._call(app, case, notes)
             finally:

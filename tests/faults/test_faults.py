@@ -11,10 +11,10 @@ from zlib import crc32
 
 import pytest
 
-from rowcall import Context, Rowcall
+from rowcall import Batch, Context, Flow, Rowcall, Task
 from rowcall.app import queue_of
 from tests.conformance.notes import Notes
-from tests.faults.calls import LEFT_OUT, methods
+from tests.faults.calls import LEFT_OUT, methods, twins
 from tests.faults.cases import Case, Cases
 from tests.faults.injection import Fault
 from tests.faults.parts import DATABASES, all_cases, is_in_share
@@ -70,6 +70,13 @@ def test_every_public_method_with_a_twin_is_called() -> None:
     twins = {name[1:] for name in dir(Rowcall) if name.startswith("a") and hasattr(Rowcall, name[1:])}
     public = {name for name in twins if name and not name.startswith("_")}
     assert public == methods().keys() | LEFT_OUT.keys() & public
+
+
+@pytest.mark.parametrize("public", [Batch, Flow, Task])
+def test_every_method_of_what_a_queue_returns_is_called(public: type) -> None:
+    with all_cases("sqlite") as cases:
+        names = {call.name for call in cases.calls}
+    assert {f"{public.__name__.lower()}.{name}" for name in twins(public)} - names == set()
 
 
 def test_services_and_methods_of_a_context_are_found(tmp_path: Path) -> None:

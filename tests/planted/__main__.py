@@ -54,7 +54,7 @@ def main() -> None:
         sys.exit("\n".join(stale))
     names = arguments.layers.split(",") if arguments.layers else [layer.name for layer in layers()]
     kit = " ".join(dict.fromkeys(" ".join(one.kit for one in chosen).split()))
-    wanted = [layer for layer in layers(kit) if layer.name in names]
+    wanted = [layer for layer in layers(kit, patience=arguments.patience) if layer.name in names]
     if unknown := set(names) - {layer.name for layer in wanted}:
         sys.exit(f"there is no layer {', '.join(sorted(unknown))}")
     if not chosen:
@@ -65,9 +65,10 @@ def main() -> None:
     began = SYSTEM_CLOCK.timer()
     records, commit = CellRecords(arguments.record), revision() if arguments.record else ""
     with _trees(arguments.at_once) as trees, PostgresServer(in_memory=True) as server:
+        garden = Garden(trees, server.url(), arguments.patience)
         if arguments.healthy:
-            _check_healthy(wanted, trees, server.url())
-        rows = _rows(chosen, wanted, trees, server.url(), records, commit, began + arguments.seconds)
+            _check_healthy(wanted, garden)
+        rows = _rows(chosen, wanted, garden, records, commit, began + arguments.seconds)
         ended = [_shown(row, wanted, verbose=arguments.verbose) for row in rows]
     sys.exit(_summary(ended, SYSTEM_CLOCK.timer() - began))
 
@@ -75,8 +76,7 @@ def main() -> None:
 def _rows(
     defects: Sequence[Defect],
     wanted: Sequence[Layer],
-    trees: Trees,
-    server_url: str,
+    garden: Garden,
     records: CellRecords,
     commit: str,
     until: float,
@@ -89,27 +89,45 @@ def _rows(
         row = Row(defect, {cell.layer: Ran(cell.caught, cell.seconds, "") for cell in cells if cell})
         if all(cells) or SYSTEM_CLOCK.timer() > until:
             return row
-        tree = trees.get()
-        try:
+        with garden.tree() as tree:
             plant(defect, tree)
-            sound = run([SOUND], tree, server_url)
-            if sound.noticed:
-                sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
-            own = {layer.name: layer for layer in layers(defect.kit, defect.calls)}
-            for name in (layer.name for layer in wanted if layer.name not in row.ran):
-                if SYSTEM_CLOCK.timer() < until:
-                    row.ran[name] = ran = run(own[name].commands, tree, server_url)
-                    records.add(Cell(defect.name, name, ran.noticed, round(ran.seconds), commit))
-            return row
-        finally:
-            revert(defect, tree, ROOT)
-            trees.put(tree)
+            try:
+                sound = garden.run([SOUND], tree)
+                if sound.noticed:
+                    sys.exit(f"{defect.name} is no defect, but a mistake:\n{sound.output[-2000:]}")
+                own = {layer.name: layer for layer in layers(defect.kit, defect.calls, garden.patience)}
+                for name in (layer.name for layer in wanted if layer.name not in row.ran):
+                    if SYSTEM_CLOCK.timer() < until:
+                        row.ran[name] = ran = garden.run(own[name].commands, tree)
+                        records.add(Cell(defect.name, name, ran.noticed, round(ran.seconds), commit))
+            finally:
+                revert(defect, tree, ROOT)
+        return row
 
-    with ThreadPoolExecutor(trees.qsize()) as threads:
+    with ThreadPoolExecutor(garden.trees.qsize()) as threads:
         yield from threads.map(planted, defects)
 
 
 Trees = SimpleQueue[Path]
+
+
+class Garden(NamedTuple):
+    """Where defects are planted: copies of the repository, which are used by turns, and a server."""
+
+    trees: Trees
+    server_url: str
+    patience: float
+
+    @contextmanager
+    def tree(self) -> Iterator[Path]:
+        tree = self.trees.get()
+        try:
+            yield tree
+        finally:
+            self.trees.put(tree)
+
+    def run(self, commands: Sequence[Sequence[str]], tree: Path) -> Ran:
+        return run(commands, tree, self.server_url, self.patience)
 
 
 @contextmanager
@@ -137,17 +155,14 @@ def _check_import(tree: Path) -> None:
         sys.exit(f"Python does not import the copy of the source: it finds {found}")
 
 
-def _check_healthy(wanted: Sequence[Layer], trees: Trees, server_url: str) -> None:
+def _check_healthy(wanted: Sequence[Layer], garden: Garden) -> None:
     """A layer that fails without a defect says nothing about one."""
 
     def healthy(layer: Layer) -> Ran:
-        tree = trees.get()
-        try:
-            return run(layer.commands, tree, server_url)
-        finally:
-            trees.put(tree)
+        with garden.tree() as tree:
+            return garden.run(layer.commands, tree)
 
-    with ThreadPoolExecutor(trees.qsize()) as threads:
+    with ThreadPoolExecutor(garden.trees.qsize()) as threads:
         for layer, ran in zip(wanted, threads.map(healthy, wanted), strict=True):
             print(f"without a defect, {layer.name} takes {ran.seconds:.0f} s", flush=True)
             if ran.noticed:
@@ -187,6 +202,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many defects at a time")
     parser.add_argument("--record", type=Path, help="a file of what each layer has said about each defect")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no layer after this time")
+    parser.add_argument("--patience", type=float, default=1, metavar="TIMES", help="on a busy machine: wait longer")
     parser.add_argument("--verbose", action="store_true", help="show what the layers print")
     parser.add_argument("--no-healthy", dest="healthy", action="store_false", help="trust the layers")
     return parser.parse_args()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rowcall.base.clock import SYSTEM_CLOCK
 from tests.shared_postgres import OTHER_SERVER
 
-PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line", "--timeout=60")
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line")
 SOUND = (
     *PYTEST,
     "tests/store/test_statements.py",
@@ -27,7 +27,7 @@ FAULT_SHARES = {"sqlite": 40, "postgres": 200}
 SEEDS = ("0-9", "10-49")
 """A defect is mostly noticed by the first ones."""
 STORM_JOBS = 3000
-LONGEST_SECONDS = 400.0
+LONGEST_SECONDS, LONGEST_TEST_SECONDS = 400.0, 60.0
 """A defect may make a layer wait for ever: what takes longer has noticed it."""
 
 
@@ -38,8 +38,9 @@ class Layer(NamedTuple):
     """A file of the repository without which the layer is not there yet."""
 
 
-def layers(kit: str = "Fence", calls: str = "") -> list[Layer]:
-    """Return all layers. `kit`, `calls`: see `Defect`."""
+def layers(kit: str = "Fence", calls: str = "", patience: float = 1) -> list[Layer]:
+    """Return all layers. `kit`, `calls`: see `Defect`. `patience`: how often the usual time a test may take."""
+    timeout = f"--timeout={LONGEST_TEST_SECONDS * patience:g}"
     tests = [test for name in kit.split() for test in _tests_of(name)]
     faults = [
         ("-m", "tests.faults", database, "--stop", "--at-once", "1", *(_only(calls) or ("--share", str(share))))
@@ -50,7 +51,7 @@ def layers(kit: str = "Fence", calls: str = "") -> list[Layer]:
     ]
     simulation = [("-m", "tests.simulation", "--seeds", seeds, "--mode", "both", "--processes", "1") for seeds in SEEDS]
     return [
-        Layer("kit", ((*PYTEST, *tests),), "tests/conformance/suite.py"),
+        Layer("kit", ((*PYTEST, timeout, *tests),), "tests/conformance/suite.py"),
         Layer("models", (("-m", "tests.planted.models"),), "tests/planted/models.py"),
         Layer("faults", tuple(faults), "tests/faults/__main__.py"),
         Layer("simulation", tuple(simulation), "tests/simulation/__main__.py"),
@@ -76,7 +77,7 @@ class Ran(NamedTuple):
     output: str
 
 
-def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str) -> Ran:
+def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str, patience: float = 1) -> Ran:
     """Run the commands of a layer against a copy of the repository, until one notices something."""
     timer = SYSTEM_CLOCK.timer
     began, output = timer(), ""
@@ -87,13 +88,13 @@ def run(commands: Sequence[Sequence[str]], tree: Path, server_url: str) -> Ran:
         OTHER_SERVER: server_url,
     }
     for command in commands:
-        code, output = _run([sys.executable, *command], tree, environment)
+        code, output = _run([sys.executable, *command], tree, environment, LONGEST_SECONDS * patience)
         if code:
             return Ran(True, timer() - began, output)
     return Ran(False, timer() - began, output)
 
 
-def _run(command: list[str], tree: Path, environment: Mapping[str, str]) -> tuple[int, str]:
+def _run(command: list[str], tree: Path, environment: Mapping[str, str], seconds: float) -> tuple[int, str]:
     with subprocess.Popen(
         command,
         cwd=tree,
@@ -104,10 +105,10 @@ def _run(command: list[str], tree: Path, environment: Mapping[str, str]) -> tupl
         start_new_session=True,
     ) as process:
         try:
-            output, _ = process.communicate(timeout=LONGEST_SECONDS)
+            output, _ = process.communicate(timeout=seconds)
             return process.returncode, output
         except subprocess.TimeoutExpired:
-            return 1, f"it took longer than {LONGEST_SECONDS:.0f} s"
+            return 1, f"it took longer than {seconds:.0f} s"
         finally:
             # also the workers that it has started: a defect may leave them behind
             with contextlib.suppress(ProcessLookupError):
