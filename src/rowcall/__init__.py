@@ -109,6 +109,7 @@ from rowcall.operations.batches import Batch
 from rowcall.operations.enqueue import Bound, Transaction
 from rowcall.operations.events import AsyncEvents, Events
 from rowcall.operations.flows import Flow, Node
+from rowcall.operations.streams import AsyncStreamReader, StreamReader
 from rowcall.task import (
     AsyncContextTask,
     AsyncTask,
@@ -134,6 +135,7 @@ __all__ = [
     "Alerts",
     "AsyncContextTask",
     "AsyncEvents",
+    "AsyncStreamReader",
     "AsyncTask",
     "Attempt",
     "Backoff",
@@ -244,6 +246,7 @@ __all__ = [
     "StepsChanged",
     "StillNeeded",
     "StoreUnavailable",
+    "StreamReader",
     "Summary",
     "Suspend",
     "SystemClock",

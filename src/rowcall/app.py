@@ -40,6 +40,7 @@ from rowcall.operations import rekey as rekeying
 from rowcall.operations import retention as keeping
 from rowcall.operations import schedules as scheduling
 from rowcall.operations import stats as statistics
+from rowcall.operations import streams as values
 from rowcall.operations.both import both
 from rowcall.operations.enqueue import Transaction
 from rowcall.operations.flows import Flow
@@ -423,6 +424,7 @@ class Rowcall:
     steps, asteps = both(signals.steps)
     open_waits, aopen_waits = both(signals.open_waits)
     events, aevents = streaming.events, streaming.aevents
+    stream, astream = values.stream, values.astream
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
     attention, aattention = both(attention_list.attention)

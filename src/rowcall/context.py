@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
 
 from rowcall.base.text import DETAIL_LENGTH, storable
+from rowcall.domain import checks
 from rowcall.domain.backoff import RetryPolicy
 from rowcall.domain.batches import BatchInfo
 from rowcall.domain.errors import InvalidArguments, InvalidOption
@@ -53,6 +54,7 @@ class Attempted(Protocol):
     def claimed_job(self) -> Job: ...
     def claimed_jobs(self) -> list[Job]: ...
     def report(self, share: float, message: str | None) -> None: ...
+    def stream(self, value: object, name: str) -> None: ...
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None: ...
     def blockers(self) -> list[object]: ...
     def previous(self) -> object: ...
@@ -143,6 +145,15 @@ class Context(Generic[Resources]):
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             raise InvalidOption("share", f"must be a number from 0 to 1, got {share!r}")
         self._attempt.report(float(share), None if message is None else storable(str(message), DETAIL_LENGTH))
+
+    def stream(self, value: object, name: str = "out") -> None:
+        """Append a small JSON value to a stream of the job, for readers of `jobs.stream`: `ctx.stream(token)`.
+
+        This does not wait. Values are written within milliseconds, and at the latest with the end of the attempt. Code
+        that repeats what an earlier attempt did appends nothing. Raises `InvalidArguments` if JSON cannot hold the
+        value, and `TooLarge` if it, or the stream, is too large.
+        """
+        self._attempt.stream(value, checks.name("name", name))
 
     @overload
     def continue_with(self, task: str, /, **arguments: object) -> None: ...

@@ -42,3 +42,8 @@ def stubborn(ctx: Context, notes: str) -> None:
 
 def too_many_requests() -> None:
     raise Retry(60, "429", hold="child")
+
+
+def streamed_in_a_child(ctx: Context, count: int) -> None:
+    for number in range(count):
+        ctx.stream(number)

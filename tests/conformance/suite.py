@@ -119,6 +119,7 @@ from tests.conformance.cases.stage import TestStage  # noqa: E402
 from tests.conformance.cases.step_storm import TestStepStorm  # noqa: E402
 from tests.conformance.cases.steps import TestSignals, TestSleeps, TestStepFence, TestSteps  # noqa: E402
 from tests.conformance.cases.stopping import TestStopping  # noqa: E402
+from tests.conformance.cases.streams import TestStreams  # noqa: E402
 from tests.conformance.cases.threads import TestThreads  # noqa: E402
 from tests.conformance.cases.trace import TestTraceContext  # noqa: E402
 from tests.conformance.cases.transaction import TestTransaction, TestTransactionCrash  # noqa: E402
@@ -244,6 +245,7 @@ __all__ = [
     "TestSteps",
     "TestStopping",
     "TestStorm",
+    "TestStreams",
     "TestTheMachine",
     "TestThreads",
     "TestTimesAndErrors",

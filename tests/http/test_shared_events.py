@@ -14,6 +14,7 @@ import pytest
 from rowcall import Rowcall, RowcallError
 from rowcall.app import queue_of
 from rowcall.base.clock import SystemClock
+from rowcall.domain.job import JobEvent
 from rowcall.http import shared_events
 from rowcall.store.results.readers import Look, Reader
 from rowcall.store.statement import Plan
@@ -31,7 +32,7 @@ def test_streams_share_one_reading(filled: Rowcall, tmp_path: Path, monkeypatch:
     readers: list[object] = []
     look = Reader.look
 
-    def noted_look(self: Reader, *args: Any) -> Plan[Look]:
+    def noted_look(self: Reader, *args: Any) -> Plan[Look[JobEvent]]:
         readers.append(self)
         return look(self, *args)
 
@@ -139,7 +140,7 @@ def test_a_lost_cancellation_does_not_keep_a_reading(filled: Rowcall) -> None:
 
 
 def test_a_reading_that_fails_ends_its_streams(filled: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(self: Reader, *args: object) -> Plan[Look]:
+    def failing(self: Reader, *args: object) -> Plan[Look[JobEvent]]:
         raise RowcallError("a bug")
 
     async def main() -> None:

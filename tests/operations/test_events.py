@@ -11,7 +11,7 @@ from rowcall import Job, Rowcall
 from rowcall.app import queue_of
 from rowcall.operations import events as reading
 from rowcall.operations import results
-from rowcall.operations.events import Stream, stream
+from rowcall.operations.events import stream
 from rowcall.operations.results import end_waiter
 from rowcall.store.results import readers
 from rowcall.store.results.readers import Reader
@@ -193,7 +193,7 @@ def test_a_reader_of_one_job_is_announced_once_and_notified(
 
 def test_closing_a_stream_that_was_never_connected(jobs: Rowcall) -> None:
     queue = queue_of(jobs)
-    unused: Stream = stream(queue, None, None, None, None)
+    unused = stream(queue, None, None, None, None)
     queue.run(unused.close())
     assert queue.run(unused.next()) is None
 

@@ -34,6 +34,7 @@ class Kind(StrEnum):
     STEP = "step"
     """The result of a step, or the value of a signal, which becomes the result of the step that waits for it."""
     STEP_ERROR = "step error"
+    STREAM = "stream"
 
 
 _PARTS = {"arguments": Kind.ARGUMENTS, "result": Kind.RESULT, "error_detail": Kind.ERROR}

@@ -16,7 +16,7 @@ from rowcall.domain.errors import InvalidOption, Retry, Snooze, Suspend, seconds
 from rowcall.domain.step import NOT_AWAITED_CODE, StepKind
 from rowcall.durable import single_steps
 from rowcall.durable.step_effects import CallFunction, Flow
-from rowcall.durable.step_state import CalledStep, StepFacts, StepState, StepStore
+from rowcall.durable.step_state import CalledStep, StepFacts, StepState, StepStore, inside
 
 T = TypeVar("T")
 
@@ -73,6 +73,11 @@ class Steps:
     @property
     def replays(self) -> bool:
         return self.state.replays
+
+    @property
+    def last_call(self) -> int | None:
+        """The number of steps that were called, or None in the function of a step: that never repeats anything."""
+        return None if inside.get() is not None else self.state.position
 
     def step(
         self,

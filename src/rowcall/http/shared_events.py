@@ -100,7 +100,7 @@ class Reading:
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _run(self, source: Stream) -> None:
+    async def _run(self, source: Stream[JobEvent]) -> None:
         try:
             await self._queue.arun(source.connect())
             self.connected.set_result(None)

@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import InvalidStateError
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
@@ -30,9 +30,10 @@ from rowcall.operations.results import (
 )
 from rowcall.queue import Operation, Queue
 from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER, RENEW_WAITER
-from rowcall.store.results.readers import KINDS, EventFilter, JobReader, Reader, missed
+from rowcall.store.results.readers import KINDS, EventFilter, JobReader, Reader, ReaderOf, missed
 from rowcall.store.statement import Plan, Query
 
+E = TypeVar("E")
 T = TypeVar("T")
 
 # several commits are read together
@@ -46,19 +47,19 @@ def _least_pause(look_seconds: float, has_more: bool) -> float:
     return LEAST_PAUSE_SECONDS
 
 
-class Stream:
+class Stream(Generic[E]):
     """Reads events for one consumer, when it asks for the next one: nothing is kept for a slow consumer but rows.
 
     A consumer that does not ask for a minute is forgotten; then, and wherever events may have been missed, it gets an
     event `"MISSED"`, and continues with what happens from then on.
     """
 
-    def __init__(self, queue: Queue, reader: Reader | JobReader, pause_after: PauseAfter) -> None:
+    def __init__(self, queue: Queue, reader: ReaderOf[E], pause_after: PauseAfter = _least_pause) -> None:
         self.queue = queue
         self._reader = reader
         self._pause_after = pause_after
         self._name = secrets.token_hex(8)
-        self._events: deque[JobEvent] = deque()
+        self._events: deque[E] = deque()
         self._renewed_at: float | None = None
         self._looked_at = self._look_seconds = 0.0
         self._pause = FIRST_CHECK_SECONDS
@@ -77,7 +78,7 @@ class Stream:
                 raise
             self.is_connected = True
 
-    def next(self) -> Operation[JobEvent | None]:
+    def next(self) -> Operation[E | None]:
         """Return the next event; None after `close`."""
         yield from self.connect()
         while not (self._events or self.is_closed or self._is_over):
@@ -92,7 +93,7 @@ class Stream:
         self.stop()
         return None
 
-    def take(self) -> Operation[list[JobEvent]]:
+    def take(self) -> Operation[list[E]]:
         """Return all events that were read, at least one; none after `close`."""
         first = yield from self.next()
         if first is None:
@@ -141,7 +142,7 @@ class Stream:
         if self._is_lost:
             now_ms = yield from self._start()
             why = "the reader was too slow or could not reach the database, or the table of jobs was emptied"
-            self._events.append(missed(now_ms, why))
+            self._events.append(missed(now_ms, why))  # type: ignore[arg-type]  # only readers of events are lost
             self._is_lost = False
         self._looked_at = timer()
         self._look_seconds = self._looked_at - began
@@ -176,7 +177,7 @@ class Stream:
 class _Ending:
     """Closes a stream together with its queue, and does not keep it alive."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream[E]) -> None:
         self._stream = weakref.ref(stream)
 
     def __call__(self) -> None:
@@ -188,7 +189,7 @@ class _Ending:
 class Events:
     """What happens to jobs: what `jobs.events()` returns. It is connected from the call on, and ends by `close()`."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream[JobEvent]) -> None:
         self._stream = stream
         stream.queue.run(stream.connect())
 
@@ -212,7 +213,7 @@ class Events:
         self.close()
 
     def __del__(self) -> None:
-        _close_forgotten(getattr(self, "_stream", None))
+        close_forgotten(getattr(self, "_stream", None))
 
 
 class AsyncEvents:
@@ -221,7 +222,7 @@ class AsyncEvents:
     It is connected at `async with`, or when the first event is asked for, and ends by `aclose()`.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream[JobEvent]) -> None:
         self._stream = stream
 
     def __aiter__(self) -> Self:
@@ -245,10 +246,10 @@ class AsyncEvents:
         await self.aclose()
 
     def __del__(self) -> None:
-        _close_forgotten(getattr(self, "_stream", None))
+        close_forgotten(getattr(self, "_stream", None))
 
 
-def _close_forgotten(stream: Stream | None) -> None:
+def close_forgotten(stream: Stream[E] | None) -> None:
     """Close a stream that no one can read any more: its consumer left the loop by `break`."""
     if stream is not None and not stream.is_closed and not sys.is_finalizing():
         # in a thread: the interpreter may collect garbage anywhere, even in a thread that holds the write lock
@@ -302,7 +303,7 @@ def stream(
     job: Job | int | None,
     kind: str | Collection[str] | None,
     pause_after: PauseAfter = _least_pause,
-) -> Stream:
+) -> Stream[JobEvent]:
     """Return a stream that is not connected yet."""
     wanted = event_filter(of_queue, task, kind)
     return Stream(queue, Reader(wanted) if job is None else JobReader(checked_id(job), wanted), pause_after)

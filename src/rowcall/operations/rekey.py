@@ -22,9 +22,11 @@ from rowcall.store.queries.control import (
     TEXTS_OF_JOBS,
     TEXTS_OF_SIGNALS,
     TEXTS_OF_STEPS,
+    TEXTS_OF_STREAMS,
     History,
     SignalText,
     StepTexts,
+    StreamText,
     Texts,
 )
 from rowcall.store.schedules.ticks import schedules
@@ -33,7 +35,7 @@ from rowcall.store.statement import Plan, Query
 ROWS_AT_ONCE = 200
 _CANNOT = (CannotDecrypt, BlobUnreadable, TooLarge)
 
-Row = TypeVar("Row", Texts, History, StepTexts, SignalText)
+Row = TypeVar("Row", Texts, History, StepTexts, SignalText, StreamText)
 
 
 class EncryptedTable(NamedTuple, Generic[Row]):
@@ -62,6 +64,8 @@ def rekey(queue: Queue) -> Operation[Rekeyed]:
     steps = EncryptedTable(TEXTS_OF_STEPS, again.step, plans.rewrite_steps, lambda row: (row.job_id, row.position))
     yield from _rekey_table(queue, steps, counts, (0, 0))
     yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_SIGNALS, again.signal, plans.rewrite_signals), counts)
+    streams = EncryptedTable(TEXTS_OF_STREAMS, again.stream, plans.rewrite_streams, lambda row: row[:2])
+    yield from _rekey_table(queue, streams, counts, (0, 0))
     for row in (yield from Read(schedules(queue.dialect))):
         counts["checked"] += 1
         try:
@@ -143,8 +147,11 @@ class _Again:
         value = self._stored_or_none(row.job_id, row.value, row.type, Kind.STEP)
         return SignalText(row.id, row.job_id, value, row.type)
 
+    def stream(self, row: StreamText) -> StreamText:
+        return row._replace(value=self.in_row(row.value, row.type, Kind.STREAM))
+
     def in_row(self, text: str, task: str, kind: Kind = Kind.ARGUMENTS) -> str:
-        """Return a payload or a question, which is never in a blob store."""
+        """Return a text that is never in a blob store."""
         if self._is_current(text):
             return text
         return self._cipher.encrypted_json(self._blobs.decrypted(text, task, kind), task, kind)

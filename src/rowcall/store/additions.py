@@ -37,7 +37,7 @@ ADDITIONS = (
     Addition(
         2,
         2,
-        "limits that change, batches and child jobs",
+        "limits that change, batches, child jobs and streams",
         tables={
             # what people and jobs did to the whole system, not to one job; the newest ones are kept
             "audit": """
@@ -100,6 +100,17 @@ ADDITIONS = (
   batch_id bigint not null
   jobs number not null
   status text
+""",
+            # Values that handlers append, in the order of their numbers. `bytes` is the length of all up to this one.
+            # Triggers delete them with their jobs.
+            "stream": """
+  job_id bigint not null
+  number int not null
+  part int not null
+  bytes bigint not null
+  name text not null
+  value text not null
+  primary key (job_id, number)
 """,
         },
         columns={

@@ -26,6 +26,7 @@ from rowcall.store.queries import (
     results,
     schedules,
     steps,
+    streams,
     workers,
 )
 from rowcall.store.statement import Catalogue, CatalogueEntry, Change, Encoder, Packed, ParameterKind, Query, as_json
@@ -36,7 +37,7 @@ TOPICS: Mapping[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(alerts, attention, batches, blobs, claims, control, counts, ends, flows, jobs, limits),
-        *(notes, order, results, schedules, steps, workers),
+        *(notes, order, results, schedules, steps, streams, workers),
     )
 }
 

@@ -32,6 +32,7 @@ from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settling import ended_of
+from rowcall.worker.streams import AttemptStream, StreamWriter, with_streams
 
 NAME = "inline"
 
@@ -56,6 +57,7 @@ class CallingThreadWorker:
         self._around = around
         self._completion = Completion(queue)
         self._completion.progress = _ImmediateProgress(queue)
+        self._completion.streams = _StreamsAtEnd(queue)
         self._counts: Counter[str] = Counter()
 
     def drain(self, *, raise_errors: bool = False) -> Summary:
@@ -160,8 +162,13 @@ class CallingThreadWorker:
         assert attempt.transition is not None
         job, move, queue = attempt.claimed_job(), attempt.transition.move, self._queue
         ended = ended_of(attempt, queue.clock.monotonic())
+
+        def settle() -> Plan[None]:
+            one = settle_one(queue.dialect, job, ended.transition, ended.then, ended.progress)
+            return with_streams(queue.dialect, [attempt], one, lambda settled: [job.id])
+
         try:
-            queue.run(Write(settle_one, queue.dialect, job, ended.transition, ended.then, ended.progress))
+            queue.run(Write(settle))
         except LeaseLost:  # its handler has completed it, or someone has cancelled it
             move = Move.SUCCEED if attempt.ended_completed else Move.CANCEL
         self._counts[move] += 1
@@ -180,3 +187,10 @@ class _ImmediateProgress(ProgressWriter):
     def note(self, report: Mark, task: str) -> None:
         self._reports[report.job_id, report.lease] = (report, task)
         self._write()
+
+
+class _StreamsAtEnd(StreamWriter):
+    """Values are written with the end of the attempt."""
+
+    def note(self, stream: AttemptStream) -> None:
+        pass

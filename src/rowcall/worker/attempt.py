@@ -51,6 +51,7 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.domain.push import LeftOpen
+from rowcall.domain.stream import StreamRow, value_text
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.durable.handler_steps import Steps
 from rowcall.observe.shown_exceptions import Shown, drop_callers, frames_of, shown, without_variables
@@ -59,9 +60,10 @@ from rowcall.operations.by_hand import job_of
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark, Ready
-from rowcall.worker.completion import Completion
+from rowcall.worker.completion import CompletingAttempt, Completion
 from rowcall.worker.registrar import Identity, Lease
 from rowcall.worker.steps import AttemptSteps, facts_of
+from rowcall.worker.streams import AttemptStream, unwritten
 
 ROLLED_BACK_CODE = "COMPLETION:ROLLED_BACK"
 ROLLED_BACK_DETAIL = "the handler completed the job in a transaction that was not committed"
@@ -126,6 +128,8 @@ class Attempt:
     """The `BatchCall` that this attempt is part of, if any."""
     _context: Context | None = None
     _steps: Steps | None = None
+    _recorded: AttemptSteps | None = None
+    streamed: AttemptStream | None = None
 
     def __init__(self, ready: Ready, task: Declaration, common: CommonFacts, buffered: bool = False) -> None:
         self.ready = ready
@@ -173,7 +177,7 @@ class Attempt:
         if self.completed:
             raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
-            store = AttemptSteps(self.common.completion.steps, self.ready)
+            store = self._recorded = AttemptSteps(self.common.completion.steps, self.ready)
             self._steps = Steps(store, facts_of(self.ready, self.task, self.common.clock, self._is_over))
         return self._steps
 
@@ -272,27 +276,40 @@ class Attempt:
             if not self.completed:  # otherwise its handler may lock the row, and may still roll back
                 self.common.completion.progress.note(self.reported, self.ready.type)
 
+    def stream(self, value: object, name: str) -> None:
+        self.append(name, value_text(self.ready.type, value), 0 if self._steps is None else self._steps.last_call)
+
+    def append(self, name: str, text: str, step: int | None) -> None:
+        """Append a value to a stream. `step`: where the handler was, as `Steps.last_call` says."""
+        if self._is_over():
+            raise RuntimeError("ctx.stream was called after the handler had ended")
+        if self.completed:
+            raise WrongState(self.ready.id, "completed", "append to a stream of", [], "it is completed already")
+        streams = self.common.completion.streams
+        streams.append(self.streamed or streams.open(self), name, text, step)
+
+    def unwritten_values(self) -> list[StreamRow]:
+        """Return what the handler has appended to streams, and may not be written."""
+        queue = self.common.completion.queue
+        return [] if self.streamed is None else queue.run(unwritten(queue, self.streamed))
+
+    @property
+    def last_recorded(self) -> int | None:
+        return None if self._recorded is None else self._recorded.last_recorded
+
     def complete(self, result: object, connection: object) -> None:
         completion = self.common.completion
         checked = checked_result(self.ready.type, result, self.task.result_decoder)
-        self.completed_result, age_ms = checked, self._age_ms()
+        self.completed_result, ending = checked, self._ending()
         with self.completing() as done:
-            completion.queue.run(
-                completion.complete(
-                    self.ready, checked, self.waited_ms, age_ms, connection, self.then, self.reported, done
-                )
-            )
+            completion.queue.run(completion.complete(self.ready, checked, ending, connection, done))
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion = self.common.completion
         checked = checked_result(self.ready.type, result, self.task.result_decoder)
-        self.completed_result, age_ms = checked, self._age_ms()
+        self.completed_result, ending = checked, self._ending()
         with self.completing() as done:
-            await completion.queue.arun(
-                completion.complete(
-                    self.ready, checked, self.waited_ms, age_ms, connection, self.then, self.reported, done
-                )
-            )
+            await completion.queue.arun(completion.complete(self.ready, checked, ending, connection, done))
 
     @contextlib.contextmanager
     def completing(self) -> Iterator[Callable[[], None]]:
@@ -330,8 +347,9 @@ class Attempt:
     def batch_of_job(self) -> Batch | None:
         return self.common.completion.batch_of_job(self.ready.id)
 
-    def _age_ms(self) -> int:
-        return int((self.common.clock.monotonic() - self.started_at) * 1000)
+    def _ending(self) -> CompletingAttempt:
+        age_ms = int((self.common.clock.monotonic() - self.started_at) * 1000)
+        return CompletingAttempt(self.waited_ms, age_ms, self.then, self.reported, self.streamed)
 
     def succeed(self, result: object) -> None:
         if self.settled:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,7 @@ from rowcall.declare.limits import with_derived
 from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Status
 from rowcall.domain.outcome import SUCCESS
+from rowcall.domain.stream import StreamRow
 from rowcall.operations import blobs
 from rowcall.operations.batches import Batch, batch_of_job
 from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
@@ -25,8 +27,22 @@ from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.statement import Plan
+from rowcall.store.streams.values import write
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter
+from rowcall.worker.streams import AttemptStream, StreamWriter, unwritten
+
+
+class CompletingAttempt(NamedTuple):
+    """What an attempt knows whose handler completes its job."""
+
+    waited_ms: int
+    age_ms: int
+    then: Then | None
+    reported: Mark | None
+    streamed: AttemptStream | None = None
+    values: Sequence[StreamRow] = ()
+    """What a handler in a child process has appended, and may not be written."""
 
 
 class Completion:
@@ -35,6 +51,7 @@ class Completion:
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.progress = ProgressWriter(queue)
+        self.streams = StreamWriter(queue)
         self.blobs = queue.blobs
         self.resources = NO_LIFESPAN
         """What the app's lifespan has yielded."""
@@ -51,21 +68,19 @@ class Completion:
         self,
         ready: Ready,
         result: str | None,
-        waited_ms: int,
-        age_ms: int,
+        ending: CompletingAttempt,
         connection: object,
-        then: Then | None,
-        reported: Mark | None,
         completed: Callable[[], None],
     ) -> Operation[None]:
         """Call `completed` when all is written, even if the task that awaits it is cancelled at that moment."""
         target, dialect = yield from open_target(self.queue, connection)
         task = self.queue.declared.tasks.get(ready.type)
-        is_followed = then is not None or (task is not None and task.follows_success)
+        is_followed = ending.then is not None or (task is not None and task.follows_success)
         if is_followed and not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("completing a job that another one follows takes")
         stored = yield from blobs.store(self.queue, ready.type, result, Kind.RESULT)
-        plan = self._plan(dialect, ready, stored, waited_ms, age_ms, then, reported)
+        values = ending.values if ending.streamed is None else (yield from unwritten(self.queue, ending.streamed))
+        plan = self._plan(dialect, ready, stored, ending, values)
         yield from OnCallerConnection(target, _reporting(plan, completed))
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
@@ -94,25 +109,23 @@ class Completion:
         return self.queue.run(batch_of_job(self.queue, job_id))
 
     def _plan(
-        self,
-        dialect: Dialect,
-        ready: Ready,
-        result: str | None,
-        waited_ms: int,
-        age_ms: int,
-        then: Then | None,
-        reported: Mark | None,
+        self, dialect: Dialect, ready: Ready, result: str | None, ending: CompletingAttempt, values: Sequence[StreamRow]
     ) -> Plan[None]:
-        tallies = Tallies()
-        tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, waited_ms, age_ms)
+        tallies, then = Tallies(), ending.then
+        tallies.enter(ready.queue, ready.type, ready.attempt, SUCCESS, ending.waited_ms, ending.age_ms)
         on_end = self.queue.declared.follow_ups.on_end_of(ready.type, ready.queue)
-        progress = reported and reported.at_end(succeeded=True)
+        progress = ending.reported and ending.reported.at_end(succeeded=True)
         if progress is not None:
             message = self.blobs.encrypted_text(progress.message, ready.type, Kind.PROGRESS)
             progress = msgspec.structs.replace(progress, message=message)
-        completed = Completed(ready.fence, result, age_ms, then, on_end, progress)
-        plan = complete(dialect, completed, lambda settled: tallies.rows())
+        completed = Completed(ready.fence, result, ending.age_ms, then, on_end, progress)
+        plan = _followed(complete(dialect, completed, lambda settled: tallies.rows()), write(dialect, values))
         return blobs.on_caller_connection(dialect, [result, then.payload if then is not None else None], plan)
+
+
+def _followed(plan: Plan[None], other: Plan[None]) -> Plan[None]:
+    yield from plan
+    yield from other
 
 
 def _reporting(plan: Plan[None], completed: Callable[[], None]) -> Plan[None]:

@@ -38,6 +38,7 @@ from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.settling import Settler, settlements_of, tallies_of
 from rowcall.worker.slots import Slots
+from rowcall.worker.streams import with_streams
 from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 
 
@@ -332,7 +333,8 @@ class Loop:
             void=void,
             before_settle=self._pacing.start_accepted,
         )
-        result = self._connection.write(plan)
+        together = with_streams(self._queue.dialect, attempts, plan, lambda result: result.settled)
+        result = self._connection.write(together)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, result.settled, result.cancelled, len(late))
         self._settler.void = result.void

@@ -56,6 +56,9 @@ LEAST_GROUP = 100
 ALONE_SECONDS = 10.0
 """After a group that a thread could not settle, rounds settle all of them for a while."""
 
+STREAM_SECONDS = 0.005
+"""Values of streams gather for so long after a write. The first one after a pause is written at once."""
+
 # --- errors ---------------------------------------------------------------------------------------
 
 FIRST_OUTAGE_SECONDS, LAST_OUTAGE_SECONDS, STOPPING_OUTAGE_SECONDS = 0.05, 5.0, 0.5

@@ -47,6 +47,7 @@ from rowcall.worker.pace import (
     NEVER,
 )
 from rowcall.worker.pacing.settle_thread import SettleThread
+from rowcall.worker.streams import with_streams
 
 NONE: Mapping[int, Transition] = MappingProxyType({})
 _JOB_ID = attrgetter("ready.id")
@@ -159,7 +160,7 @@ class Settler:
             tallies, freed = tallies_of(attempts, now, success_counts), attempts_of(ended, abandoned)
             return (yield from settle(self._queue.dialect, ended, tallies, freed, owner=owner))
 
-        return plan()
+        return with_streams(self._queue.dialect, attempts, plan(), lambda written: written.live)
 
     def take_settled(self) -> bool:
         """Wait for the group of the thread, and return whether it was settled. Raise what the thread raised: then a
@@ -273,7 +274,8 @@ class Settler:
         ended = [ended_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
         plan = settle(self._queue.dialect, ended, tallies_of(attempts, now), freed)
-        return self._connection.write(plan).live
+        together = with_streams(self._queue.dialect, attempts, plan, lambda written: written.live)
+        return self._connection.write(together).live
 
 
 SuccessKey = tuple[str, str, int, int, int | None]
@@ -461,7 +463,8 @@ class CompletedAttempts:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
         plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts, now), abandoned)
-        return self._connection.write(plan)
+        together = with_streams(self._queue.dialect, attempts, plan, lambda decided: decided.rolled_back)
+        return self._connection.write(together)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:
         """The database refuses the data of one of them: fail that one."""

@@ -95,9 +95,13 @@ class AttemptSteps:
     def __init__(self, writer: StepWriter, ready: Ready) -> None:
         self._writer = writer
         self._job_id, self._task = ready.id, ready.type
+        self.last_recorded: int | None = None
+        """The last step that earlier attempts have recorded, once that was read: before this attempt records one."""
 
     def read(self) -> list[StepRow]:
-        return self._writer.read(self._job_id)
+        rows = self._writer.read(self._job_id)
+        self.last_recorded = rows[-1].position if rows else 0
+        return rows
 
     def write(self, write: StepWrite, connection: object) -> StepWritten:
         if connection is None:

@@ -239,6 +239,7 @@ class Worker:
             Background("pruning", PruningDuties(queue).run, clock, outage=outage),
             Background("cancel requests", cancel_requests.run, clock, wake=dispatcher.any_accepted),
             completion.progress.thread,
+            completion.streams.thread,
         ]
         return loop
 

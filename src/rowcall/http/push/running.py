@@ -58,6 +58,9 @@ class ReceivedAttempt:
     def report(self, share: float, message: str | None) -> None:
         pass
 
+    def stream(self, value: object, name: str) -> None:
+        raise _not_here("stream")
+
     @property
     def resources(self) -> Never:
         raise _not_here("ctx.resources")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import control as queries
-from rowcall.store.queries.control import History, SignalText, StepTexts, Texts
+from rowcall.store.queries.control import History, SignalText, StepTexts, StreamText, Texts
 from rowcall.store.statement import Plan
 
 
@@ -40,6 +40,12 @@ def rewrite_signals(dialect: Dialect, changes: Sequence[tuple[SignalText, Signal
     for _, after in changes:
         yield from dialect.ask(queries.REKEY_SIGNAL, after.id, after.value)
         yield from refer_to(dialect, [after.value], [after.job_id])
+    return len(changes)
+
+
+def rewrite_streams(dialect: Dialect, changes: Sequence[tuple[StreamText, StreamText]]) -> Plan[int]:
+    for _, after in changes:
+        yield from dialect.ask(queries.REKEY_STREAM, *after[:-1])
     return len(changes)
 
 

@@ -32,6 +32,9 @@ notify_waiters = """
     select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter>
     where job_id = any (array_append($1::text::bigint[], 0::bigint))"""
 
+notify_readers = """
+    select pg_notify('<channel_of_ends>', job_id::text)::text from <waiter> where job_id = any ($1::text::bigint[])"""
+
 event_heads = """
     select <ms:(select <now>)>, exists (select from <waiter> where name = $2::text and job_id = 0),
       coalesce((select max(id) from <job>), 0), coalesce((select max(id) from <event>), 0),

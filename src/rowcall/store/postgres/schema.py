@@ -329,6 +329,9 @@ begin
   if exists (select from <schema>.<signal>) then
     delete from <schema>.<signal> where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
+  if exists (select from <schema>.<stream>) then
+    delete from <schema>.<stream> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
   if {_IS_READ} then
     insert into <schema>.<change> (jobs)
     select format('[[%s,-%s]%s]', min(id), max(id),
@@ -363,6 +366,7 @@ begin
   delete from <schema>.<slot> where worker is null;
   delete from <schema>.<step>;
   delete from <schema>.<signal>;
+  delete from <schema>.<stream>;
   delete from <schema>.<ready>;
   delete from <schema>.<served>;
   delete from <schema>.<claim> where job_id = any (array(

@@ -74,6 +74,15 @@ class StepTexts(NamedTuple):
     type: str
 
 
+class StreamText(NamedTuple):
+    """What the row of a value in a stream holds that can be encrypted."""
+
+    job_id: int
+    number: int
+    value: str
+    type: str
+
+
 class SignalText(NamedTuple):
     """What the row of a signal holds that can be encrypted."""
 
@@ -248,8 +257,8 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 # Everything but workers, waiters and the settings of the queue. Jobs come first: that is the order of locks, and takes
 # the rows with it that belong to one job.
 _CLEARED = (
-    "job", "ready", "claim", "served", "step", "signal", "edge", "slot", "start", "opening", "limit_hold", "tally",
-    "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
+    "job", "ready", "claim", "served", "step", "signal", "stream", "edge", "slot", "start", "opening", "limit_hold",
+    "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
     "batch", "batch_tally",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
@@ -294,6 +303,13 @@ _TEXTS_OF_SIGNALS = """
     where signal.id > <bigint:1> order by signal.id limit <int:2>"""
 TEXTS_OF_SIGNALS = Query("texts_of_signals", (Int, Int), row_as(SignalText), text=_TEXTS_OF_SIGNALS)
 REKEY_SIGNAL = Query("rekey_signal", (Int, Text), text="update <signal> set value = <json:2> where id = <bigint:1>")
+_TEXTS_OF_STREAMS = """
+    select stream.job_id, stream.number, stream.value, <text_of:job.type>
+    from <stream> as stream join <job> as job on job.id = stream.job_id
+    where (stream.job_id, stream.number) > (<bigint:1>, <int:2>) order by stream.job_id, stream.number limit <int:3>"""
+TEXTS_OF_STREAMS = Query("texts_of_streams", (Int, Int, Int), row_as(StreamText), text=_TEXTS_OF_STREAMS)
+_REKEY_STREAM = "update <stream> set value = <text:3> where job_id = <bigint:1> and number = <int:2>"
+REKEY_STREAM = Query("rekey_stream", (Int, Int, Text), text=_REKEY_STREAM)
 # references of jobs to blobs that neither the job nor its steps and signals name any more
 _NAMES_IT = "like '%' || digest || '%'"
 _DROP_OLD_REFERENCES = f"""

@@ -117,6 +117,8 @@ _PRUNE_CHANGES = f"""
 PRUNE_CHANGES = Change("prune_changes", text=_PRUNE_CHANGES)
 # what happened to these jobs; a server notifies when the transaction commits
 NOTIFY_WAITERS = Query("notify_waiters", (Ids,))
+# of streams of these jobs; with a file, they see the commit
+NOTIFY_READERS = Query("notify_readers", (Ids,), only=_SERVER)
 
 # events: the newest rows, rows behind given ones, rows with ids in given ranges
 EVENT_HEADS = Query("event_heads", (Now, Text), row_as(Heads))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from rowcall.store.queries.results import (
     Running,
 )
 from rowcall.store.statement import Plan
+
+E = TypeVar("E")
 
 ROWS_AT_ONCE, CHANGES_AT_ONCE = 1000, 5
 MOST_RUNNING = 5_000
@@ -93,16 +95,27 @@ class EventFilter(NamedTuple):
         )
 
 
-class Look(NamedTuple):
-    """What a reader found: events, and whether there are more, or whether it cannot continue.
+class Look(NamedTuple, Generic[E]):
+    """What a reader found: events, or values of a stream, and whether there are more, or whether it cannot continue.
 
-    `lost`: events may have been missed, and it has to start again. `gone`: the job was deleted.
+    `lost`: events may have been missed, and it has to start again. `gone`: the job was deleted, or no value can follow.
     """
 
-    events: list[JobEvent]
+    events: list[E]
     more: bool = False
     lost: bool = False
     gone: bool = False
+
+
+class ReaderOf(Protocol[E]):
+    """Reads what has happened since its last look. `waits_for` is the job, or `ANY_JOB`."""
+
+    waits_for: int
+
+    def start(self, dialect: Dialect, name: str) -> Plan[int]:
+        """Begin, or begin again, and return the time."""
+
+    def look(self, dialect: Dialect, name: str) -> Plan[Look[E]]: ...
 
 
 def missed(now_ms: int, why: str) -> JobEvent:
@@ -132,7 +145,7 @@ class JobReader:
             raise JobNotFound(self.waits_for)
         return 0
 
-    def look(self, dialect: Dialect, name: str) -> Plan[Look]:
+    def look(self, dialect: Dialect, name: str) -> Plan[Look[JobEvent]]:
         lines = yield from timelines(dialect, [self.waits_for])
         counts: Counter[tuple[object, ...]] = Counter()
         events = []
@@ -212,7 +225,7 @@ class Reader:
         self._running = yield from self._running_now(dialect)
         return heads.now_ms
 
-    def look(self, dialect: Dialect, name: str) -> Plan[Look]:
+    def look(self, dialect: Dialect, name: str) -> Plan[Look[JobEvent]]:
         (heads,) = yield from dialect.ask(queries.EVENT_HEADS, name)
         behind = heads.change - self._read[-1]  # below 0: rows were lost, or the database is an older one
         if not heads.registered or not 0 <= behind <= KEPT_CHANGES or len(self._gaps) > MOST_GAPS:

@@ -270,6 +270,7 @@ create trigger <prefix>job_belongings after delete on <job> begin
   delete from <slot> where job_id = old.id and worker is null;
   delete from <step> where job_id = old.id;
   delete from <signal> where job_id = old.id;
+  delete from <stream> where job_id = old.id;
   delete from <claim> where job_id = old.id;
 end
 """

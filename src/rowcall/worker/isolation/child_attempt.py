@@ -14,6 +14,7 @@ from rowcall.declare.limits import with_derived
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import checked_result, untyped_to_json
+from rowcall.domain.stream import value_text
 from rowcall.durable.handler_steps import Steps
 from rowcall.operations.batches import Batch, batch_of_job
 from rowcall.operations.by_hand import job_of
@@ -22,7 +23,7 @@ from rowcall.operations.flows import step_job
 from rowcall.queue import Queue
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark
-from rowcall.worker.completion import Completion
+from rowcall.worker.completion import CompletingAttempt, Completion
 from rowcall.worker.isolation.child_exceptions import rebuilt
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
@@ -80,6 +81,10 @@ class ChildAttempt:
             self._reported = Mark(*self.ready.fence, progress=share, message=message, replays=int(replays))
             self._send(Progressed(share, message, replays))
 
+    def stream(self, value: object, name: str) -> None:
+        text = value_text(self.ready.type, value)
+        self._ask(Asked("stream", task=name, payload=text, last_call=self.steps.last_call))
+
     def confirm_report(self) -> None:
         """Send the last report again if no earlier attempt came further, which is known after its steps were read."""
         if self._reported is not None and self._reported.replays and not self.steps.replays:
@@ -87,27 +92,21 @@ class ChildAttempt:
 
     def complete(self, result: object, connection: object) -> None:
         completion, checked = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
-        with self._completing() as done:
-            completion.queue.run(
-                completion.complete(
-                    *(self.ready, checked, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
-                )
-            )
+        with self._completing() as (ending, done):
+            completion.queue.run(completion.complete(self.ready, checked, ending, connection, done))
 
     async def acomplete(self, result: object, connection: object) -> None:
         completion, checked = self._completion(), checked_result(self.ready.type, result, self._task.result_decoder)
-        with self._completing() as done:
-            await completion.queue.arun(
-                completion.complete(
-                    *(self.ready, checked, self._waited_ms, self._age_ms, connection), self._then, self._reported, done
-                )
-            )
+        with self._completing() as (ending, done):
+            await completion.queue.arun(completion.complete(self.ready, checked, ending, connection, done))
 
     @contextlib.contextmanager
-    def _completing(self) -> Iterator[Callable[[], None]]:
-        self._ask(Asked("complete"))
+    def _completing(self) -> Iterator[tuple[CompletingAttempt, Callable[[], None]]]:
+        age_ms = int((self._timer() - self._began_at) * 1000)
+        waited_ms = self.ready.waited_ms(self._call.claimed_at_ms)
+        values = self._ask(Asked("complete")).values
         try:
-            yield self._note_completion
+            yield CompletingAttempt(waited_ms, age_ms, self._then, self._reported, values=values), self._note_completion
         except BaseException:
             if not self._completed:
                 self._send(NotCompleted())
@@ -163,14 +162,6 @@ class ChildAttempt:
         if answer.failed is not None:
             raise rebuilt(answer.failed)
         return answer
-
-    @property
-    def _waited_ms(self) -> int:
-        return self.ready.waited_ms(self._call.claimed_at_ms)
-
-    @property
-    def _age_ms(self) -> int:
-        return int((self._timer() - self._began_at) * 1000)
 
     def _completion(self) -> Completion:
         return Completion(self._own_queue("complete"))

@@ -372,11 +372,15 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
                 return Answered(steps=attempt.steps.store.read())
             case Asked(what="result of a step", payload=text):
                 return Answered(attempt.steps.store.fetched(text))
+            case Asked(what="stream", task=name, payload=text, last_call=last_call):
+                attempt.append(name, text, last_call)
+                return Answered()
             case Asked(step=StepWrite() as step):
                 return Answered(written=attempt.steps.store.write(step, None))
             case Asked(what="complete"):
+                values = attempt.unwritten_values()
                 attempt.completed = True
-                return Answered()
+                return Answered(values=values)
             case Asked(job=None):
                 attempt.continue_with(asked.task, (), payload_from_row(asked.payload))
             case Asked(job=NewJob() as job):

@@ -7,6 +7,7 @@ import msgspec
 from rowcall.declare.isolation import Home
 from rowcall.domain.job import StackFrame
 from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.domain.stream import StreamRow
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
 from rowcall.store.queries.claims import Ready
@@ -47,6 +48,8 @@ class Answered(msgspec.Struct, tag=True):
     then: Then | None = None
     steps: list[StepRow] = []
     written: StepWritten | None = None
+    values: list[StreamRow] = []
+    """Of `complete`: what the handler has appended to streams, and may not be written."""
     failed: Failed | None = None
 
 
@@ -99,7 +102,8 @@ class Logged(msgspec.Struct, tag=True):
 
 
 class Asked(AboutAttempt, tag=True):
-    """The handler asks what only the worker knows or writes: `previous`, `blockers`, `continue_with`, its steps.
+    """The handler asks what only the worker knows or writes: `previous`, `blockers`, `continue_with`, `stream`, its
+    steps.
 
     `complete` announces that the handler completes its job in its own transaction: the worker must know before the
     lease changes.
@@ -110,6 +114,8 @@ class Asked(AboutAttempt, tag=True):
     job: NewJob | None = None
     payload: str = ""
     step: StepWrite | None = None
+    last_call: int | None = None
+    """Of a value for a stream: where the handler is, as `Steps.last_call` says."""
 
 
 class NotCompleted(AboutAttempt, tag=True):

@@ -188,6 +188,9 @@ class BatchCall:
         for attempt in self._called:
             attempt.report(share, message)
 
+    def stream(self, value: object, name: str) -> None:
+        raise RuntimeError("ctx.stream is not available in a batch: a stream belongs to one job")
+
     def continue_with(self, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:
         raise RuntimeError("ctx.continue_with is not available in a batch: it continues the chain of one job")
 

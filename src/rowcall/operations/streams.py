@@ -1,0 +1,140 @@
+"""The streams of jobs: iterators over the values that their handlers append."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+
+from rowcall.domain import checks
+from rowcall.domain.encryption import Kind
+from rowcall.domain.job import Job
+from rowcall.domain.stream import Position, checked_position
+from rowcall.operations.arguments import checked_id
+from rowcall.operations.both import HasQueue
+from rowcall.operations.events import Stream, close_forgotten
+from rowcall.queue import Queue
+from rowcall.store.queries.streams import StoredValue
+from rowcall.store.streams.values import ValueReader
+
+
+class StreamSource:
+    """Follows one stream of a job, and knows where it is."""
+
+    def __init__(self, queue: Queue, job: Job | int, name: str, after: str | None) -> None:
+        self.at = checked_position(checked_id(job), after)
+        self._reader = ValueReader(self.at, checks.name("name", name))
+        self.stream: Stream[StoredValue] = Stream(queue, self._reader)
+
+    def value_of(self, stored: StoredValue) -> object:
+        """Return the value, and move behind it. `CannotDecrypt` without its key."""
+        text = self.stream.queue.blobs.decrypted(str(stored.value), self._reader.task, Kind.STREAM)
+        self.at = Position(self.at.job_id, stored.part, stored.number)
+        value: object = msgspec.json.decode(text)
+        return value
+
+
+class StreamReader:
+    """The values of a stream: what `jobs.stream()` returns. It ends when the job has ended, or by `close()`."""
+
+    def __init__(self, source: StreamSource) -> None:
+        self._source = source
+        source.stream.queue.run(source.stream.connect())
+
+    @property
+    def position(self) -> str:
+        """The position behind the last value: another reader continues there with `after=`."""
+        return str(self._source.at)
+
+    @property
+    def part(self) -> int:
+        """The part of the last value. A higher one begins after an attempt that failed or was lost."""
+        return self._source.at.part
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> object:
+        stored = self._source.stream.queue.run(self._source.stream.next())
+        if stored is None:
+            raise StopIteration
+        return self._source.value_of(stored)
+
+    def close(self) -> None:
+        """End the iteration, also of another thread. Closing twice is safe."""
+        self._source.stream.queue.run(self._source.stream.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if (source := getattr(self, "_source", None)) is not None:
+            close_forgotten(source.stream)
+
+
+class AsyncStreamReader:
+    """The values of a stream: what `jobs.astream()` returns. It ends when the job has ended, or by `aclose()`."""
+
+    def __init__(self, source: StreamSource) -> None:
+        self._source = source
+
+    @property
+    def position(self) -> str:
+        """The position behind the last value: another reader continues there with `after=`."""
+        return str(self._source.at)
+
+    @property
+    def part(self) -> int:
+        """The part of the last value. A higher one begins after an attempt that failed or was lost."""
+        return self._source.at.part
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> object:
+        stored = await self._source.stream.queue.arun(self._source.stream.next())
+        if stored is None:
+            raise StopAsyncIteration
+        return self._source.value_of(stored)
+
+    async def aclose(self) -> None:
+        """End the iteration, also of another task. Closing twice is safe."""
+        await self._source.stream.queue.arun(self._source.stream.close())
+
+    async def __aenter__(self) -> Self:
+        await self._source.stream.queue.arun(self._source.stream.connect())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        if (source := getattr(self, "_source", None)) is not None:
+            close_forgotten(source.stream)
+
+
+# methods of `Rowcall`
+
+
+def stream(self: HasQueue, job: Job | int, name: str = "out", *, after: str | None = None) -> StreamReader:
+    """Return an iterator over the values that the handler of a job appends with `ctx.stream`, until the job has ended.
+
+        for token in jobs.stream(job):
+            print(token, end="", flush=True)
+
+    It begins with the first value, or behind `after`, the `position` of another reader of this job. It works in any
+    process, however many readers there are. `JobNotFound` if the job does not exist.
+    """
+    return StreamReader(StreamSource(self._queue, job, name, after))
+
+
+def astream(self: HasQueue, job: Job | int, name: str = "out", *, after: str | None = None) -> AsyncStreamReader:
+    """`stream`, for async code.
+
+    async for token in jobs.astream(job):
+        print(token, end="", flush=True)
+    """
+    return AsyncStreamReader(StreamSource(self._queue, job, name, after))

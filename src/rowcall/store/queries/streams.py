@@ -1,0 +1,45 @@
+"""Streams of jobs. The worker of an attempt numbers its values, so a value that is written twice is there once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rowcall.domain.stream import StreamRow, StreamStart
+from rowcall.store.statement import Int, Json, Query, Text, row_as
+
+
+class StreamedJob(NamedTuple):
+    """The job whose stream is read: its task, and whether it has ended."""
+
+    type: str
+    has_ended: bool
+
+
+class StoredValue(NamedTuple):
+    """A value of a job: None if it is of another stream than the one that is read."""
+
+    number: int
+    part: int
+    value: str | None
+
+
+# An attempt after one that failed or was cut off begins a new part; one after a sleep or a wait does not.
+_LAST = "(select {} from <stream> where job_id = <bigint:1> order by number desc limit 1)"
+_STREAM_START = f"""
+    select coalesce({_LAST.format("number")}, 0), coalesce({_LAST.format("bytes")}, 0),
+      (select count(*) + 1 from <attempt> where job_id = <bigint:1> and status <> <snoozed>
+         and (status <> <released> or started_at is not null)),
+      coalesce((select max(position) from <step> where job_id = <bigint:1>), 0)"""
+STREAM_START = Query("stream_start", (Int,), row_as(StreamStart), text=_STREAM_START)
+_APPEND = f"""
+    insert into <stream> ({", ".join(StreamRow.__struct_fields__)})
+    select <fields:bigint int int bigint text text> from <rows:1> where true on conflict (job_id, number) do nothing"""
+APPEND = Query("append", (Json,), text=_APPEND)
+_STREAMED_JOB = (
+    "select <text_of:type>, case when status in <finished> then 1 else 0 end from <job> where id = <bigint:1>"
+)
+STREAMED_JOB = Query("streamed_job", (Int,), row_as(StreamedJob), text=_STREAMED_JOB)
+_STREAM_VALUES = """
+    select number, part, case when name = <text:3> then value end from <stream>
+    where job_id = <bigint:1> and number > <int:2> order by number limit <int:4>"""
+STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue), text=_STREAM_VALUES)

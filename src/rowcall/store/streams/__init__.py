@@ -1,0 +1,1 @@
+"""The values that handlers append to streams of their jobs."""
