@@ -59,6 +59,7 @@ ROWS: dict[str, dict[str, object]] = {
         "status": "waiting",
     },
     "signal": {"job_id": 1, "name": "x"},
+    "stream": {"job_id": 1, "number": 1, "part": 1, "bytes": 1, "name": "out", "value": "1"},
     "job_tag": {"tag": "t", "job_id": 1},
     "tally": {"at": LONG_AGO_MS, "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},
     "total": {"status": "failed", "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},

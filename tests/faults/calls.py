@@ -40,6 +40,7 @@ LEFT_OUT = {
     "close": "sends no statement",
     "events": "follows for ever: `EVENTS` reads once",
     "rekey": "needs keys: `REKEY` has them",
+    "stream": "follows a job until it ends: `STREAM` reads one that has ended",
 }
 
 
@@ -58,7 +59,7 @@ def methods() -> dict[str, inspect.Signature]:
 
 def calls(scene: Scene) -> list[Call]:
     of_methods = (call for name, signature in methods().items() for call in _of_method(name, signature, scene))
-    return [*of_methods, *OF_TASKS, MIGRATE, REKEY, EVENTS, *caller_calls(scene), *worker_calls()]
+    return [*of_methods, *OF_TASKS, MIGRATE, REKEY, EVENTS, STREAM, *caller_calls(scene), *worker_calls()]
 
 
 def caller_calls(scene: Scene) -> list[Call]:
@@ -208,6 +209,17 @@ def _read_events(app: App) -> None:
         assert next(events).event == "ENQUEUED"
 
 
+def _prepare_stream(app: App) -> list[Job]:
+    job = app.jobs.enqueue("ctx_stream", queue="streamed")
+    app.jobs.drain(queues=["streamed"])
+    return [job]
+
+
+def _read_stream(app: App) -> None:
+    (job,) = app.jobs.list(type="ctx_stream").jobs
+    assert [*app.jobs.stream(job)] == ["first", "second"]
+
+
 def _prepare_rekey(app: App) -> list[Job]:
     _migrate_more(app)
     return []
@@ -221,6 +233,7 @@ def _rekey(app: App) -> None:
 MIGRATE = in_thread("migrate more", _migrate_more)
 REKEY = in_thread("rekey", _rekey, _prepare_rekey)
 EVENTS = in_thread("events", _read_events, is_steady=False)
+STREAM = in_thread("stream", _read_stream, _prepare_stream, is_steady=False)
 
 
 def enqueued_by(result: object) -> list[Job]:

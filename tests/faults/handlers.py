@@ -53,6 +53,12 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[
         ctx.progress(0.25, "a quarter")
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_stream(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.stream("first")
+        ctx.stream("second")
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_blockers(ctx: Context) -> object:
         noted(ctx.job)
         return ctx.blockers

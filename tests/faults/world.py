@@ -181,6 +181,7 @@ def declare(jobs: Rowcall, notes: Place, gate: Gate) -> tuple[ContextTask[[], ob
         ctx.progress(0.5, "half")
         while not gate.may_end.wait(REPORT_SECONDS):
             ctx.progress(0.5, "half")
+            ctx.stream("half")
         notes.write("end", ctx.job.id, ctx.job.lease)
 
     return step, declare_handlers(jobs, noted, lambda: notes.url)

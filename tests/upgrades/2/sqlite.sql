@@ -431,6 +431,16 @@ create table rowcall_batch_tally (
   status text  constraint status_is_text check (status is null or (status < x''))
 )
 -- next statement
+create table rowcall_stream (
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  number integer not null constraint number_is_integer check (number between -9007199254740992 and 9007199254740992 and number = cast(number as integer)),
+  part integer not null constraint part_is_integer check (part between -9007199254740992 and 9007199254740992 and part = cast(part as integer)),
+  bytes integer not null constraint bytes_is_integer check (bytes between -9223372036854775807 and 9223372036854775807 and bytes = cast(bytes as integer)),
+  name text not null constraint name_is_text check (name < x''),
+  value text not null constraint value_is_text check (value < x''),
+  primary key (job_id, number)
+) without rowid
+-- next statement
 create table rowcall_step_kept as select job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result from rowcall_step
 -- next statement
 drop table rowcall_step
@@ -488,7 +498,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches and child jobs', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'eab2ab54bd4f9f95')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '6479fb0f03c1db35')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -593,6 +603,7 @@ create trigger rowcall_job_belongings after delete on rowcall_job begin
   delete from rowcall_slot where job_id = old.id and worker is null;
   delete from rowcall_step where job_id = old.id;
   delete from rowcall_signal where job_id = old.id;
+  delete from rowcall_stream where job_id = old.id;
   delete from rowcall_claim where job_id = old.id;
 end
 -- next statement
