@@ -18,6 +18,7 @@ MOST_LINES = 3
 
 ONE_TOPIC_PER_FILE = (
     *("cli/commands", "http/api", "http/pages", "operations", "store/queries", "store/sqlite", "store/postgres"),
+    *("store/mysql", "drivers/mysql"),
     *("drivers/caller", "drivers/sqlite", "drivers/postgres", "django", "integrations"),
 )
 """Folders whose files have the names of topics, or the names that a framework expects."""

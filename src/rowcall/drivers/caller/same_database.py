@@ -60,14 +60,13 @@ class SqliteQueueDatabase:
         return error
 
 
-class PostgresQueueDatabase:
-    """`ask` runs a query on the queue's own connection; `explain` is for errors of any PostgreSQL driver."""
-
-    database = "postgresql"
+class ServerQueueDatabase:
+    """`ask` runs a query on the queue's own connection; `explain` is for errors of any driver of the database."""
 
     def __init__(
-        self, name: str, ask: Callable[[IdentityQuery], Row], explain: Callable[[Exception], Exception]
+        self, database: str, name: str, ask: Callable[[IdentityQuery], Row], explain: Callable[[Exception], Exception]
     ) -> None:
+        self.database = database
         self.name = name
         self._ask = ask
         self._explain = explain

@@ -21,7 +21,7 @@ from rowcall.base.clock import SYSTEM_CLOCK
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import Conflict, StoreUnavailable
 from rowcall.drivers import forking
-from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase
+from rowcall.drivers.caller.same_database import IdentityQuery, ServerQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import NothingWritten
 from rowcall.drivers.postgres.connection import (
@@ -75,8 +75,8 @@ class PostgresDatabase(Database):
         # more than there are connections, so that a caller that waits too long gets an error, sync or async
         self.threads = config.server.pool_size + 32
         self._notification = notification
-        home = PostgresQueueDatabase(
-            self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
+        home = ServerQueueDatabase(
+            "postgresql", self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
         )
         super().__init__(config, enqueue, home)
         _open_databases.add(self)

@@ -12,7 +12,7 @@ from django.db import connections, transaction
 from rowcall.domain.config import Config
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.connection import CallerConnection, CallerConnections
-from rowcall.drivers.caller.same_database import IdentityQuery, PostgresQueueDatabase, SqliteQueueDatabase
+from rowcall.drivers.caller.same_database import IdentityQuery, ServerQueueDatabase, SqliteQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.sqlite.database import memory_file
 from rowcall.drivers.transaction import OpenTransaction
@@ -173,4 +173,4 @@ def _postgres_errors(name: str) -> Callable[[Exception], Exception]:
     def ask(query: IdentityQuery) -> Any:
         raise AssertionError("no connection is checked in tests")
 
-    return PostgresQueueDatabase(name, ask, lambda error: of_any_driver(error, name)).explained
+    return ServerQueueDatabase("postgresql", name, ask, lambda error: of_any_driver(error, name)).explained

@@ -1,0 +1,1 @@
+"""Run plans on MariaDB and MySQL, through a pool of connections."""

@@ -1,0 +1,1 @@
+"""SQL for MariaDB and MySQL."""

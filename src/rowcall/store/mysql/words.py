@@ -1,0 +1,154 @@
+"""What MariaDB and MySQL call the things that the templates name, and how they say what others say in one statement.
+
+See `rowcall.store.rendering`. The texts that all databases share are rewritten here, by `adapted`:
+
+| elsewhere | here |
+| --- | --- |
+| `update … returning`, `delete … returning` | a locking read, then the change: MySQL has no RETURNING |
+| `update … from` | an update of a join |
+| `where id <in_rows> … <end_rows>` of a change | a join: such a subquery would be run for each row of the table |
+| `on conflict … do update` | `on duplicate key update` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+from rowcall.store import rendering
+from rowcall.store.columns import job_columns
+from rowcall.store.queries.claims import SEPARATOR
+from rowcall.store.rendering import STATES, Words
+from rowcall.store.schema import TABLES
+
+CLOCK = "utc_timestamp(3)"
+EPOCH = "timestamp'1970-01-01 00:00:00'"
+HIGHEST_ID = 2**63 - 1
+MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53
+NAMES = (*TABLES, "blob", "mutex")
+
+_TYPES = {
+    **dict.fromkeys(("text", "jsonb"), "longtext"),
+    **dict.fromkeys(("int", "bigint"), "bigint"),
+    "float8": "double",
+    "time": "bigint",
+}
+
+
+@cache
+def words(prefix: str) -> Words:
+    """Return the words for one table prefix."""
+    return {
+        **STATES,
+        **{table: f"{prefix}{table}" for table in NAMES},
+        "prefix": prefix,
+        "clock": CLOCK,
+        "now": f"coalesce({time_of('$1')}, {CLOCK})",
+        "job_columns": job_columns(time=milliseconds_of, json=str),
+        "for_update": "for update",
+        "skip_locked": "skip locked",
+        "next": lambda column: f"least({column}, {MOST_LEASE - 1}) + 1",
+        **dict.fromkeys(("text", "int", "bigint", "real", "json"), lambda number: f"${number}"),
+        "time": lambda number: time_of(f"${number}"),
+        **dict.fromkeys(("ms", "ms_or_null", "ms_after"), milliseconds_of),
+        "span": lambda column: f"interval {column} * 1000 microsecond",
+        "interval": lambda number: f"interval ${number} * 1000 microsecond",
+        "text_of": lambda column: column,
+        "same": lambda values: " <=> ".join(values.split(", ", 1)),
+        "indexed": lambda index: f"force index (<prefix>{index})",
+        "in_rows": "in (select * from (",
+        "end_rows": ") as chosen)",
+        "after": _after,
+        "fence": "",
+        "by_id": lambda column: column,
+        **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in ${number}"),
+        "ids": lambda number: f"json_table(${number}, '$[*]' columns (id bigint path '$')) as given",
+        "texts": lambda number: f"json_table(${number}, '$[*]' columns (item varchar(2000) path '$')) as given",
+        "shown": lambda time: f"concat(cast({time} as char(23)), ' UTC')",
+        "rounded": lambda number: f"cast(round({number}) as signed)",
+        "is_time": lambda column: f"{column} is not null",
+        "payload_holds": lambda number: f"json_contains(job.payload, ${number})",
+        "covering": lambda columns: f", {columns}",
+        "place_in": lambda values: f"instr({values})",
+        "separator": f"char({ord(SEPARATOR)} using utf8mb4)",
+        "least": lambda values: f"least({values})",
+        "greatest": lambda values: f"greatest({values})",
+    }
+
+
+def time_of(milliseconds: str) -> str:
+    return f"({EPOCH} + interval {milliseconds} * 1000 microsecond)"
+
+
+def milliseconds_of(time: str) -> str:
+    return f"(timestampdiff(microsecond, {EPOCH}, {time}) div 1000)"
+
+
+def _after(places: str) -> str:
+    given = ", ".join(f"${number}" for number, _ in enumerate(places.split(", "), 3))
+    return f"queue = $1 and type = $2 and ({places}) > ({given})"
+
+
+_FIELDS_OF_ROWS = re.compile(r"<fields:([^>]*)>(.*?)<rows:(\d+)>", re.DOTALL)
+
+
+def _with_fields(match: re.Match[str]) -> str:
+    """Return the columns of a JSON array of arrays, and the table that has them."""
+    kinds, between, number = match.groups()
+    columns, fields = [], []
+    for position, kind in enumerate(kinds.split()):
+        columns.append(f"field{position} {_TYPES[kind]} path '$[{position}]'")
+        fields.append(time_of(f"field{position}") if kind == "time" else f"field{position}")
+    table = f"json_table(${number}, '$[*]' columns ({', '.join(columns)})) as item"
+    return f"{', '.join(fields)}{between}{table}"
+
+
+_ROWS = r"where (?:\w+\.)?(\w+) <in_rows>(.*)<end_rows>\s*$"
+_OTHER = r"(<\w+> as \w+|\(select <now> as now\) as moment)"
+_REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (_FIELDS_OF_ROWS, _with_fields),
+    (
+        re.compile(rf"^\s*update (<\w+>) (?:as \w+ )?set (.*?) {_ROWS}", re.DOTALL),
+        r"update \1 as job join (\4) as chosen on chosen.\3 = job.\3 set \2",
+    ),
+    (
+        re.compile(rf"^\s*delete from (<\w+>) {_ROWS}", re.DOTALL),
+        r"delete whole from \1 as whole join (\3) as chosen on chosen.\2 = whole.\2",
+    ),
+    (
+        re.compile(rf"^\s*update (<\w+>) as (\w+) set (.*?)\s+from {_OTHER}\s+where (.*)$", re.DOTALL),
+        r"update \1 as \2 join \4 set \3 where \5",
+    ),
+    (re.compile(r"\bon conflict \([^)]*\) do update\s+set"), "on duplicate key update"),
+    (re.compile(r"\bon conflict \((\w+)[^)]*\) do nothing"), r"on duplicate key update \1 = \1"),
+    (re.compile(r"^(\s*insert into <\w+>) as \w+"), r"\1"),
+    (re.compile(r"\bexcluded\.(\w+)"), r"values(\1)"),
+    (re.compile(r" / "), " div "),
+    (re.compile(r"~([\w.]+)"), r"(-1 - \1)"),  # theirs has no sign
+    (re.compile(r"\bas (?:text|char)\)"), "as char)"),
+    (re.compile(r"\bas (?:bigint|integer)\)"), "as signed)"),
+    (re.compile(r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])(key|rank)(?![\w'`:>])"), r"`\1`"),
+]
+_RETURNING = re.compile(
+    r"^\s*(?:(?P<update>update (?P<updated><\w+>(?: as \w+)?(?: join .*?)?) set .*?)"
+    r"|(?P<delete>delete from (?P<deleted><\w+>)))"
+    r"\s+where (?P<condition>.*?)\s+returning (?P<columns>.*)$",
+    re.DOTALL,
+)
+
+
+def adapted(template: str) -> str | tuple[str, ...]:
+    """Return a template, or several, that say the same here."""
+    for pattern, replacement in _REWRITTEN:
+        template = pattern.sub(replacement, template)
+    if match := _RETURNING.match(template):
+        table, condition = match["updated"] or match["deleted"], match["condition"]
+        locking = f"select {match['columns']} from {table} where {condition} for update"
+        return locking, f"{match['update'] or match['delete']} where {condition}"
+    return template
+
+
+def render(template: str, prefix: str) -> str:
+    """Return the SQL with its names filled in."""
+    return rendering.render(template, words(prefix))
