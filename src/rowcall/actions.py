@@ -49,6 +49,12 @@ class ActionOptions(TypedDict, total=False):
     connection: object
 
 
+class RetryOptions(ActionOptions, total=False):
+    """`from_step` is the first recorded step that runs again."""
+
+    from_step: str | None
+
+
 class RescheduleOptions(ActionOptions, total=False):
     run_at: datetime | None
     delay: float | timedelta | None
@@ -99,7 +105,10 @@ def _from(move: Move) -> Sequence[Status]:
     return [status for status in Status if status in sources(move)]
 
 
-RETRY = Action("retry", _from(Move.RERUN), "will run again", meant=(Status.FAILED,))
+_OF_RETRY = ("actor", "connection", "from_step")
+RETRY = Action("retry", _from(Move.RERUN), "will run again", _OF_RETRY, meant=(Status.FAILED,))
+FROM_STEP = Action("retry", [*WAITING, *RETRY.statuses], "will run again", _OF_RETRY)
+"""A retry that keeps the steps before one: also of a job that waits, perhaps for code that fits its steps."""
 CANCEL = Action("cancel", _from(Move.CANCEL), "cancelled, or asked to stop", ("actor", "connection", "reason"))
 DELETE = Action("delete", _from(Move.DELETE), "deleted", ("connection",))
 RESCHEDULE = Action("reschedule", WAITING, "rescheduled", ("actor", "connection", "run_at", "delay"))

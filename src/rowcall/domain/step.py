@@ -44,6 +44,10 @@ class StepStatus(StrEnum):
     ABANDONED = "abandoned"
 
 
+NAMELESS = (StepKind.SLEEP, StepKind.PATCH)
+"""The kinds of steps from which a job cannot run again: their names are not those of calls."""
+
+
 class RecordedStep(Value, frozen=True, kw_only=True):
     """A step of a job, as it is stored: `ctx.step`, `ctx.sleep` or `ctx.wait_for`.
 

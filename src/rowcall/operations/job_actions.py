@@ -23,6 +23,7 @@ from rowcall.actions import (
     BulkRetryOptions,
     JobFilter,
     RescheduleOptions,
+    RetryOptions,
 )
 from rowcall.declare.limits import derived
 from rowcall.declare.option_table import (
@@ -74,7 +75,10 @@ _EDITED_AS_GIVEN = (
 _NO_TIMES = dict.fromkeys(("created_after_ms", "created_before_ms", "finished_after_ms", "finished_before_ms"))
 
 
-def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[BulkRetryOptions]) -> Operation[Job | int]:
+class AnyRetryOptions(BulkRetryOptions, RetryOptions, total=False): ...
+
+
+def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[AnyRetryOptions]) -> Operation[Job | int]:
     """Run a finished job again: with the next attempt number, and its task's `max_attempts` added to its limit.
 
     Or retry all jobs that fit a filter, failed ones unless `status` says otherwise, and return how many. An
@@ -84,9 +88,18 @@ def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[BulkR
 
         jobs.retry(error_code="TIMEOUT:*", type="send_email", rate=20)
 
+    With `from_step`, it keeps the recorded steps before that one and runs the rest again, also of a job that waits.
+
+        jobs.retry(job, from_step="charge")
+
     The timeline names the `actor`, else the user of this process. With `connection`, it is part of the caller's
     transaction.
     """
+    from_step = options.get("from_step")
+    if from_step is not None and job is None:
+        raise InvalidOption("from_step", "needs one job: retry(job, from_step=…)")
+    if from_step is not None and not isinstance(from_step, str):
+        raise InvalidOption("from_step", f"must be the name of a step, got {from_step!r}")
     who, rate, began_ms = checked_actor(options.get("actor")), _checked_rate(options.get("rate")), 0
     if job is None and rate is not None:
         connection = options.get("connection")
@@ -97,7 +110,8 @@ def retry(queue: Queue, /, job: Job | int | None = None, **options: Unpack[BulkR
 
     retry_some = partial(MatchedJobs.retry, due_at_ms=due_at_ms)
     change = partial(_attempts_of, queue), who
-    return (yield from _act(queue, RETRY, job, options, single_actions.retry, retry_some, *change))
+    retry_one = partial(single_actions.retry, from_step=from_step)
+    return (yield from _act(queue, RETRY, job, options, retry_one, retry_some, *change))
 
 
 def cancel(
@@ -358,18 +372,18 @@ def _checked_rate(rate: object) -> float | None:
 
 class RetryMethod(Protocol):
     @overload
-    def __call__(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
+    def __call__(self, job: Job[R], **options: Unpack[RetryOptions]) -> Job[R]: ...
     @overload
-    def __call__(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
+    def __call__(self, job: int, **options: Unpack[RetryOptions]) -> Job: ...
     @overload
     def __call__(self, **options: Unpack[BulkRetryOptions]) -> int: ...
 
 
 class AsyncRetryMethod(Protocol):
     @overload
-    async def __call__(self, job: Job[R], **options: Unpack[ActionOptions]) -> Job[R]: ...
+    async def __call__(self, job: Job[R], **options: Unpack[RetryOptions]) -> Job[R]: ...
     @overload
-    async def __call__(self, job: int, **options: Unpack[ActionOptions]) -> Job: ...
+    async def __call__(self, job: int, **options: Unpack[RetryOptions]) -> Job: ...
     @overload
     async def __call__(self, **options: Unpack[BulkRetryOptions]) -> int: ...
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rowcall import Rowcall, Status
+from rowcall import Context, Rowcall, Status
 from tests.cli.conftest import Run
 from tests.cli.terminal import Terminal
 
@@ -22,6 +22,24 @@ def test_retry_says_what_became_of_each(run: Run, queue: Rowcall) -> None:
         "error: job 99 does not exist",
     ]
     assert queue.get(finished.id).status == "pending"
+
+
+def test_retry_from_a_step(run: Run, queue: Rowcall) -> None:
+    def handler(ctx: Context) -> None:
+        for name in ("find", "charge"):
+            ctx.step(name, str)
+
+    queue.task(name="steps")(handler)
+    job = queue.enqueue("steps")
+    queue.drain()
+    assert run("retry", "app:jobs", str(job.id), "--from-step", "charge").exit_code == 0
+    assert [step.name for step in queue.steps(job)] == ["find"]
+    wrong = run("retry", "app:jobs", str(job.id), "--from-step", "none")
+    assert wrong.exit_code == 2
+    assert f"from_step must be a recorded step of job {job.id}, got 'none'; it has 'find'" in " ".join(
+        wrong.stderr.split()
+    ) or "--from-step must be a recorded step" in " ".join(wrong.stderr.split())
+    assert run("retry", "app:jobs", "--queue", "mail", "--from-step", "charge").exit_code == 2
 
 
 def test_retry_says_how_many_attempts_a_failed_job_has_again(run: Run, queue: Rowcall) -> None:

@@ -65,6 +65,39 @@ class TestFailingBlockers:
         end(jobs, one, "succeeded")
         assert jobs.get(job.id).status is Status.PENDING
 
+    @pytest.mark.parametrize("how", ["failed", "cancelled"])
+    def test_a_retry_brings_back_what_fell_with_it(self, jobs: Rowcall, how: str) -> None:
+        one, other = blocker(jobs), blocker(jobs)
+        line = [one]
+        for _ in range(4):
+            line.append(jobs.enqueue("send", after=line[-1]))
+        both = jobs.enqueue("both", after=[one, other])
+        taken = jobs.enqueue("keyed", after=one, key="k")
+        behind = jobs.enqueue("behind", after=taken)
+        end(jobs, one, how)
+        late = jobs.enqueue("late", after=one)
+        jobs.enqueue("keyed", key="k", delay=60)
+        ended = {job.id: jobs.get(job) for job in (taken, behind)}
+        assert {jobs.get(job).error_code for job in (*line[1:], both, late)} == {f"BLOCKER:{how.upper()}"}
+        jobs.retry(one, actor="ann")
+        assert [jobs.get(job).status for job in (*line[1:], both, late)] == [Status.BLOCKED] * 6
+        assert "ann" in [event.actor for event in jobs.timeline(line[4])]
+        assert {job_id: jobs.get(job_id) for job_id in ended} == ended  # another job has the key
+        end(jobs, one, "succeeded")
+        assert [jobs.get(job).status for job in (*line[1:], both, late)] == [
+            *(Status.PENDING, *[Status.BLOCKED] * 3),
+            *(Status.BLOCKED, Status.PENDING),
+        ]
+        assert jobs.stats().total == len(jobs.list(limit=500).jobs)
+
+    def test_a_bulk_retry_brings_them_back_once(self, jobs: Rowcall) -> None:
+        one = blocker(jobs)
+        waiting = [jobs.enqueue("send", after=one) for _ in range(3)]
+        end(jobs, one, "failed")
+        jobs.retry(status="failed", queue="default")
+        assert [jobs.get(job).status for job in (one, *waiting)] == [Status.PENDING, *[Status.BLOCKED] * 3]
+        assert [event.event for event in jobs.timeline(waiting[0])].count("MANUAL_RETRY") == 1
+
     def test_a_failure_that_is_tried_again_is_none_yet(self, jobs: Rowcall, clock: FakeClock) -> None:
         one = jobs.enqueue("blocker", max_attempts=2)
         job = jobs.enqueue("send", after=one)

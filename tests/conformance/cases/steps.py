@@ -12,7 +12,9 @@ import pytest
 
 from rowcall import (
     Backoff,
+    Cancel,
     Context,
+    Fail,
     InvalidArguments,
     InvalidOption,
     LeaseLost,
@@ -269,6 +271,54 @@ class TestSteps:
             jobs.retry(job)
         assert calls == ["one", "fail", "one"]
         assert jobs.steps(job) == []  # the last retry has deleted them
+
+    @pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled"])
+    def test_a_job_runs_again_from_a_step(self, jobs: Rowcall, end: str) -> None:
+        calls: list[str] = []
+
+        @jobs.task(max_attempts=1)
+        def order(ctx: Context) -> str:
+            for name in ("price", "charge", "mail"):
+                ctx.step(name, calls.append, name)
+            if len(calls) == 3 and end != "succeeded":
+                raise Fail("TEST:CODE") if end == "failed" else Cancel("no")
+            return str(ctx.wait_for("later")) if end == "succeeded" and len(calls) > 3 else "done"
+
+        job = order.enqueue()
+        jobs.drain()
+        before = jobs.get(job)
+        for wrong in ("chrage", ""):
+            with pytest.raises(InvalidOption, match=f"must be a recorded step of job {job.id}, got '{wrong}'"):
+                jobs.retry(job, from_step=wrong)
+        with pytest.raises(InvalidOption, match="'price', 'charge', 'mail'"):
+            jobs.retry(job, from_step="none")
+        assert (jobs.get(job), len(jobs.steps(job))) == (before, 3)
+        again = jobs.retry(job, from_step="charge", actor="ann")
+        assert (again.id, again.status) == (job.id, "pending")
+        assert [step.name for step in jobs.steps(job)] == ["price"]
+        (event,) = [event for event in jobs.timeline(job) if event.event == "MANUAL_RETRY"]
+        assert (event.actor, event.detail) == ("ann", "from step 'charge'")
+        jobs.drain()
+        assert calls == ["price", "charge", "mail", "charge", "mail"]
+        if end == "succeeded":  # now it waits, and may run again from a step as well
+            assert jobs.get(job).status == "scheduled"
+            jobs.retry(job, from_step="mail")
+            jobs.signal(job, "later", 7)
+            jobs.drain()
+            assert calls[5:] == ["mail"]
+            assert jobs.get(job).result == "7"
+
+    def test_a_retry_from_a_step_needs_one_job_that_does_not_run(self, jobs: Rowcall) -> None:
+        job = jobs.enqueue("send")
+        with pytest.raises(InvalidOption, match="needs one job"):
+            jobs.retry(status="failed", from_step="charge")  # type: ignore[call-overload]
+        with pytest.raises(InvalidOption, match="must be the name of a step, got 3"):
+            jobs.retry(job, from_step=3)  # type: ignore[call-overload]
+        with pytest.raises(InvalidOption, match="it has none"):
+            jobs.retry(job, from_step="charge")
+        jobs.claim("hand")
+        with pytest.raises(WrongState):
+            jobs.retry(job, from_step="charge")
 
     def test_a_replaced_job_starts_over(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task(key="one", on_duplicate="replace")

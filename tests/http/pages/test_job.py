@@ -73,6 +73,12 @@ def test_durable_steps_are_shown(tmp_path: Path) -> None:
             ("charge", "finished", {"card": "<card>"}),
             ("paid", "waiting", None),
         ]
+        assert "<option>charge</option><option>paid</option>" in page
+        assert client.submit("/jobs/1", "/jobs/1/retry", {"from_step": "paid"}).status_code == 303
+        assert [step.name for step in jobs.steps(1)] == ["charge"]
+        assert client.post("/api/jobs/1/retry", {"from_step": "paid"}).status_code == 422
+        answer = client.post("/api/jobs/1/retry", {"from_step": "charge"})
+        assert (answer.json()["job"]["status"], jobs.steps(1)) == ("pending", [])
 
 
 def test_hidden_arguments_are_not_put_into_a_form(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def _filters(function: F) -> F:
 @queue_command("retry", "Run finished jobs again.", words="[ID…]", parse=optional_job_ids)
 @_filters
 @click.option("--rate", type=float, metavar="N", help="Release N jobs per second.")
-def retry_command(target: Target, words: list[int], yes: bool, **options: object) -> Answer:
+@click.option("--from-step", metavar="NAME", help="Keep the steps before this one, and run the rest again.")
+def retry_command(target: Target, words: list[int], from_step: str | None, yes: bool, **options: object) -> Answer:
     """Run finished jobs again: those with the given ids, or all that match a filter.
 
     A filter selects failed jobs, unless --status names another state. Each job gets as many new attempts as its task
@@ -75,7 +76,10 @@ def retry_command(target: Target, words: list[int], yes: bool, **options: object
 
     if not _given_filter(words, options):
         _confirm_again(target, words, yes)
-    return _change(target, RETRY, words, yes, options, describe)
+    elif from_step is not None:
+        raise click.UsageError("--from-step needs the ids of jobs")
+    given = {} if from_step is None else {"from_step": from_step}
+    return _change(target, RETRY, words, yes, options, describe, **given)
 
 
 @queue_command("cancel", "Cancel jobs that wait or run.", words="[ID…]", parse=optional_job_ids)

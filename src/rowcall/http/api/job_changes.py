@@ -38,6 +38,12 @@ class Deleted(Value, frozen=True, kw_only=True):
     id: int
 
 
+class Retrying(EndpointInput, frozen=True, kw_only=True):
+    """`from_step`: keep the recorded steps before this one, and run the rest again."""
+
+    from_step: str | None = None
+
+
 class Cancelling(EndpointInput, frozen=True, kw_only=True):
     reason: str | None = None
 
@@ -63,9 +69,9 @@ class Editing(JobOptions, frozen=True, kw_only=True):
     arguments: dict[str, object] | None = None
 
 
-async def retry_job(call: Call, id: int) -> JobAnswer:
-    """Run a finished job again."""
-    return await _changed(call, job_actions.retry(call.queue, id, actor=call.actor))
+async def retry_job(call: Call, id: int, body: Retrying) -> JobAnswer:
+    """Run a finished job again, from the beginning or from a step."""
+    return await _changed(call, job_actions.retry(call.queue, id, **_options(call, body)))
 
 
 async def cancel_job(call: Call, id: int, body: Cancelling) -> JobAnswer:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import msgspec
 from starlette.requests import Request
 
-from rowcall.actions import ON_ONE
+from rowcall.actions import FROM_STEP, ON_ONE
 from rowcall.domain.blobs import MARK
 from rowcall.domain.job import Event, Job
 from rowcall.domain.payload import RAW_KEY
-from rowcall.http.api.jobs import MOST_ROWS, get_job
+from rowcall.domain.step import NAMELESS
+from rowcall.http.api.jobs import MOST_ROWS, JobDetail, get_job
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.graph import flow_graph
@@ -41,6 +42,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "asked": asked(detail.waits),
         "attempts": detail.attempts,
         "steps": detail.steps,
+        "restarts": restarts_of(detail),
         "shortened": detail.shortened,
         "most_rows": MOST_ROWS,
         "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
@@ -52,6 +54,12 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "as_sql": as_sql(job, call.queue.config.table_prefix),
         "now": await call.read(time_now(call.queue)),
     }
+
+
+def restarts_of(detail: JobDetail) -> list[str]:
+    """Return the names of the steps from which the job may run again."""
+    may = detail.job.status in FROM_STEP.statuses
+    return list(dict.fromkeys(step.name for step in detail.steps if step.kind not in NAMELESS)) if may else []
 
 
 async def job_stack(call: Call, request: Request) -> dict[str, object]:

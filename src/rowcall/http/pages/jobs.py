@@ -128,8 +128,8 @@ class AskFirst(Exception):
         self.query = {"action": action, "ids": job_id}
 
 
-async def retry_job(call: Call, id: int) -> JobAnswer:
-    """Run a finished job again; one that has succeeded only after a question."""
-    if await succeeded_of(call, [id]):
+async def retry_job(call: Call, id: int, body: job_changes.Retrying) -> JobAnswer:
+    """Run a finished job again; one that has succeeded only after a question, unless a step was chosen."""
+    if body.from_step is None and await succeeded_of(call, [id]):
         raise AskFirst("retry", id)
-    return await job_changes.retry_job(call, id)
+    return await job_changes.retry_job(call, id, body)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from rowcall.actions import CANCEL, COMPLETE, DELETE, EDIT, RESCHEDULE, RETRY, SET_PRIORITY, Action
+from rowcall.actions import CANCEL, COMPLETE, DELETE, EDIT, FROM_STEP, RESCHEDULE, RETRY, SET_PRIORITY, Action
 from rowcall.base.times import time_of
 from rowcall.domain.errors import DuplicateJob, InvalidOption, RowcallError, StillNeeded, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Job, Status
@@ -19,40 +19,78 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.ends.next_steps import Then, refuse_taken, write_next_steps
 from rowcall.store.ends.waiting import cancel_waiting, complete_by_hand
 from rowcall.store.flows.blockers import block_again
-from rowcall.store.jobs.inspect import find, get, lock
+from rowcall.store.jobs.inspect import find, get, lock, lock_jobs
 from rowcall.store.jobs.marks import retag
 from rowcall.store.order.heads import orders_of, ready_heads
 from rowcall.store.queries import control as queries
 from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.counts import TALLY
-from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, LOCK_KEYS
+from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, FALLEN, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE as DELETE_JOBS
 from rowcall.store.queries.steps import END_SLEEPS
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.schema import LAST_DEADLINE_MS
 from rowcall.store.statement import Plan
-from rowcall.store.steps.recorded import start_over
+from rowcall.store.steps.recorded import forget_steps, start_over
 
 # again
 
 
-def retry(dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None) -> Plan[Job]:
+def retry(
+    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, from_step: str | None = None
+) -> Plan[Job]:
+    if from_step is not None:
+        return (yield from _retry_from(dialect, job_id, attempts_of, actor, from_step))
     job = yield from _allowed(dialect, job_id, RETRY)
-    for obstacle in (yield from obstacles_of(dialect, [job])).values():
-        raise obstacle
+    yield from _refuse_obstacles(dialect, job)
     yield from rerun(dialect, [job], [Rerun(job.id, attempts_of(job.type))], actor)
     return (yield from get(dialect, job_id))
 
 
-def rerun(dialect: Dialect, jobs: Sequence[Job], reruns: Sequence[Rerun], actor: str | None) -> Plan[None]:
-    """Let locked jobs that have finished run again, and the steps of their chains that fell with them."""
+def _retry_from(
+    dialect: Dialect, job_id: int, attempts_of: Callable[[str], int], actor: str | None, from_step: str
+) -> Plan[Job]:
+    """Delete the recorded steps from that one on, and let the job run: again, or now if it waits."""
+    job = yield from _allowed(dialect, job_id, FROM_STEP)
+    if job.status in FINISHED:
+        yield from _refuse_obstacles(dialect, job)
+    yield from forget_steps(dialect, job_id, from_step)
+    if job.status in FINISHED:
+        rerun_job = Rerun(job.id, attempts_of(job.type))
+        yield from rerun(dialect, [job], [rerun_job], actor, f"from step {from_step!r}")
+    else:
+        yield from _reschedule(dialect, [job_id], None, 0)
+        yield from retag(dialect, [job_id])
+        yield from dialect.ask(queries.RECORD_EVENTS, [job_id], "MANUAL_RETRY", actor, f"from step {from_step!r}")
+    return (yield from get(dialect, job_id))
+
+
+def _refuse_obstacles(dialect: Dialect, job: Job) -> Plan[None]:
+    for obstacle in (yield from obstacles_of(dialect, [job])).values():
+        raise obstacle
+
+
+def rerun(
+    dialect: Dialect,
+    jobs: Sequence[Job],
+    reruns: Sequence[Rerun],
+    actor: str | None,
+    detail: str | None = None,
+) -> Plan[None]:
+    """Let locked jobs that have finished run again, and the jobs that fell with them.
+
+    `detail` says where they continue; otherwise succeeded ones start over.
+    """
     fallen = yield from _fallen_with(dialect, jobs)
     revivals = [*jobs, *fallen]
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)])
-    yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
+    if detail is None:
+        yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
     yield from dialect.ask(TALLY, [revived(job) for job in revivals])
     yield from reopen(dialect, revivals)
-    yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in revivals], "MANUAL_RETRY", actor, None)
+    yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in jobs], "MANUAL_RETRY", actor, detail)
+    if fallen:
+        yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in fallen], "MANUAL_RETRY", actor, None)
     # a job that has run had all its blockers, and a job that was completed from outside needs none
     waiting = [job.id for job in revivals if job.attempt == 0 and job.status is not Status.SUCCEEDED]
     if waiting:
@@ -69,6 +107,27 @@ def rerun_locked(dialect: Dialect, reruns: Sequence[Rerun]) -> Plan[None]:
 
 
 def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
+    """Return jobs that never ran because one of these did not succeed: later steps of a chain, and what waited for it.
+
+    Jobs that cannot run again now, because another one has their key, are left out, and what fell with them.
+    """
+    fallen, newest = [], jobs
+    known = {job.id for job in jobs}
+    while newest:
+        steps = yield from _fallen_steps(dialect, newest)
+        concerned = [*newest, *steps]
+        ids = sorted({job.id for job in concerned} | {job.chain_id for job in concerned if job.chain_id is not None})
+        waited = sorted({*(yield from dialect.ask(FALLEN, ids))} - known - {job.id for job in steps})
+        locked = [job for job in (yield from lock_jobs(dialect, waited)) if job.status in FINISHED]
+        obstacles = yield from obstacles_of(dialect, locked)
+        newest = [*steps, *(job for job in locked if job.id not in obstacles)]
+        newest = [job for job in newest if job.id not in known]
+        known |= {job.id for job in newest}
+        fallen += newest
+    return fallen
+
+
+def _fallen_steps(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
     """Return later steps of the same chains that never ran because one of these jobs did not succeed."""
     known = {job.id for job in jobs}
     first = {job.chain_id: job.chain_index or 0 for job in jobs if job.chain_id is not None}

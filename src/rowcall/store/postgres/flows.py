@@ -12,6 +12,7 @@ from rowcall.store.postgres.jobs import LISTENING
 from rowcall.store.postgres.words import ENDED_LEASE, fields, milliseconds_of, milliseconds_or_null, time_of
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
+    FELL,
     INSERTED_FIELDS,
     KEPT_RUN_AT,
     LAST_STEP,
@@ -182,6 +183,10 @@ dependants = """
     cross join lateral (select job_id from <edge> where blocker_id = given.id offset 0) as edge
     cross join lateral (select * from <job> where id = edge.job_id offset 0) as job
     where job.status not in <finished>"""
+fallen = f"""
+    select distinct job.id from <ids:1> cross join lateral (
+      select job_id from <edge> where blocker_id = given.id and state = <failed> offset 0) as edge
+    cross join lateral (select * from <job> where id = edge.job_id offset 0) as job where {FELL}"""
 
 doubt_edges = f"""
     update <edge> as edge set unsure = 1

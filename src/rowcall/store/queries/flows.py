@@ -24,12 +24,14 @@ import msgspec
 
 from rowcall.base.times import time_of, time_or_none
 from rowcall.domain.job import FINISHED, Chain, Status
+from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import FOREVER_MS
 from rowcall.store.columns import job_from_row, milliseconds, text
 from rowcall.store.new_job import Blocker as Blocker
 from rowcall.store.new_job import Inserted, NewJob
 from rowcall.store.new_job import Unique as Unique
+from rowcall.store.rendering import literals
 from rowcall.store.statement import (
     Ids,
     Int,
@@ -284,6 +286,9 @@ UNBLOCK = Query("unblock", (Now, Ids), number_from_row, notifies=any_row)
 PASS_TURN = Query("pass_turn", only=_FILE)
 # unfinished jobs that wait, or waited, for one of these jobs, or for a chain that one of these began
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
+# jobs that never ran because one of these jobs, or a chain that one of these began, did not succeed
+FELL = f"job.attempt = 0 and job.error_code in {literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE))}"
+FALLEN = Query("fallen", (Ids,), number_from_row)
 _STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id <fence>)
                      then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""

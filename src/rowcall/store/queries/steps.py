@@ -132,6 +132,8 @@ _COUNT_ASKING = f"""
 COUNT_ASKING = Query("count_asking", (Now, Int), number_from_row, text=_COUNT_ASKING)
 
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
+_FORGET_STEPS = "delete from <step> where job_id = <bigint:1> and position >= <int:2> returning position"
+FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")
 
 _SIGNALS = "select id, job_id, name, <text_of:value> from <signal> where job_id <in_ids:1> order by id"

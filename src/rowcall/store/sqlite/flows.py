@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
+    FELL,
     INSERTED_FIELDS,
     KEPT_RUN_AT,
     LAST_STEP,
@@ -92,6 +93,10 @@ dependants = """
     cross join <edge> as edge on edge.blocker_id = given.id
     cross join <job> as job on job.id = edge.job_id
     where job.status not in <finished>"""
+fallen = f"""
+    select distinct job.id from <ids:1> cross join <edge> as edge on edge.blocker_id = given.id
+    cross join <job> as job on job.id = edge.job_id
+    where edge.state = <failed> and {FELL}"""
 forgotten_edges = f"""
     select json_group_array({_EDGE_COLUMNS}) from (
       select * from (

@@ -7,9 +7,19 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rowcall.base.times import milliseconds_of
-from rowcall.domain.errors import LeaseLost, WrongState
+from rowcall.domain.errors import InvalidOption, LeaseLost, WrongState
 from rowcall.domain.job import FINISHED, WAITING, Status
-from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep, StepKind, StepRow, StepStatus, StepWrite, StepWritten
+from rowcall.domain.step import (
+    NAMELESS,
+    OpenWait,
+    OpenWaits,
+    RecordedStep,
+    StepKind,
+    StepRow,
+    StepStatus,
+    StepWrite,
+    StepWritten,
+)
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.inspect import get, lock
@@ -19,6 +29,7 @@ from rowcall.store.queries.counts import NOW
 from rowcall.store.statement import Plan
 
 Answer = StepWritten | LeaseLost
+MOST_NAMED = 20
 
 
 def read(dialect: Dialect, job_id: int) -> Plan[list[StepRow]]:
@@ -116,6 +127,16 @@ def start_over(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
     if job_ids:
         yield from dialect.ask(queries.DELETE_STEPS, job_ids)
         yield from dialect.ask(queries.DELETE_SIGNALS_OF, job_ids)
+
+
+def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
+    """Delete a recorded step of a locked job, and all that came after it."""
+    named = [row for row in (yield from read(dialect, job_id)) if row.kind not in NAMELESS]
+    first = next((row.position for row in named if row.name == name), None)
+    if first is None:
+        known = ", ".join(repr(row.name) for row in named[:MOST_NAMED]) or "none"
+        raise InvalidOption("from_step", f"must be a recorded step of job {job_id}, got {name!r}; it has {known}")
+    yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
 
 
 def wake(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
