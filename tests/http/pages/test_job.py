@@ -68,6 +68,9 @@ def test_durable_steps_are_shown(tmp_path: Path) -> None:
         assert re.search(r"wait</span> paid.*?<td>waiting", page, re.DOTALL)
         assert "when signalled" in page
         assert "9999-12-31 " not in page  # the last day is not a date
+        bars = re.findall(r'class="what" title="([^"]+)".*?<rect class="(\w+)"', page, re.DOTALL)
+        assert bars == [("handler", "ran"), ("charge", "ran"), ("wait paid", "waits")]
+        assert page.count('<rect class="now"') == 1
         steps = client.get("/api/jobs/1").json()["steps"]
         assert [(one["name"], one["status"], one["result"]) for one in steps] == [
             ("charge", "finished", {"card": "<card>"}),

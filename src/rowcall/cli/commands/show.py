@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 
 import msgspec
@@ -12,15 +12,18 @@ from rowcall.base.text import duration
 from rowcall.cli.command import Answer, local_option, one_job_id, queue_command
 from rowcall.cli.commands.jobs import job_as_json
 from rowcall.cli.present.console import is_narrow, show, show_section
-from rowcall.cli.present.text_tables import Table, block, status_text, table_of, text
+from rowcall.cli.present.text_tables import Table, block, has_unicode, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
+from rowcall.domain.question import choices_of, prompt_of
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
 from rowcall.operations.signals import step_rows
 from rowcall.overview.formats import exact, moment, zone_name
+from rowcall.overview.liveness import database_time
 from rowcall.overview.reasons import why_in
 from rowcall.overview.scrub import scrubbed
+from rowcall.overview.waterfall import label_of, text_bar, waterfall
 
 _TIMES = (
     "run_at",
@@ -36,6 +39,7 @@ _IN_HEADING = ("id", "type", "status", "lease", "duplicate")
 _JSON_FIELDS = ("payload", "result", "tags")
 MOST_RELATED = 20
 LONGEST_RESULT = 200
+BAR_COLUMNS = 24
 
 
 @queue_command("show", words="ID", parse=one_job_id)
@@ -50,7 +54,9 @@ def show_command(target: Target, words: int, zone: tzinfo | None) -> Answer:
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
     found = everything_about(target, words, zone)
-    return Answer({**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, zone))
+    return Answer(
+        {**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, zone, database_time(target.queue))
+    )
 
 
 class AllOfJob(NamedTuple):
@@ -78,7 +84,7 @@ def everything_about(target: Target, job_id: int, zone: tzinfo | None = UTC) -> 
     )
 
 
-def _show(found: AllOfJob, zone: tzinfo | None) -> None:
+def _show(found: AllOfJob, zone: tzinfo | None, now: datetime) -> None:
     job, why, attempts, blockers, dependents, steps, timeline = found
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
@@ -93,7 +99,7 @@ def _show(found: AllOfJob, zone: tzinfo | None) -> None:
     if dependents:
         show_section("dependents", _dependents(dependents))
     if steps:
-        show_section("steps", _steps(steps, zone))
+        show_section("steps", _steps(job, attempts, steps, now, zone))
     show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}, zone))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
@@ -175,11 +181,20 @@ def _dependents(dependents: list[Dependent]) -> Table:
     return shown
 
 
-def _steps(steps: list[RecordedStep], zone: tzinfo | None) -> Table:
+def _steps(job: Job, attempts: list[Attempt], steps: list[RecordedStep], now: datetime, zone: tzinfo | None) -> Table:
+    """Return the steps, and of the last ones when they ran (full) and waited (dotted)."""
+    marks = "█░" if has_unicode() else "#."
+    bars = {bar.step.position: bar for bar in waterfall(job, attempts, steps, now) if bar.step is not None}
+
+    def drawn(step: RecordedStep) -> object:
+        bar = bars.get(step.position)
+        return None if bar is None else block(text_bar(bar, BAR_COLUMNS, marks))
+
     columns: dict[str, Callable[[RecordedStep], object]] = {
         "no.": lambda step: step.position,
-        "step": lambda step: step.name if step.kind is StepKind.STEP else f"{step.kind} {step.name}",
+        "step": label_of,
         "status": lambda step: step.status.replace("_", " "),
+        **({} if is_narrow() else {"when": drawn}),
         f"ended ({zone_name(zone)})": lambda step: "" if step.finished_at is None else moment(step.finished_at, zone),
         "result": lambda step: block(_step_result(step, zone)),
     }
@@ -188,8 +203,9 @@ def _steps(steps: list[RecordedStep], zone: tzinfo | None) -> Table:
 
 def _step_result(step: RecordedStep, zone: tzinfo | None) -> str:
     if step.status is StepStatus.WAITING:
+        asked = prompt_of(step.question) or "", ", ".join(choices_of(step.question, step.expects))
         until = "" if step.due_at is None else f"until {moment(step.due_at, zone)}"
-        return ": ".join(filter(None, (until, step.error_code, step.error_detail)))
+        return ": ".join(filter(None, (*asked, until, step.error_code, step.error_detail)))
     if step.kind is StepKind.SLEEP:
         return ""
     encoded = msgspec.json.format(msgspec.json.encode(step.result), indent=0).decode()

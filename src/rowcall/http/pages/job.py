@@ -22,6 +22,7 @@ from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
 from rowcall.overview.liveness import time_now
 from rowcall.overview.stacks import stack
+from rowcall.overview.waterfall import waterfall
 
 STACK_SECONDS = 3.0
 
@@ -34,6 +35,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
     chain = None
     if job.chain_id is not None:
         chain = await call.read(flows.get_chain(call.queue, job.chain_id))
+    now = await call.read(time_now(call.queue))
     return {
         "page": "jobs",
         "job": job,
@@ -44,6 +46,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "steps": detail.steps,
         "restarts": restarts_of(detail),
         "shortened": detail.shortened,
+        "bars": waterfall(job, detail.attempts, detail.steps, now),
         "most_rows": MOST_ROWS,
         "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
         "timeline": without_claims(detail.timeline),
@@ -52,7 +55,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "is_whole": row.payload == job.payload and is_whole(job.payload),
         "as_python": as_python(job),
         "as_sql": as_sql(job, call.queue.config.table_prefix),
-        "now": await call.read(time_now(call.queue)),
+        "now": now,
     }
 
 
