@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import pkgutil
 import re
 from typing import Any
 
 import griffe
+
+import rowcall
 
 DOCTEST = re.compile(r"^(>>> .*(?:\n\S.*| .*)*)", re.MULTILINE)
 OPTIONS = re.compile(r"^Options:\n((?: {4}.*\n?)+)", re.MULTILINE)
@@ -30,6 +34,19 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+    def on_class(self, *, cls: griffe.Class, **kwargs: Any) -> None:
+        """Leave out how a class is made if only Rowcall makes it, and what it is derived from if that is not public."""
+        made_by = cls.members.get("__init__")
+        if isinstance(made_by, griffe.Function) and any(str(one.annotation) == "Queue" for one in made_by.parameters):
+            cls.del_member("__init__")
+        cls.bases = [base for base in cls.bases if str(base) in rowcall.__all__ or hasattr(builtins, str(base))]
+
+    def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
+        """Show the values of defaults, not the names of constants."""
+        for parameter in func.parameters:
+            if isinstance(parameter.default, griffe.ExprName) and parameter.default.name.startswith("DEFAULT_"):
+                parameter.default = repr(pkgutil.resolve_name(parameter.default.canonical_path))
 
     def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
         """Add the methods that `Rowcall` takes from operations."""

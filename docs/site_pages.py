@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from pathlib import Path
@@ -27,13 +28,17 @@ API = "api.md"
 # what the search multiplies the hits of a page by, or of a section of the navigation: answers before lists of names
 RANKS = {"Come from": 0.5, "Contribute": 0.2, "Examples": 0.2, "index.md": 0.2, "reference.md": 0.2, API: 0.2}
 RANKS |= {"tour.md": 0.5, "cli.md": 0.5, "http-api.md": 0.5, "mcp.md": 0.5}
+CERTIFICATES = {"SQLite": "docs/proof/torture-sqlite.json", "PostgreSQL": "docs/proof/torture-postgresql.json"}
+FOR_DEVELOPERS = {"Contribute", "Examples"}
+FIGURES = re.compile(r"<!-- figures .*?-->")
+PICTURE = re.compile(r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>')
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 LINK_OR_CODE = re.compile(rf"```.*?```|{LINK.pattern}|`[^`\n]*`", re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Take the navigation from the table of all pages in index.md."""
-    config.nav = [{"Rowcall": "index.md"}, *_sections((ROOT / "docs/index.md").read_text(encoding="utf-8"))]
+    config.nav = [{"Home": "index.md"}, *_sections((ROOT / "docs/index.md").read_text(encoding="utf-8"))]
     return config
 
 
@@ -61,7 +66,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = _with_places((ROOT / name).read_text(encoding="utf-8"), name, place)
         files.append(File.generated(config, place, content=text))
     files.append(File.generated(config, API, content=_api()))
+    files.append(
+        File.generated(config, "site/logo.svg", abs_src_path=str(ROOT / "src/rowcall/http/static/favicon.svg"))
+    )
     return files
+
+
+def _landing(markdown: str) -> str:
+    """Add the figures of the last runs to the page, and show the picture that fits the chosen colours."""
+    figures = [
+        (
+            f"{json.loads((ROOT / path).read_bytes())['jobs']['acknowledged']:,}",
+            f"jobs on {name} under kills: none lost",
+        )
+        for name, path in CERTIFICATES.items()
+    ]
+    seeds = json.loads((ROOT / "docs/proof/simulation.json").read_bytes())
+    worlds = sum(part["last"] - part["first"] + 1 for part in seeds)
+    figures.append((f"{worlds:,}", "simulated worlds of workers: no promise broken"))
+    shown = "\n\n".join(f"**{figure}** {meaning}" for figure, meaning in figures)
+    markdown = FIGURES.sub(f'<div class="figures" markdown>\n\n{shown}\n\n</div>', markdown)
+    return PICTURE.sub(r"![\2](\3#only-light){ .picture } ![\2](\1#only-dark){ .picture }", markdown)
 
 
 def _with_places(markdown: str, name: str, place: str) -> str:
@@ -96,6 +121,27 @@ def _api() -> str:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     place = page.file.src_uri
+    if place == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]
+        markdown = _landing(markdown)
     section = page.parent.title if page.parent else ""
     page.meta["search"] = {"boost": RANKS.get(place) or RANKS.get(section, 1.0)}
     return markdown if page.file.generated_by else _with_places(markdown, f"docs/{place}", place)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write the pages for language models: a list with a line on each, and all of them in one file."""
+    summary, full = [f"# Rowcall\n\n> {config.site_description}.\n"], []
+    for section in _sections((ROOT / "docs/index.md").read_text(encoding="utf-8")):
+        for heading, pages in section.items():
+            summary.append(f"## {heading}\n")
+            for place in (place for page in pages for place in page.values() if (ROOT / "docs" / place).exists()):
+                text = (ROOT / "docs" / place).read_text(encoding="utf-8")
+                title, first = text.removeprefix("# ").split("\n\n")[:2]
+                about = LINK.sub(r"\1", " ".join(first.split()))
+                summary.append(f"- [{title}]({place.replace('README', 'index').removesuffix('.md')}.html): {about}")
+                if heading not in FOR_DEVELOPERS:
+                    full.append(f"<!-- {place} -->\n\n{text}")
+            summary.append("")
+    Path(config.site_dir, "llms.txt").write_text("\n".join(summary), encoding="utf-8")
+    Path(config.site_dir, "llms-full.txt").write_text("\n".join(full), encoding="utf-8")

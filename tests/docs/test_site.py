@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from rowcall import Rowcall
 from tests.docs.built_site import built_site
+from tests.docs.pages import DOCS
 
 LOADED = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]+)"|<link[^>]*\shref="([^"]+)"')
 
@@ -42,3 +44,32 @@ def test_the_reference_has_every_public_method_and_the_search_finds_it(site: Pat
     assert "aclaim(\n    worker: str,\n    *,\n    limit: int = 1," in text
     assert "claim, for async code. If it is cancelled, the jobs are released." in text
     assert "Return an empty graph of jobs" in (site / "search" / "search_index.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_site_has_no_other_files_and_names_no_internals(site: Path) -> None:
+    assert [path for path in site.rglob("*") if path.suffix in (".py", ".pyc") or path.name == "__pycache__"] == []
+    text = html.unescape(re.sub("<[^>]+>", "", (site / "api.html").read_text(encoding="utf-8")))
+    assert re.findall(r"DEFAULT_\w+|\w+: Queue\b|Bases: .*\b_\w+", text) == []
+
+
+@pytest.mark.slow
+def test_language_models_can_read_the_pages(site: Path) -> None:
+    listed, full = (site / "llms.txt").read_text(encoding="utf-8"), (site / "llms-full.txt").read_text(encoding="utf-8")
+    targets = re.findall(r"^- \[.+?\]\((.+?)\): \S", listed, re.MULTILINE)
+    assert len(targets) > 40
+    assert [target for target in targets if not (site / target).exists()] == []
+    assert "# Recipes\n" in full
+    assert "def nightly_report()" in full
+
+
+@pytest.mark.slow
+def test_the_landing_page_has_the_figures_of_the_last_runs(site: Path) -> None:
+    landing = (site / "index.html").read_text(encoding="utf-8")
+    for database in ("sqlite", "postgresql"):
+        certificate = json.loads((DOCS / "proof" / f"torture-{database}.json").read_bytes())
+        assert certificate["verdict"] == "passed"
+        assert f"{certificate['jobs']['acknowledged']:,}" in landing
+    assert "overview.png#only-light" in landing
+    assert "overview-dark.png#only-dark" in landing
+    assert "field-drains.svg" in landing
