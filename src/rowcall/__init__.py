@@ -98,7 +98,7 @@ from rowcall.domain.job import (
     Why,
     WorkerInfo,
 )
-from rowcall.domain.limits import Limit, LimitChange, LimitInfo, LimitKey
+from rowcall.domain.limits import Breaker, Limit, LimitChange, LimitInfo, LimitKey
 from rowcall.domain.push import PushedJob, PushOptions
 from rowcall.domain.retention import Retention
 from rowcall.domain.step import OpenWait, OpenWaits, RecordedStep, StepKind, StepStatus
@@ -156,6 +156,7 @@ __all__ = [
     "BlobUnreadable",
     "BlockedBy",
     "Bound",
+    "Breaker",
     "Cancel",
     "CannotDecrypt",
     "Chain",

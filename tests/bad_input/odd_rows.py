@@ -76,6 +76,14 @@ ROWS: dict[str, dict[str, object]] = {
     "batch": {"created_at": LONG_AGO_MS, "name": "group"},
     "batch_tally": {"batch_id": 1, "jobs": 1},
     "limit_hold": {"limit_key": '["api"]', "held_at": LONG_AGO_MS, "until": LONG_AGO_MS, "job_id": 1},
+    "breaker": {
+        "limit_key": '["api"]',
+        "opened_at": LONG_AGO_MS,
+        "open_until": LONG_AGO_MS,
+        "failed": 1,
+        "outcomes": 1,
+    },
+    "outcome": {"at": LONG_AGO_MS, "failed": 1, "limit_key": '["api"]'},
     "audit": {"at": LONG_AGO_MS, "event": "LIMIT_SET", "subject": "api"},
     "pause": {"kind": "queue", "name": "other", "at": LONG_AGO_MS},
     "schedule": {

@@ -81,7 +81,7 @@ from tests.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from tests.conformance.cases.levers import TestLevers  # noqa: E402
 from tests.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from tests.conformance.cases.lifespans import TestLifespans  # noqa: E402
-from tests.conformance.cases.limit_holds import TestLimitHolds  # noqa: E402
+from tests.conformance.cases.limit_holds import TestBreakers, TestLimitHolds  # noqa: E402
 from tests.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -147,6 +147,7 @@ __all__ = [
     "TestBatchHandlers",
     "TestBatches",
     "TestBlockers",
+    "TestBreakers",
     "TestByHand",
     "TestCancel",
     "TestCancelByFilter",

@@ -22,6 +22,8 @@ MORE_ROWS = (
     "insert into rowcall_slot (limit_key, job_id, lease) select 'k' || (id % 100), id, 1 from rowcall_job",
     "insert into rowcall_start select id, id, id, 'k' || (id % 100) from rowcall_job",
     "insert into rowcall_limit_hold select 'k' || id, id, id + 1, id, null from rowcall_job where id < 100",
+    "insert into rowcall_breaker select 'k' || id, id, id + 1, 1, 1 from rowcall_job where id < 100",
+    "insert into rowcall_outcome select id, id, 1, 'k' || (id % 100) from rowcall_job",
     "insert into rowcall_opening select 'k' || id, id from rowcall_job where id < 100",
 )
 
@@ -61,7 +63,8 @@ FLOWS = (
 LIMITS = {query.name for topic, query in queries_for("sqlite") if topic == "limits"}
 # a handful of rows, when a worker starts; what runs, when a worker ends, every ten minutes and on a page; at most a
 # thousand changes of limits
-WHOLE = {"quotas", "slots_of_worker", "stale_keys", "used_slots", "audited", "trim_audit", "holds", "prune_holds"}
+WHOLE = {"quotas", "slots_of_worker", "stale_keys", "used_slots", "audited", "trim_audit"}
+WHOLE |= {"holds", "prune_holds", "breakers", "prune_outcomes"}
 
 
 ATTENTION = {query.name for topic, query in queries_for("sqlite") if topic == "attention"}

@@ -122,7 +122,7 @@ class Declaration:
         bound = self.limits
         if options.limits is not None:
             bound = bound_to(options.limits, self.name, self.arguments)
-            known.check(options.limits)
+            known.check_given(options.limits)
         bound += host_limits(options.target or self.options.target, push)
         return None if options.limits is None and not bound else bound
 

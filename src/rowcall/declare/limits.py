@@ -10,11 +10,12 @@ from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.fairness import OrderedBy
-from rowcall.domain.limits import JobLimit, Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
+from rowcall.domain.limits import Breaker, JobLimit, Limit, Numbers, TaskLimit, checked_limits, job_limits_to_text
 from rowcall.domain.payload import Arguments, payload_from_row
 from rowcall.domain.push import PushOptions
 from rowcall.store.limits.admission import DeclaredLimits
 from rowcall.store.new_job import Derived, NewJob
+from rowcall.store.queries.claims import Ready
 
 MOST_GIVEN = 10_000
 
@@ -28,6 +29,7 @@ class KnownLimits:
         self._of_task: dict[str, tuple[TaskLimit, ...]] = {}
         self._of_queue: dict[str, tuple[TaskLimit, ...]] = {}
         self._ordered: dict[str, OrderedBy] = {}
+        self.breakers: dict[str, Breaker] = {}
         self.declared = DeclaredLimits(self._of_task, self._of_queue, self._ordered)
 
     def declare_task(self, task: str, limits: tuple[TaskLimit, ...]) -> None:
@@ -66,6 +68,7 @@ class KnownLimits:
     def _declare(self, limits: Sequence[Limit]) -> None:
         self.check(limits)
         self._by_name.update({limit.name: limit for limit in limits})
+        self.breakers.update({limit.name: limit.breaker for limit in limits if limit.breaker is not None})
 
     def check_hold(self, name: str, limits: Iterable[JobLimit] | None) -> None:
         """Refuse to hold an unknown limit, or one with keys of which the job has none. `limits` are those of the job,
@@ -78,6 +81,19 @@ class KnownLimits:
             raise InvalidOption("hold", f"unknown limit {name!r}{did_you_mean(name, known)}; the job has no such limit")
         if limits is not None and (by := known[name].by) is not None:
             raise InvalidOption("hold", f"limit {name!r} counts by {by!r}, and the job is not under it")
+
+    def check_given(self, limits: Sequence[Limit]) -> None:
+        """Check the limits of a call. The workers that end its job must know their breakers."""
+        self.check(limits)
+        for limit in limits:
+            if limit.breaker is not None and limit.name not in self._by_name:
+                raise InvalidOption("limit", f"{limit.name!r}: declare a limit with a breaker, with task(limit=…)")
+
+    def breakers_of(self, job: Ready) -> Mapping[str, Breaker]:
+        """Return the breakers of a job's limits, by name."""
+        if not self.breakers:
+            return self.breakers
+        return {one.name: self.breakers[one.name] for one in self.declared.of(job) if one.name in self.breakers}
 
     @property
     def known(self) -> dict[str, Numbers]:

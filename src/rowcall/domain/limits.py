@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ LONGEST_NAME = 100
 LONGEST_VALUE = 200
 LONGEST_KEY = 1000
 MOST = 1_000_000
+MOST_OUTCOMES = 1000
 SHORTEST_PERIOD_SECONDS = 0.01
 LATEST_BEGIN_MS = 250
 HELD_PREFIX = "limit:"
@@ -24,13 +26,37 @@ HELD_BY_OTHER_NAME = "order:+"
 """Of a job in order that waits for one under another name of its task; the key of that one comes after it."""
 
 
+class Breaker(Value, frozen=True, metaclass=OptionsMeta):
+    """Holds a limit when too many of its attempts fail: `Breaker(failures=0.5, of=20, pause=30)`.
+
+    It opens when at least that share of the last `of` attempts has failed: no job starts for `pause` seconds. Then one
+    job may try. If it succeeds, the breaker closes; if it fails, the next pause begins.
+    """
+
+    failures: float = 0.5
+    of: int = 20
+    pause: float | timedelta = 30
+
+    def __post_init__(self) -> None:
+        share: object = self.failures
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            raise InvalidOption("failures", f"must be a share of attempts, more than 0 and at most 1, got {share!r}")
+        whole(1, MOST_OUTCOMES)("of", self.of)
+        msgspec.structs.force_setattr(self, "pause", seconds_of("pause", self.pause, SHORTEST_PERIOD_SECONDS))
+
+    @property
+    def pause_ms(self) -> int:
+        return round(float(self.pause) * 1000)  # type: ignore[arg-type]
+
+
 class Limit(Value, frozen=True, metaclass=OptionsMeta):
     """At most `concurrency` running jobs, at most `rate` starts in any `per` seconds, or both.
 
-    All jobs whose limit has the same name share it. With `by`, each value of that argument is counted separately.
+    All jobs whose limit has the same name share it. With `by`, each value of that argument is counted separately. A
+    `breaker` holds the limit while its attempts fail.
 
     >>> Limit("stripe", concurrency=3, by="customer_id")
-    Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id')
+    Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id', breaker=None)
     >>> Limit("api", rate=100, per=timedelta(minutes=1)).per
     60.0
     """
@@ -40,8 +66,11 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
     rate: int | None = None
     per: float | timedelta | None = None
     by: str | None = None
+    breaker: Breaker | None = None
 
     def __post_init__(self) -> None:
+        if self.breaker is not None and not isinstance(self.breaker, Breaker):
+            raise InvalidOption("limit", f"{self.name!r}: breaker must be a Breaker(…), got {self.breaker!r}")
         if problem := name_problem(self.name, LONGEST_NAME):
             raise InvalidOption("limit", f"the name {problem}")
         if self.by is not None and (not isinstance(self.by, str) or not self.by.isidentifier()):
@@ -69,8 +98,9 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
 class LimitKey(Value, frozen=True, kw_only=True):
     """What one value of `by` uses of a limit; None is a limit without `by`.
 
-    `waiting` are the jobs that it holds, the first of them due `since`. `held_until`: a handler asked that no job of it
-    starts before, with `hold=`.
+    `waiting` are the jobs that it holds, the first of them due `since`. `held_until`: no job of it starts before,
+    because a handler asked for that with `hold=`, or its breaker is open. `is_open`: whether its breaker is, also while
+    one job tries.
     """
 
     value: object = None
@@ -79,6 +109,7 @@ class LimitKey(Value, frozen=True, kw_only=True):
     waiting: int = 0
     since: datetime | None = None
     held_until: datetime | None = None
+    is_open: bool = False
 
 
 class LimitInfo(Value, frozen=True, kw_only=True):
@@ -88,8 +119,8 @@ class LimitInfo(Value, frozen=True, kw_only=True):
     replace the declared ones. `running` jobs of all keys; `started` counts the starts within the period, `waiting` the
     jobs that it holds, the first of them due `since`. `by_key` has the keys with the most waiting jobs.
 
-    `held_until`: the job with the id `held_by` asked that no job of it, or of one key, starts before; and
-    `held_reason` why.
+    `held_until`: no job of it, or of one key, starts before. The job with the id `held_by` asked for that, and
+    `held_reason` says why; or the breaker is open. `is_open`: whether any key's breaker is, also while one job tries.
     """
 
     name: str
@@ -109,6 +140,7 @@ class LimitInfo(Value, frozen=True, kw_only=True):
     held_until: datetime | None = None
     held_by: int | None = None
     held_reason: str | None = None
+    is_open: bool = False
     by_key: list[LimitKey] = msgspec.field(default_factory=list)
 
 
@@ -123,12 +155,16 @@ class LimitChange(Value, frozen=True, kw_only=True):
 
 
 class LimitNote(msgspec.Struct, frozen=True):
-    """What the end of an attempt says to its limits: hold the one with that name, for so long or until then."""
+    """What the end of an attempt says to its limits: hold the one with that name, for so long or until then; and
+    whether it failed, to these breakers by the names of their limits.
+    """
 
-    hold: str
+    hold: str | None = None
     hold_ms: int = 0
     until_ms: int | None = None
     why: str = ""
+    failed: bool = False
+    breakers: Mapping[str, Breaker] = MappingProxyType({})
 
     def without_text(self) -> "LimitNote":
         """Return the note without what a handler has written."""

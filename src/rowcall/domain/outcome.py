@@ -5,6 +5,7 @@ Nothing here reads a clock, a database or a source of chance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import msgspec
@@ -14,7 +15,7 @@ from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze, Suspend
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.limits import LimitNote
+from rowcall.domain.limits import Breaker, LimitNote
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.domain.step import FOREVER_MS
 
@@ -111,6 +112,9 @@ class Transition(msgspec.Struct, frozen=True):
     note: LimitNote | None = None
     """What the end of the attempt says to limits."""
 
+
+COUNTED = {"succeeded": False, "failed": True}
+"""Whether an attempt failed, by its status, as breakers count it. Others say nothing about what a limit protects."""
 
 OUTCOMES = {
     Move.SUCCEED: "succeeded",
@@ -225,6 +229,15 @@ def _holding(
     if hold is None:
         return transition
     note = LimitNote(hold, round(delay_seconds * 1000), run_at_ms, why)
+    return msgspec.structs.replace(transition, note=note)
+
+
+def noted(transition: Transition, breakers: Mapping[str, Breaker]) -> Transition:
+    """Return the transition, with how the attempt ended, for these breakers."""
+    failed = COUNTED.get(transition.attempt_status)
+    if failed is None or not breakers:
+        return transition
+    note = msgspec.structs.replace(transition.note or LimitNote(), failed=failed, breakers=breakers)
     return msgspec.structs.replace(transition, note=note)
 
 

@@ -26,7 +26,7 @@ from rowcall.domain.errors import (
     seconds_of,
 )
 from rowcall.domain.job import WAITING, Job, Status
-from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide
+from rowcall.domain.outcome import AttemptBudget, Outcome, Released, Reported, Succeeded, Transition, decide, noted
 from rowcall.domain.payload import payload_from_row, result_to_json, tags_from_row
 from rowcall.operations import blobs
 from rowcall.operations.arguments import checked_actor, checked_id, checked_limit, fitting_result
@@ -254,6 +254,8 @@ def _settle(
     )
     transition = decide(AttemptBudget(job.attempt, job.max_attempts), outcome, policy, chance=queue.clock.chance())
     transition = queue.declared.follow_ups.followed(transition, job.type, job.queue)
+    if connection is None:  # a caller's transaction may be long, and other ends would wait for it
+        transition = noted(transition, queue.declared.limits.breakers)
     if queue.backend.cipher is not None:
         yield from EnsureSchema()
         transition = queue.backend.cipher.encrypted(transition, job.type)

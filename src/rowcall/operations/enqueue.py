@@ -184,7 +184,7 @@ def plain_call(queue: Queue, task: str, arguments: object, options: Options, *, 
         job = limited(job, declared.limits_for(options, queue.declared.limits, push))
         return Bound(shared(job, declared.sharing, queue.declared.fair_queues.get(job.queue)), payload)
     job = queue.declared.follow_ups.applied(new_job(task, _UNDECLARED, options, queue.declared.options))
-    queue.declared.limits.check(options.limits or ())
+    queue.declared.limits.check_given(options.limits or ())
     limits = tuple(TaskLimit(limit) for limit in options.limits or ()) + host_limits(options.target, push)
     job = limited(job, limits if options.limits is not None else limits or None)
     job = shared(job, None, queue.declared.fair_queues.get(job.queue))

@@ -19,6 +19,7 @@ from rowcall.store.counts.pruning import prune_group, prune_history
 from rowcall.store.counts.samples import add_sample
 from rowcall.store.ends.after import repair_edges
 from rowcall.store.limits.held_jobs import drop_stale
+from rowcall.store.limits.holds import prune_outcomes
 from rowcall.store.queries.batches import DROP_LEFT_TALLIES, PRUNE_BATCHES
 from rowcall.store.queries.control import CLEAR, RESTART_IDS
 from rowcall.store.queries.counts import (
@@ -173,6 +174,7 @@ def clean_up(queue: Queue, connection: Connection, stopped: Callable[[], bool] =
         lambda: queue.dialect.change(PRUNE_CHANGES),
         lambda: queue.dialect.change(PRUNE_STARTS, STARTS_AT_ONCE),
         lambda: queue.dialect.ask(PRUNE_HOLDS),
+        lambda: prune_outcomes(queue.dialect),
         lambda: queue.dialect.change(PRUNE_NOTES, NOTES_AT_ONCE),
         lambda: drop_stale(queue.dialect),
         lambda: _prune_batches(queue),

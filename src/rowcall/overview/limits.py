@@ -32,6 +32,10 @@ def hold_text(limit: LimitInfo) -> str:
     >>> hold_text(LimitInfo(name="api", held_until=time_of(30_000), held_by=17))
     'held until 1970-01-01 00:00:30 UTC (by job 17)'
     """
+    if limit.is_open and limit.held_by is None:
+        if limit.held_until is None:
+            return "breaker open, one job may try"
+        return f"breaker open until {to_the_second(limit.held_until)}"
     if limit.held_until is None:
         return ""
     because = f"{limit.held_reason}, " if limit.held_reason else ""

@@ -201,7 +201,7 @@ class Explainer:
         sentence = limit_text(by.removeprefix(HELD_PREFIX), held, self._zone)
         if held.hold is not None:
             opens_at = time_of(held.hold.until_ms)
-        elif opens_at is not None:
+        elif opens_at is not None and held.breaker is None:
             sentence += f"; the next start is checked {self._at(opens_at)}"
         return _made(job, Reason.LIMIT, sentence, until=opens_at, limit=by.removeprefix(HELD_PREFIX))
 
@@ -308,6 +308,10 @@ def limit_text(key: str, held: HeldJob, zone: tzinfo | None = UTC) -> str:
         because = f"{held.hold.reason}, " if held.hold.reason else ""
         until = to_the_second(time_of(held.hold.until_ms), zone)
         return f"{name} is held until {until} ({because}by job {held.hold.job_id})"
+    if held.breaker is not None:
+        until = to_the_second(time_of(held.breaker.until_ms), zone)
+        many = f"{held.breaker.failed} of {held.breaker.outcomes} attempts failed"
+        return f"the breaker of {name} is open: {many}; one job tries from {until} on"
     if numbers.concurrency is not None and used >= numbers.concurrency:
         return f"{name} is full: {used:,} of {numbers.concurrency:,} run"
     if numbers.rate is not None:

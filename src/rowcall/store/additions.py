@@ -56,6 +56,21 @@ ADDITIONS = (
   job_id bigint not null
   reason text
 """,
+            # open breakers of limits: until when no job starts, and how many of the last attempts had failed
+            "breaker": """
+  limit_key key primary key
+  opened_at moment not null
+  open_until moment not null
+  failed int not null
+  outcomes int not null
+""",
+            # how the last attempts under breakers ended
+            "outcome": """
+  id rowid
+  at moment not null
+  failed flag not null
+  limit_key key not null
+""",
             # Findings that are or were there, and whether they were reported. `since` is null while one is away.
             "finding": """
   name key primary key
@@ -138,6 +153,7 @@ ADDITIONS = (
             "create index <prefix>job_batch on <job> (batch_id, status, id) where batch_id is not null",
             "create index <prefix>job_deadline on <job> (deadline_at) where deadline_at is not null"
             " and (status = <scheduled> or status = <pending>)",
+            "create index <prefix>outcome_by_key on <outcome> (limit_key, id <covering:failed>)",
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
             # waits that ask people, and waits for other signals

@@ -31,6 +31,7 @@ from rowcall.domain.errors import (
 )
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
+from rowcall.domain.limits import Breaker, LimitNote
 from rowcall.domain.outcome import (
     DEADLINE_CODE,
     SUCCESS,
@@ -47,6 +48,7 @@ from rowcall.domain.outcome import (
     Transition,
     Unfit,
     decide,
+    noted,
     success_with,
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
@@ -365,7 +367,7 @@ class Attempt:
             self.transition = self._decide(self.stopped_because)
         elif self._steps is not None and (error := self._steps.end()) is not None:
             self._fail(error)
-        elif result is None and not self.task.follows_success:
+        elif result is None and not (self.task.follows_success or self._breakers):
             self.transition = SUCCESS
         else:
             try:
@@ -510,8 +512,20 @@ class Attempt:
         policy = policy_of(self.task, self.ready.retry, self.ready.queue, self.task.defaults)
         return self._followed(decide(budget, outcome, policy, chance=self.common.clock.chance()))
 
+    @property
+    def _breakers(self) -> Mapping[str, Breaker]:
+        return self.common.completion.queue.declared.limits.breakers_of(self.ready)
+
+    @property
+    def note_of_success(self) -> LimitNote | None:
+        """What a success that its handler has committed says to limits."""
+        return noted(SUCCESS, self._breakers).note
+
     def _followed(self, transition: Transition) -> Transition:
-        """Return the transition with what follows the end, in case the job's row does not say."""
+        """Return the transition with what follows the end, in case the job's row does not say, and what it says to
+        limits.
+        """
+        transition = noted(transition, self._breakers)
         task, queue = self.task, self.task.queue
         if (transition.move is Move.SUCCEED and not task.follows_success) or not isinstance(queue, Queue):
             return transition

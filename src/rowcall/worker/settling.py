@@ -300,6 +300,7 @@ def settlements_of(
             transition is None
             or transition.move is not Move.SUCCEED
             or transition.on_end is not None
+            or transition.note is not None
             or attempt.then is not None
             or attempt.reported
             or not started_at
@@ -363,7 +364,9 @@ def ended_of(attempt: Attempt, now: float) -> Ended:
         message = completion.blobs.encrypted_text(progress.message, attempt.ready.type, Kind.PROGRESS)
         progress = msgspec.structs.replace(progress, message=message)
     ages = started_ms, finished_ms
-    return Ended(*attempt.ready.fence, transition, *ages, attempt.then, progress, attempt.common.claimed_at_ms)
+    committed = attempt.note_of_success if attempt.completed else None
+    claimed_at_ms = attempt.common.claimed_at_ms
+    return Ended(*attempt.ready.fence, transition, *ages, attempt.then, progress, claimed_at_ms, committed)
 
 
 def tallies_of(

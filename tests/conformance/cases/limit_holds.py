@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import random
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from rowcall import Context, InvalidOption, Limit, Retry, Rowcall, Snooze, Status
+from rowcall import Breaker, Context, InvalidOption, Job, LeaseLost, Limit, Retry, Rowcall, Snooze, Status
 from rowcall.testing.deadline import eventually
 from rowcall.testing.fake_clock import FakeClock
 from tests.conformance.cases.levers import Shared
@@ -166,3 +170,152 @@ def declare_until(jobs: Rowcall, shared: Shared, asked: threading.Event) -> None
         if asked.is_set():
             asked.clear()
             raise Retry(600, hold="stripe")
+
+
+class TestBreakers:
+    def test_it_opens_lets_one_try_and_closes_on_success(
+        self, jobs: Rowcall, open_queue: OpenQueue, clock: FakeClock
+    ) -> None:
+        other = open_queue(clock=clock)
+        for queue in (jobs, other):
+            declare(queue, Limit("stripe", concurrency=3, breaker=Breaker(failures=0.5, of=4, pause=30)))
+        enqueue(jobs, "abcdefghijklmno")
+        first, second, slow = jobs.claim("w", limit=9)
+        for number in range(4):
+            job = first if number == 0 else second if number == 1 else other.claim("w")[0]
+            jobs.complete(job) if number % 2 else jobs.fail(job, "DOWN:DOWN")
+        assert jobs.claim("w", limit=9) == other.claim("w", limit=9) == []
+        (limit,) = jobs.limits()
+        assert (limit.is_open, limit.held_until) == (True, clock.now() + timedelta(seconds=30))
+        waiting = jobs.list(status="pending", order="oldest").jobs[0]
+        assert jobs.why(waiting).sentence.startswith(
+            "the breaker of limit stripe is open: 2 of 4 attempts failed; one job"
+        )
+        clock.advance(31)
+        jobs.fail(slow, "DOWN:DOWN")  # it began before the breaker opened, and says nothing new
+        (trial,) = jobs.claim("w", limit=9)
+        assert other.claim("w", limit=9) == []
+        clock.advance(2)
+        assert other.claim("w", limit=9) == []
+        other.fail(trial, "DOWN:DOWN")
+        assert jobs.claim("w", limit=9) == []
+        clock.advance(29)
+        assert jobs.claim("w", limit=9) == []
+        clock.advance(2)
+        (trial,) = other.claim("w", limit=9)
+        jobs.release(trial)  # which says nothing: the next one tries
+        (trial,) = jobs.claim("w", limit=9)
+        jobs.complete(trial)
+        clock.advance(1.1)
+        assert len(jobs.claim("w", limit=9)) == 3
+        assert not jobs.limits()[0].is_open
+        events = [one.event for one in jobs.limit_changes()]
+        assert events == ["BREAKER_CLOSED", "BREAKER_OPENED", "BREAKER_OPENED"]
+
+    def test_a_lost_trial_lets_another_one_try(self, jobs: Rowcall, clock: FakeClock) -> None:
+        declare(jobs, Limit("one", concurrency=9, breaker=Breaker(failures=1, of=1, pause=10)))
+        enqueue(jobs, "abc")
+        jobs.fail(jobs.claim("w")[0], "DOWN:DOWN")
+        clock.advance(11)
+        (lost,) = jobs.claim("w", limit=9, lease=5)
+        clock.advance(6)
+        (trial,) = jobs.claim("w", limit=9)
+        with pytest.raises(LeaseLost):
+            jobs.complete(lost)
+        assert jobs.claim("w", limit=9) == []
+        assert jobs.reset_limit("one")
+        assert len(jobs.claim("w", limit=9)) > 0
+        jobs.complete(trial)
+        assert not jobs.limits()[0].is_open
+
+    def test_random_failures_never_let_more_than_one_try(self, jobs: Rowcall, clock: FakeClock, store: Store) -> None:
+        """What counts is what the rows say: while it is open, no job starts, or one tries."""
+        chance = random.Random(31)
+        jobs.migrate()
+        declare(jobs, Limit("all", concurrency=6, breaker=Breaker(failures=0.5, of=6, pause=20)))
+        enqueue(jobs, "x" * 120)
+        claimed: list[Job] = []
+        opened = 0
+        while jobs.stats().by_status["succeeded"] < 60:
+            is_open = jobs.limits()[0].is_open
+            held_until = jobs.limits()[0].held_until
+            opened += is_open
+            started = jobs.claim("w", limit=6, lease=60)
+            assert not (is_open and len(started) > 1)
+            assert not (started and held_until is not None)
+            claimed += started
+            for _ in range(chance.randrange(3)):
+                if claimed:
+                    self._end(jobs, claimed.pop(chance.randrange(len(claimed))), chance)
+            clock.advance(chance.choice([0, 0, 1, 25]))
+        assert opened > 5
+        assert len(store.execute("select * from rowcall_outcome")) <= 6
+
+    def _end(self, jobs: Rowcall, job: Job, chance: random.Random) -> None:
+        with contextlib.suppress(LeaseLost):
+            match chance.randrange(6):
+                case 0 | 1:
+                    jobs.fail(job, Retry(delay=chance.randrange(10)))
+                case 2:
+                    jobs.release(job)
+                case _:
+                    jobs.complete(job)
+
+    def test_attempts_of_workers_count_however_they_end(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+        breaker = Breaker(failures=1, of=5, pause=600)
+
+        @jobs.task(limit=Limit("api", concurrency=1, breaker=breaker), max_attempts=1, timeout=0.2)
+        async def call(way: str) -> None:
+            if way == "late":
+                await asyncio.sleep(60)
+            if way == "snooze":
+                raise Snooze(600)
+            if way != "fine":
+                raise Retry(5) if way == "retry" else OSError("down")
+
+        for way in ("fine", "snooze", "late", "retry", "down", "down"):
+            call.enqueue(way)
+        with jobs.worker():
+            eventually(lambda: jobs.stats().by_status["failed"] == 4)
+            assert not jobs.limits()[0].is_open
+            call.enqueue("down")
+            eventually(lambda: jobs.limits()[0].is_open)
+            held = call.enqueue("fine")
+            eventually(lambda: "HELD" in [one.event for one in jobs.timeline(held.id)])
+            jobs.reset_limit("api")
+            assert jobs.result(held, timeout=30) is None
+
+    def test_jobs_that_complete_in_their_own_transaction_count(self, open_queue: OpenQueue) -> None:
+        jobs = open_queue()
+
+        @jobs.task(limit=Limit("api", concurrency=1, breaker=Breaker(failures=1, of=1, pause=0.05)))
+        def call(ctx: Context, is_fine: bool) -> None:
+            if not is_fine:
+                raise OSError("down")
+            with jobs.transaction() as connection:
+                ctx.complete(connection=connection)
+
+        with jobs.worker():
+            call.enqueue(False)
+            eventually(lambda: jobs.limits()[0].is_open)
+            jobs.result(call.enqueue(True), timeout=30)
+            eventually(lambda: not jobs.limits()[0].is_open)
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"failures": 0}, "failures must be a share of attempts"),
+            ({"failures": 1.5}, "failures must be a share of attempts"),
+            ({"of": 0}, "of must be a whole number from 1 to 1000"),
+            ({"pause": 0}, "pause must be a duration"),
+            ({"share": 0.5}, "unknown option 'share'"),
+        ],
+    )
+    def test_wrong_breakers_are_refused(self, jobs: Rowcall, options: dict[str, Any], problem: str) -> None:
+        with pytest.raises(InvalidOption, match=problem):
+            Breaker(**options)
+        with pytest.raises(InvalidOption, match="breaker must be a Breaker"):
+            Limit("one", concurrency=1, breaker=0.5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidOption, match="'one': declare a limit with a breaker, with task"):
+            jobs.enqueue("charge", limit=Limit("one", concurrency=1, breaker=Breaker()))

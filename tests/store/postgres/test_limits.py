@@ -10,6 +10,7 @@ import pytest
 
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.limits import (
+    BREAKERS_OF,
     DROP_STALE,
     DROP_STARTS,
     DUE_OPENINGS,
@@ -18,9 +19,11 @@ from rowcall.store.queries.limits import (
     HOLD,
     HOLDS_OF,
     KEY_STATES,
+    LAST_OUTCOMES,
     RECENT_STARTS,
     SLOTS_OF_JOBS,
     STEADY_SLOTS,
+    TRIM_OUTCOMES,
 )
 from rowcall.store.statement import Statement
 from tests.store.postgres.databases import PREFIX, fresh_database, migrated
@@ -36,6 +39,9 @@ CASES: dict[str, Statement[object]] = {
     "free_slots": statements_of(DIALECT.free_slots([(job_id, 1) for job_id in IDS]))[0],
     "holds_of": statements_of(DIALECT.ask(HOLDS_OF, KEYS))[0],
     "slots_of_jobs": statements_of(DIALECT.ask(SLOTS_OF_JOBS, IDS))[0],
+    "breakers_of": statements_of(DIALECT.ask(BREAKERS_OF, KEYS))[0],
+    "last_outcomes": statements_of(DIALECT.ask(LAST_OUTCOMES, KEYS[0], 20))[0],
+    "trim_outcomes": statements_of(DIALECT.ask(TRIM_OUTCOMES, KEYS[0], 20))[0],
     "hold": statements_of(DIALECT.change(HOLD, dict(zip(map(str, IDS), KEYS, strict=True))))[0],
     "unhold": statements_of(DIALECT.unhold(dict.fromkeys(KEYS, 1)))[0],
     "held_keys": statements_of(DIALECT.ask(HELD_KEYS, f"limit:{KEYS[5]}", 500))[0],
@@ -46,7 +52,8 @@ CASES: dict[str, Statement[object]] = {
     "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, 200))[0],
     "drop_stale": statements_of(DIALECT.change(DROP_STALE, KEYS))[0],
 }
-TABLES = ("rowcall_job", "rowcall_claim", "rowcall_slot", "rowcall_start", "rowcall_opening", "rowcall_limit_hold")
+NAMES = ("job", "claim", "slot", "start", "opening", "limit_hold", "breaker", "outcome")
+TABLES = [f"rowcall_{name}" for name in NAMES]
 INDEXED = ("Index Scan", "Index Only Scan", "Tid Scan")
 
 
@@ -74,6 +81,12 @@ def explainer(request: pytest.FixtureRequest, postgres_server_url: str) -> Itera
                     insert into rowcall_limit_hold (limit_key, held_at, until, job_id)
                     select '["each",' || n || ']', now(), now() + interval '1 hour', n
                     from generate_series(1, 10000) as n""")
+                connection.execute("""
+                    insert into rowcall_breaker (limit_key, opened_at, open_until, failed, outcomes)
+                    select '["each",' || n || ']', now(), now(), 1, 1 from generate_series(1, 10000) as n""")
+                connection.execute("""
+                    insert into rowcall_outcome (limit_key, at, failed)
+                    select '["each",' || n % 1000 || ']', now(), 1 from generate_series(1, 15000) as n""")
                 connection.execute("""
                     insert into rowcall_opening (limit_key, opens_at)
                     select '["each",' || n || ']', now() from generate_series(1, 10000) as n""")

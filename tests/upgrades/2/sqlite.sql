@@ -387,6 +387,21 @@ create table rowcall_limit_hold (
   reason text  constraint reason_is_text check (reason is null or (reason < x''))
 ) without rowid
 -- next statement
+create table rowcall_breaker (
+  limit_key text primary key constraint limit_key_is_text check (limit_key < x''),
+  opened_at integer not null constraint opened_at_is_integer check (opened_at between -9007199254740992 and 9007199254740992 and opened_at = cast(opened_at as integer)),
+  open_until integer not null constraint open_until_is_integer check (open_until between -9007199254740992 and 9007199254740992 and open_until = cast(open_until as integer)),
+  failed integer not null constraint failed_is_integer check (failed between -9007199254740992 and 9007199254740992 and failed = cast(failed as integer)),
+  outcomes integer not null constraint outcomes_is_integer check (outcomes between -9007199254740992 and 9007199254740992 and outcomes = cast(outcomes as integer))
+) without rowid
+-- next statement
+create table rowcall_outcome (
+  id integer primary key,
+  at integer not null constraint at_is_integer check (at between -9007199254740992 and 9007199254740992 and at = cast(at as integer)),
+  failed integer not null constraint failed_is_integer check (failed between -9007199254740992 and 9007199254740992 and failed = cast(failed as integer)),
+  limit_key text not null constraint limit_key_is_text check (limit_key < x'')
+)
+-- next statement
 create table rowcall_finding (
   name text primary key constraint name_is_text check (name < x''),
   since integer  constraint since_is_integer check (since is null or (since between -9007199254740992 and 9007199254740992 and since = cast(since as integer))),
@@ -488,6 +503,8 @@ create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch
 -- next statement
 create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
 -- next statement
+create index rowcall_outcome_by_key on rowcall_outcome (limit_key, id , failed)
+-- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
 create index rowcall_batch_tallied on rowcall_batch_tally (batch_id, status , jobs)
@@ -498,7 +515,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '6479fb0f03c1db35')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'e892eea3a160b74a')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

@@ -41,12 +41,12 @@ def limits_command(
     """List all limits: what is allowed, what is used, how many jobs wait, and who changed the numbers.
 
     "set NAME" replaces the numbers that the code declares, for all workers at once, until "reset NAME". What is not
-    given stays as it is. The reset also ends what handlers asked for with hold=.
+    given stays as it is. The reset also ends what handlers asked for with hold=, and closes breakers.
 
     With --json: {"limits": [{"name", "concurrency", "rate", "per", "declared_concurrency", "declared_rate",
     "declared_per", "is_set", "changed_at", "changed_by", "running", "started", "waiting", "since",
-    "held_until", "held_by", "held_reason", "by_key": [{"value", "running", "started", "waiting", "since",
-    "held_until"}, …]}, …]}; with set: {"limit": {…}}; with reset:
+    "held_until", "held_by", "held_reason", "is_open", "by_key": [{"value", "running", "started", "waiting",
+    "since", "held_until", "is_open"}, …]}, …]}; with set: {"limit": {…}}; with reset:
     {"name", "was_set"}. Exit code 1 if there is no such limit, or if it was not set.
     """
     numbers = {"--concurrency": concurrency, "--rate": rate, "--per": per}

@@ -202,7 +202,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
                 "limit_full",
                 f"{state}; {at_least(jobs, more)} {'job waits' if jobs == 1 else 'jobs wait'} for it,"
                 f" the first for {waits}",
-                _advice_on_limit(name, is_held=held is not None and held.hold is not None),
+                _advice_on_limit(name, is_held=held is not None and (held.hold or held.breaker) is not None),
                 link="/limits",
                 since_ms=since_ms,
                 limit=name,
@@ -218,7 +218,8 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
 
 def _advice_on_limit(name: str, *, is_held: bool) -> str:
     if is_held:
-        return f"Wait until then; or let its jobs start now: {_command('limits', 'reset', name)}"
+        said = "Correct what fails, or wait until then; to let its jobs start now: "
+        return said + _command("limits", "reset", name)
     raise_it = _command("limits", "set", name, "--concurrency")
     return f"See what its jobs do: {_command('stuck')}; if what it protects can take more, raise it: {raise_it} N"
 

@@ -11,6 +11,7 @@ from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.errors import JobCancelled, LeaseLost, StepTaken
 from rowcall.domain.job import FINISHED, Job, Status
 from rowcall.domain.lifecycle import Move
+from rowcall.domain.limits import LimitNote
 from rowcall.domain.outcome import Transition
 from rowcall.store.batches.finishing import finish_over
 from rowcall.store.blobs.references import refer_to
@@ -45,6 +46,8 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     progress: Mark | None = None
     claimed_at_ms: int | None = None
     """Set where a worker that knows it settles its own success."""
+    if_committed: LimitNote | None = None
+    """What it says to limits if its handler's transaction has completed the job."""
 
     @property
     def fence(self) -> Fence:
@@ -157,6 +160,8 @@ def _shortest(ended: Ended | Success, owner: Owner | None) -> Ended | Success:
         return ended
     if ended.holder != owner.holder or ended.claimed_at_ms is None or ended.progress is not None:
         return ended
+    if ended.transition.note is not None:
+        return ended
     ages = ended.claimed_at_ms, ended.started_age_ms, ended.finished_age_ms
     return Success(ended.job_id, ended.lease, *ages, ended.transition.result)
 
@@ -184,9 +189,14 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended]) -> Plan[Written]:
     pending = [row.id for row in rows if row.status == Status.PENDING] + sorted(taken.keys() - live)
     if pending:
         yield from dialect.ask(MAKE_READY, pending)
-    noted = [NotedEnd(one.job_id, one.lease, note) for one in others if (note := one.transition.note) is not None]
-    if noted:
-        yield from note_ends(dialect, [one for one in noted if one.job_id in live])
+    yield from note_ends(
+        dialect,
+        [
+            NotedEnd(one.job_id, one.lease, taken[one.job_id].claimed_at_ms, one.transition.note)
+            for one in others
+            if one.transition.note is not None and one.job_id in live
+        ],
+    )
     # a signal that came while it still ran found nothing to wake
     yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal])
     return Written(live, applied.cancelled, applied.tallies(), any(followed))
@@ -311,6 +321,14 @@ def settle_completed(
     rolled_back = [one for one in ended if one.job_id in free - committed - undecided]
     # SQLite may have committed the end of a job, and not yet the end of its claim
     yield from _take(dialect, [one.fence for one in ended if one.job_id in committed])
+    yield from note_ends(
+        dialect,
+        [
+            NotedEnd(one.job_id, one.lease, one.claimed_at_ms, one.if_committed)
+            for one in ended
+            if one.if_committed is not None and one.job_id in committed
+        ],
+    )
     settled = (yield from settle(dialect, rolled_back, make_tallies, (), locked=Locked.SKIP)).live
     freed = attempts_of([one for one in ended if one.job_id not in undecided], abandoned)
     # a transaction that began long ago may not have seen the jobs that wait for its job

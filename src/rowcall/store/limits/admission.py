@@ -32,6 +32,7 @@ from rowcall.store.queries.limits import KeyState, Starts
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
+CHECK_AGAIN_MS = 1000
 AHEAD_AT_ONCE = 250
 HIGHEST_START = 2**52
 NO_STARTS = Starts(0, 0, {})
@@ -78,6 +79,12 @@ class LimitRoom:
         self.is_published = state.published is not None
         self.used = state.used
         self.held_until_ms = state.held_until_ms
+        self.tries: int | None = None
+        """Of an open breaker whose pause is over: how many jobs try for all others. One may."""
+        if state.breaker is not None:
+            open_until_ms, self.tries = state.breaker
+            if open_until_ms > now_ms:
+                self.held_until_ms = max(self.held_until_ms or 0, open_until_ms)
         self.now_ms = now_ms
         self.admitted = 0
         self.started = 0
@@ -96,8 +103,12 @@ class LimitRoom:
     @property
     def opens_at_ms(self) -> int | None:
         """When the next start is allowed; None for now."""
-        if self.held_until_ms is not None or self.numbers.rate is None:
+        if self.held_until_ms is not None:
             return self.held_until_ms
+        if self.tries is not None and self.tries + self.admitted > 0:
+            return self.now_ms + CHECK_AGAIN_MS
+        if self.numbers.rate is None:
+            return None
         before = self.starts.last + self.started + 1 - self.numbers.rate
         began_at = self.at_ms if before > self.starts.last else self.starts.before.get(before)
         if began_at is None or began_at + self.numbers.span_ms <= self.at_ms:

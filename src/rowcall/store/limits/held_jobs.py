@@ -9,16 +9,22 @@ from typing import NamedTuple
 
 from rowcall.domain.limits import HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
-from rowcall.store.limits.admission import DeclaredLimits, LimitRoom, load_starts, lock_limits, put_openings
+from rowcall.store.limits.admission import (
+    CHECK_AGAIN_MS,
+    DeclaredLimits,
+    LimitRoom,
+    load_starts,
+    lock_limits,
+    put_openings,
+)
 from rowcall.store.order.heads import make_ready
 from rowcall.store.queries import limits as queries
-from rowcall.store.queries.limits import Held, Hold
+from rowcall.store.queries.limits import Held, Hold, OpenBreaker
 from rowcall.store.statement import Plan
 
 OPENINGS_AT_ONCE = 200
 KEYS_AT_ONCE = 500
 MOST_FREED = 1000
-CHECK_AGAIN_MS = 1000
 
 
 def free(dialect: Dialect, attempts: Collection[tuple[int, int | None]]) -> Plan[bool]:
@@ -115,7 +121,7 @@ def _rooms(
 
 class HeldJob(NamedTuple):
     """What holds one job or has refused it, and the numbers of its limit; `used` is how many jobs run under that, and
-    `hold` what a handler asked for.
+    `hold` what a handler asked for. `breaker` is set while it is open.
     """
 
     by: str | None = None
@@ -125,6 +131,7 @@ class HeldJob(NamedTuple):
     numbers: Numbers = Numbers()
     used: int = 0
     hold: Hold | None = None
+    breaker: OpenBreaker | None = None
 
 
 def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
@@ -137,7 +144,9 @@ def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
         ((_, states),) = yield from dialect.ask(queries.KEY_STATES, [(held.key, name_of(held.key))])
         state = states[held.key]
         hold = next(iter((yield from dialect.ask(queries.HOLDS_OF, [held.key]))), None)
-        return job._replace(numbers=state.published or numbers_in(held), used=state.used, hold=hold)
+        breaker = next(iter((yield from dialect.ask(queries.BREAKERS_OF, [held.key]))), None)
+        numbers = state.published or numbers_in(held)
+        return job._replace(numbers=numbers, used=state.used, hold=hold, breaker=breaker)
     return None
 
 
@@ -155,8 +164,10 @@ def _allowed(room: LimitRoom) -> int:
     if room.held_until_ms is not None:
         return 0
     if room.numbers == Numbers():
-        return 1
+        return 1 if not room.tries else 0
     most = MOST_FREED if room.slots is None else max(0, min(room.slots, MOST_FREED))
+    if room.tries is not None:
+        most = min(most, 1 if room.tries == 0 else 0)
     if room.numbers.rate is None:
         return most
     while room.started < most and room.opens_at_ms is None:

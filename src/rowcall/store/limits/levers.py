@@ -23,10 +23,11 @@ from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import put_openings
 from rowcall.store.limits.audit import audit
 from rowcall.store.limits.held_jobs import KEYS_AT_ONCE, numbers_in
+from rowcall.store.limits.holds import end_holds
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.attention import HELD_BACKLOGS, HeldBacklog
 from rowcall.store.queries.counts import NOW
-from rowcall.store.queries.limits import Held, Hold, Quota
+from rowcall.store.queries.limits import Held, Hold, OpenBreaker, Quota
 from rowcall.store.statement import Plan
 
 MOST_KEYS_READ, MOST_COUNTED = 1000, 1000
@@ -67,20 +68,21 @@ def set_numbers(
 
 
 def reset_numbers(dialect: Dialect, name: str, declared: Mapping[str, Numbers], actor: str) -> Plan[bool]:
-    """Let the declared numbers count again, and end its holds; return whether other numbers were set, or any hold."""
+    """Let the declared numbers count again, end its holds, and close its breaker. Return whether there was any."""
     quota, held = yield from _known(dialect, name, declared)
     holds = yield from dialect.ask(queries.HOLDS, MOST_KEYS_READ)
-    ended = [one.key for one in holds if name_of(one.key) == name]
+    breakers = yield from dialect.ask(queries.BREAKERS, MOST_KEYS_READ)
+    ended = {key for key in (*(one.key for one in holds), *(one.key for one in breakers)) if name_of(key) == name}
     chosen = Numbers() if quota is None else quota.chosen
     if chosen == Numbers() and not ended:
         return False
     if ended:
-        yield from dialect.ask(queries.END_HOLDS, ended)
+        yield from end_holds(dialect, ended)
     yield from _change(dialect, name, Numbers(), actor, held)
     again = quota.declared if quota is not None and quota.declared != Numbers() else declared.get(name, Numbers())
     detail = f"{numbers_text(again)}; before: {numbers_text(chosen)}" if chosen != Numbers() else ""
-    ends = f"{len(ended)} held keys" if len(ended) > 1 else "a hold" if ended else ""
-    yield from audit(dialect, "LIMIT_RESET", name, actor, "; ".join(filter(None, (detail, ends and f"ended {ends}"))))
+    ends = f"ended {len(ended)} holds" if len(ended) > 1 else "ended a hold" if ended else ""
+    yield from audit(dialect, "LIMIT_RESET", name, actor, "; ".join(filter(None, (detail, ends))))
     return True
 
 
@@ -126,8 +128,9 @@ def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[
     used = {one.key: one.jobs for one in slots}
     held = {one.by.removeprefix(HELD_PREFIX): one for one in backlogs if one.by.startswith(HELD_PREFIX)}
     holds = {one.key: one for one in (yield from dialect.ask(queries.HOLDS, MOST_KEYS_READ))}
+    breakers = {one.key: one for one in (yield from dialect.ask(queries.BREAKERS, MOST_KEYS_READ))}
     keys_by_name: dict[str, set[str]] = defaultdict(set)
-    for key in (*used, *held, *holds, *map(key_of, (*quotas, *declared))):
+    for key in (*used, *held, *holds, *breakers, *map(key_of, (*quotas, *declared))):
         keys_by_name[name_of(key)].add(key)
     stated = {name: _quota(name, quotas, declared) for name in sorted(keys_by_name)}
     spans = {
@@ -141,7 +144,11 @@ def read_limits(dialect: Dialect, declared: Mapping[str, Numbers]) -> Plan[list[
         _info(
             quota,
             [
-                _key(key, used.get(key, 0), started.get(key, 0), held.get(key), holds.get(key))
+                _key(
+                    *(key, used.get(key, 0), started.get(key, 0), held.get(key)),
+                    _held_until_ms(holds.get(key), breakers.get(key), at_ms),
+                    is_open=key in breakers,
+                )
                 for key in keys_by_name[name]
             ],
             max((holds[key] for key in keys_by_name[name] if key in holds), key=lambda one: one.until_ms, default=None),
@@ -156,7 +163,13 @@ def _quota(name: str, quotas: Mapping[str, Quota], declared: Mapping[str, Number
     return quota._replace(declared=declared.get(name, Numbers())) if quota.declared == Numbers() else quota
 
 
-def _key(key: str, running: int, started: int, held: HeldBacklog | None, hold: Hold | None) -> LimitKey:
+def _held_until_ms(hold: Hold | None, breaker: OpenBreaker | None, at_ms: int) -> int | None:
+    return max([one.until_ms for one in (hold, breaker) if one is not None and one.until_ms > at_ms], default=None)
+
+
+def _key(
+    key: str, running: int, started: int, held: HeldBacklog | None, until_ms: int | None, *, is_open: bool
+) -> LimitKey:
     waiting, since_ms = (0, None) if held is None else (held.jobs, held.since_ms)
     return LimitKey(
         value=value_of(key),
@@ -164,13 +177,16 @@ def _key(key: str, running: int, started: int, held: HeldBacklog | None, hold: H
         started=started,
         waiting=waiting,
         since=time_or_none(since_ms),
-        held_until=None if hold is None else time_or_none(hold.until_ms),
+        held_until=time_or_none(until_ms),
+        is_open=is_open,
     )
 
 
 def _info(quota: Quota, keys: list[LimitKey], hold: Hold | None) -> LimitInfo:
     numbers, declared = quota.numbers, quota.declared
-    busy = [one for one in keys if one.value is not None and (one.running or one.waiting or one.held_until)]
+    busy = [
+        one for one in keys if one.value is not None and (one.running or one.waiting or one.held_until or one.is_open)
+    ]
     busy.sort(key=lambda one: (-one.waiting, -one.running, str(one.value)))
     return LimitInfo(
         name=quota.name,
@@ -187,7 +203,8 @@ def _info(quota: Quota, keys: list[LimitKey], hold: Hold | None) -> LimitInfo:
         started=sum(one.started for one in keys),
         waiting=sum(one.waiting for one in keys),
         since=min((one.since for one in keys if one.since is not None), default=None),
-        held_until=None if hold is None else time_or_none(hold.until_ms),
+        held_until=max((one.held_until for one in keys if one.held_until is not None), default=None),
+        is_open=any(one.is_open for one in keys),
         held_by=None if hold is None else hold.job_id,
         held_reason=None if hold is None else hold.reason,
         by_key=busy[:MOST_KEYS_SHOWN],

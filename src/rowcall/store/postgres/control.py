@@ -27,7 +27,10 @@ interrupted = f"""
     union all
     select 0, 0, 1, null, 'limit:' || <ms:changed_at> || ':' || name from <quota> where changed_at is not null
     union all
-    select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > (select <now>)"""
+    select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > (select <now>)
+    union all
+    select 0, 0, 1, null, 'limit:' || <ms:open_until> || ':' || limit_key from <breaker>
+    where open_until > (select <now>)"""
 rerun = f"""
     with given as materialized (select $2::text::jsonb as document)
     update <job> as job set status = case when {_RERUN_AT} > moment.now then <to:reschedule> else <to:rerun> end,

@@ -32,7 +32,13 @@ key_states = f"""
         (select {NUMBERS.format("jsonb_build_array")} from <quota> as quota where quota.name = given.name),
         (select count(*) filter (where {COUNTS}) from <slot> as slot where slot.limit_key = given.key),
         (select {milliseconds_of("until")} from <limit_hold> as hold
-         where hold.limit_key = given.key and until > (select <now>))))),
+         where hold.limit_key = given.key and until > (select <now>)),
+        (select jsonb_build_array({milliseconds_of("open_until")},
+           (select count(*) from <slot> as slot cross join lateral (
+              select 1 from <claim> as claim where claim.job_id = slot.job_id and claim.lease = slot.lease
+                and claim.claimed_at >= breaker.open_until offset 0) as tries
+            where slot.limit_key = given.key))
+         from <breaker> as breaker where breaker.limit_key = given.key)))),
         '[]'::jsonb)::text
       from {_given("key text", "name text", parameter=2)})"""
 # what is just being freed is skipped, and what is locked here is freed only after our commit

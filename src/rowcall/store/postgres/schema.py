@@ -109,9 +109,10 @@ _HALF_FULL = "fillfactor = 50"  # few rows that change often: room for the new v
 _VACUUMED = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = "
 _OPTIONS = {
     **dict.fromkeys(
-        ("ready", "claim", "tally", "batch_tally", "edge", "slot", "start", "change", "signal"), f"{_VACUUMED}5000"
+        ("ready", "claim", "tally", "batch_tally", "edge", "slot", "start", "change", "signal", "outcome"),
+        f"{_VACUUMED}5000",
     ),
-    **dict.fromkeys(("total", "setting", "opening", "schedule", "served", "batch"), _HALF_FULL),
+    **dict.fromkeys(("total", "setting", "opening", "schedule", "served", "batch", "breaker"), _HALF_FULL),
     **dict.fromkeys(("worker", "waiter"), f"{_HALF_FULL}, {_VACUUMED}500"),
     "job": f"fillfactor = 85, {_VACUUMED}5000, autovacuum_vacuum_cost_delay = 0,"
     " autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02,"

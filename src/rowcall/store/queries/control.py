@@ -258,8 +258,8 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 # the rows with it that belong to one job.
 _CLEARED = (
     "job", "ready", "claim", "served", "step", "signal", "stream", "edge", "slot", "start", "opening", "limit_hold",
-    "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule", "finding", "alert",
-    "batch", "batch_tally",
+    "breaker", "outcome", "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule",
+    "finding", "alert", "batch", "batch_tally",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")

@@ -59,11 +59,29 @@ class UsedSlots(NamedTuple):
 
 
 class KeyState(NamedTuple):
-    """The published numbers of a key's limit, how many jobs run under the key, and until when it is held."""
+    """The published numbers of a key's limit, how many jobs run under the key, until when it is held, and its breaker:
+    until when that is open, and how many jobs that were claimed after that run now.
+    """
 
     published: Numbers | None
     used: int
     held_until_ms: int | None = None
+    breaker: tuple[int, int] | None = None
+
+
+class OpenBreaker(NamedTuple):
+    key: str
+    opened_at_ms: int
+    until_ms: int
+    failed: int
+    outcomes: int
+
+
+class Outcomes(NamedTuple):
+    """How many of the last attempts of a key failed, and of how many."""
+
+    failed: int
+    outcomes: int
 
 
 class Hold(NamedTuple):
@@ -254,6 +272,34 @@ HOLDS = Query("holds", (Now, Int), row_as(Hold), text=f"{_HOLD_COLUMNS} where un
 _END_HOLDS = "delete from <limit_hold> where limit_key <in_texts:1>"
 END_HOLDS = Change("end_holds", (Json,), text=_END_HOLDS)
 PRUNE_HOLDS = Query("prune_holds", (Now,), text="delete from <limit_hold> where until <= (select <now>)")
+# Breakers: the row of one is there while it is open. A job that is claimed after `open_until` tries for all.
+_PUT_BREAKERS = """
+    insert into <breaker> (limit_key, opened_at, open_until, failed, outcomes)
+    select <fields:text time time int int> from <rows:1> where true
+    on conflict (limit_key) do update set opened_at = excluded.opened_at, open_until = excluded.open_until,
+      failed = excluded.failed, outcomes = excluded.outcomes"""
+PUT_BREAKERS = Query("put_breakers", (Json,), text=_PUT_BREAKERS)
+_BREAKER_COLUMNS = "select limit_key, <ms:opened_at>, <ms:open_until>, failed, outcomes from <breaker>"
+_BREAKERS_OF = f"{_BREAKER_COLUMNS} where limit_key <in_texts:1>"
+BREAKERS_OF = Query("breakers_of", (Json,), row_as(OpenBreaker), text=_BREAKERS_OF)
+BREAKERS = Query("breakers", (Int,), row_as(OpenBreaker), text=f"{_BREAKER_COLUMNS} limit <int:1>")
+CLOSE_BREAKERS = Change("close_breakers", (Json,), text="delete from <breaker> where limit_key <in_texts:1>")
+# keys, times, and whether they failed; then those of one key: the last ones, all but the last ones, all
+_PUT_OUTCOMES = "insert into <outcome> (limit_key, at, failed) select <fields:text time int> from <rows:1>"
+PUT_OUTCOMES = Query("put_outcomes", (Json,), text=_PUT_OUTCOMES)
+_LAST_OUTCOMES = """
+    select coalesce(sum(failed), 0), count(*)
+    from (select failed from <outcome> where limit_key = <text:1> order by id desc limit <int:2>) as given"""
+LAST_OUTCOMES = Query("last_outcomes", (Text, Int), lambda row: Outcomes(*map(int, row)), text=_LAST_OUTCOMES)  # type: ignore[arg-type]
+_TRIM_OUTCOMES = """
+    delete from <outcome> where limit_key = <text:1> and id <= (
+      select id from <outcome> where limit_key = <text:1> order by id desc limit 1 offset <int:2>)"""
+TRIM_OUTCOMES = Query("trim_outcomes", (Text, Int), text=_TRIM_OUTCOMES)
+DROP_OUTCOMES = Query("drop_outcomes", (Json,), text="delete from <outcome> where limit_key <in_texts:1>")
+# the first ones are the oldest ones
+_PRUNE_OUTCOMES = """
+    delete from <outcome> where at <= <time:1> and id in (select id from <outcome> order by id limit <int:2>)"""
+PRUNE_OUTCOMES = Change("prune_outcomes", (Ms, Int), text=_PRUNE_OUTCOMES)
 # of some jobs: id, lease and key
 _SLOTS_OF_JOBS = "select job_id, lease, limit_key from <slot> where job_id <in_ids:1>"
 SLOTS_OF_JOBS = Query("slots_of_jobs", (Ids,), lambda row: cast("tuple[int, int, str]", row), text=_SLOTS_OF_JOBS)

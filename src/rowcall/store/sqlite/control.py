@@ -17,7 +17,9 @@ interrupted = f"""
     union all
     select 0, 0, 1, null, 'limit:' || changed_at || ':' || name from <quota> where changed_at is not null
     union all
-    select 0, 0, 1, null, 'limit:' || until || ':' || limit_key from <limit_hold> where until > <now>"""
+    select 0, 0, 1, null, 'limit:' || until || ':' || limit_key from <limit_hold> where until > <now>
+    union all
+    select 0, 0, 1, null, 'limit:' || open_until || ':' || limit_key from <breaker> where open_until > <now>"""
 rerun = f"""
     update <job> as job set
       status = case when coalesce(given.run_at, <now>) > <now> then <to:reschedule> else <to:rerun> end,

@@ -20,7 +20,12 @@ key_states = f"""
       select json_group_array(json_array(given.key, json_array(
         json((select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)),
         (select count(*) from <slot> as slot where slot.limit_key = given.key and {COUNTS}),
-        (select until from <limit_hold> as hold where hold.limit_key = given.key and until > <now>))))
+        (select until from <limit_hold> as hold where hold.limit_key = given.key and until > <now>),
+        json((select json_array(open_until,
+          (select count(*) from <slot> as slot cross join <claim> as claim
+             on claim.job_id = slot.job_id and claim.lease = slot.lease
+           where slot.limit_key = given.key and claim.claimed_at >= breaker.open_until))
+          from <breaker> as breaker where breaker.limit_key = given.key)))))
       from {given(("key", "name"), "$2")})"""
 slots_of = f"select json_group_array(slot.limit_key) from {_OF_ATTEMPTS}"
 delete_slots = f"""
