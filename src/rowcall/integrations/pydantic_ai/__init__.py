@@ -1,0 +1,1 @@
+"""Pydantic AI: `rowcall.pydantic_ai`."""

@@ -1,0 +1,5 @@
+"""Pydantic AI. See docs/pydantic-ai.md."""
+
+from rowcall.integrations.pydantic_ai.durability import RowcallDurability, ask_people, stream_text
+
+__all__ = ["RowcallDurability", "ask_people", "stream_text"]
