@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from rowcall import Rowcall
+from rowcall import Backoff, Context, Rowcall
 from rowcall.http import live
 from rowcall.http.server_options import AsgiApp
 
@@ -149,6 +150,41 @@ def test_a_client_that_leaves_at_once_leaves_room(filled: Rowcall, monkeypatch: 
                 gone.gone.set()
         async with reading(app, "/api/events") as reader:
             await reader.until("retry:")
+
+    asyncio.run(main())
+
+
+def test_values_of_a_stream_arrive_until_the_job_ends(filled: Rowcall) -> None:
+    go = threading.Event()
+
+    @filled.task(retry=Backoff.constant(0))
+    def write(ctx: Context) -> None:
+        ctx.stream({"a": "1\n2"})
+        assert go.wait(30)
+        ctx.stream("other", name="of/more")
+        if ctx.job.attempt == 1:
+            raise ValueError("again")
+
+    async def main() -> None:
+        app, job = filled.asgi(), write.enqueue()
+        async with reading(app, f"/api/jobs/{job.id}/streams/out") as reader:
+            async with filled.worker():
+                await reader.until(f'id: {job.id}-1-1\ndata: {{"a":"1\\n2"}}\n\n')
+                go.set()
+                await reader.until("event: end\ndata:\n\n")
+            await asyncio.wait_for(reader.ended.wait(), 20)
+            assert f"event: part\ndata: 2\n\nid: {job.id}-2-3\n" in reader.text
+        async with reading(app, f"/api/jobs/{job.id}/streams/of/more?after={job.id}-1-2") as reader:
+            await reader.until("end")
+            assert reader.text.count("data: ") == 2  # the part and the value
+        for wrong, status in {
+            "x/streams/out": 404,
+            "99/streams/out": 404,
+            f"{job.id}/streams/out?after=1-1-1": 422,
+        }.items():
+            async with reading(app, f"/api/jobs/{wrong}") as reader:
+                await reader.until("}")
+                assert reader.status == status
 
     asyncio.run(main())
 

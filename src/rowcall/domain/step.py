@@ -1,10 +1,12 @@
 """Durable steps of a handler: what is recorded about them, and what an attempt writes."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
+from rowcall.domain.stream import StreamRow
 from rowcall.domain.value import Value
 
 CHANGED_CODE = "STEPS:CHANGED"
@@ -140,6 +142,8 @@ class StepWrite(msgspec.Struct, frozen=True):
     due_at_ms: int | None = None
     question: str | None = None
     expects: str | None = None
+    values: Sequence[StreamRow] = ()
+    """What the handler has appended to streams so far, and may not be written: later attempts do not append it."""
 
 
 class StepWritten(msgspec.Struct, frozen=True):

@@ -74,7 +74,11 @@ def live_routes(queue: Queue, settings: HttpSettings) -> list[BaseRoute]:
     if not settings.streams:
         return []
     live = Live(queue)
-    return [Route("/api/events", live.events), Route("/live", live.pages)]
+    return [
+        Route("/api/events", live.events),
+        Route("/api/jobs/{id:int}/streams/{name:path}", live.values),
+        Route("/live", live.pages),
+    ]
 
 
 def api_route(queue: Queue, counts: SharedCounts, endpoint: Endpoint) -> Answer:

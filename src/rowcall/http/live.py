@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Iterator
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -18,6 +19,8 @@ from rowcall.http.problems import Problem
 from rowcall.http.shared_events import Fits, Reading, SharedEvents
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.events import AsyncEvents, event_filter, stream
+from rowcall.operations.streams import ShownValue, StreamSource
+from rowcall.overview.scrub import scrubbed_value
 from rowcall.queue import Queue
 
 MOST_STREAMS = 64
@@ -43,6 +46,12 @@ class EventsQuery(EndpointInput, frozen=True, kw_only=True):
     task: str | None = None
     id: int | None = None
     kind: list[str] | None = None
+
+
+class ValuesQuery(EndpointInput, frozen=True, kw_only=True):
+    """Behind which position to begin. A browser that connects again sends it as `Last-Event-ID`."""
+
+    after: str | None = None
 
 
 class EventStream(StreamingResponse):
@@ -111,6 +120,18 @@ class Live:
         held.enter_context(self._counted())
         return EventStream(self._hints(), self._queue.clock, held)
 
+    async def values(self, request: Request) -> Response:
+        """Answer with the values of a stream of one job, until it has ended."""
+        query = converted(request.query_params.multi_items(), ValuesQuery)
+        after = request.headers.get("last-event-id", query.after)
+        source = StreamSource(self._queue, request.path_params["id"], request.path_params["name"], after)
+        if self._open >= MOST_STREAMS:
+            return _too_many()
+        async with contextlib.AsyncExitStack() as held:
+            held.enter_context(self._counted())
+            await self._queue.arun(source.stream.connect())
+            return EventStream(self._values(source), self._queue.clock, held.pop_all())
+
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
         self._open += 1
@@ -133,6 +154,39 @@ class Live:
                 return
             await reading.wait(position, quiet_at - timer())
             text, position = reading.since(position, fits)
+
+    async def _values(self, source: StreamSource) -> AsyncGenerator[str, None]:
+        queue, until = self._queue, self._queue.clock.timer() + LONGEST_SECONDS
+        taking: asyncio.Task[list[ShownValue]] | None = None
+        part = source.at.part
+        try:
+            yield "retry: 2000\n\n"
+            while queue.clock.timer() < until:
+                taking = taking or asyncio.ensure_future(queue.arun(source.take()))
+                try:  # shielded: values that come at the last moment are there at the next turn
+                    values = await queue.clock.within(asyncio.shield(taking), QUIET_SECONDS)
+                except TimeoutError:
+                    yield _KEEP_ALIVE
+                    continue
+                taking = None
+                if not values:
+                    if source.stream.is_over:
+                        yield "event: end\ndata:\n\n"
+                    return
+                for value in values:
+                    if value.part != part:
+                        part = value.part
+                        yield f"event: part\ndata: {part}\n\n"
+                    yield self._value_text(value)
+        finally:
+            source.stream.stop()
+            if taking is not None:
+                taking.cancel()
+                await asyncio.wait([taking])
+
+    def _value_text(self, shown: ShownValue) -> str:
+        value = scrubbed_value(self._queue.declared.failures, shown.value)
+        return f"id: {shown.position}\ndata: {msgspec.json.encode(value).decode()}\n\n"
 
     async def _hints(self) -> AsyncGenerator[str, None]:
         clock, changed = self._queue.clock, asyncio.Event()

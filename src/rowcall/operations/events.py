@@ -65,7 +65,7 @@ class Stream(Generic[E]):
         self._pause = FIRST_CHECK_SECONDS
         self._ticket: Ticket | None = None
         self._at_close = _Ending(self)
-        self.is_connected = self.is_closed = self._is_over = self._is_lost = self._has_more = False
+        self.is_connected = self.is_closed = self.is_over = self._is_lost = self._has_more = False
 
     def connect(self) -> Operation[None]:
         """Begin: what is committed from now on is seen."""
@@ -81,7 +81,7 @@ class Stream(Generic[E]):
     def next(self) -> Operation[E | None]:
         """Return the next event; None after `close`."""
         yield from self.connect()
-        while not (self._events or self.is_closed or self._is_over):
+        while not (self._events or self.is_closed or self.is_over):
             try:
                 with end_waiter(self.queue).waiting(self._reader.waits_for, change=True) as self._ticket:
                     yield from self._look_or_wait(self._ticket)
@@ -129,7 +129,7 @@ class Stream(Generic[E]):
         yield from Uninterrupted(self._look())
         if self._events or self._has_more:
             self._pause = FIRST_CHECK_SECONDS
-        elif not (self.is_closed or self._is_over):
+        elif not (self.is_closed or self.is_over):
             yield from WaitFor(ticket, self._pause)
             self._pause = min(self._pause * CHECK_GROWTH, LAST_CHECK_SECONDS)
 
@@ -151,7 +151,7 @@ class Stream(Generic[E]):
         """Keep the events in the plan itself: if the end of the read fails, the reader is already behind them."""
         found = yield from self._reader.look(self.queue.dialect, self._name)
         self._events.extend(self.queue.backend.opened(found.events))
-        self._has_more, self._is_lost, self._is_over = found.more, found.lost, found.gone
+        self._has_more, self._is_lost, self.is_over = found.more, found.lost, found.gone
 
     def _start(self) -> Operation[int]:
         queue = self.queue

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from rowcall.domain import checks
-from rowcall.domain.encryption import Kind
+from rowcall.domain.encryption import Kind, masked
 from rowcall.domain.job import Job
 from rowcall.domain.stream import Position, checked_position
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.both import HasQueue
 from rowcall.operations.events import Stream, close_forgotten
-from rowcall.queue import Queue
+from rowcall.queue import Operation, Queue
 from rowcall.store.queries.streams import StoredValue
 from rowcall.store.streams.values import ValueReader
+
+
+class ShownValue(NamedTuple):
+    """A value as it may be shown: with a note in place of one that cannot be decrypted."""
+
+    position: str
+    part: int
+    value: object
 
 
 class StreamSource:
@@ -32,6 +40,16 @@ class StreamSource:
         self.at = Position(self.at.job_id, stored.part, stored.number)
         value: object = msgspec.json.decode(text)
         return value
+
+    def take(self) -> Operation[list[ShownValue]]:
+        """Return all values that were read, at least one; none after the end."""
+        return [self._shown(stored) for stored in (yield from self.stream.take())]
+
+    def _shown(self, stored: StoredValue) -> ShownValue:
+        self.at = Position(self.at.job_id, stored.part, stored.number)
+        value, cipher = msgspec.json.decode(str(stored.value)), self.stream.queue.backend.cipher
+        opened = value if cipher is None else cipher.opened_json(value, self._reader.task, Kind.STREAM)
+        return ShownValue(str(self.at), stored.part, masked(opened))
 
 
 class StreamReader:

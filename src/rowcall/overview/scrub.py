@@ -41,6 +41,11 @@ def scrubbed(failures: Failures, value: V) -> V:
     return msgspec.structs.replace(value, **changes)
 
 
+def scrubbed_value(failures: Failures, value: object) -> object:
+    """Return a value that was read from JSON, scrubbed."""
+    return _scrubbed_json(failures, value) if failures.scrubs else value
+
+
 def _masked(value: V) -> V:
     changes: dict[str, object] = {}
     for name in value.__struct_fields__:

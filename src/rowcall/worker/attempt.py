@@ -59,7 +59,7 @@ from rowcall.durable.handler_steps import Steps
 from rowcall.observe.shown_exceptions import Shown, drop_callers, frames_of, shown, without_variables
 from rowcall.operations.batches import Batch
 from rowcall.operations.by_hand import job_of
-from rowcall.queue import Queue
+from rowcall.queue import Operation, Queue
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark, Ready
 from rowcall.worker.completion import CompletingAttempt, Completion
@@ -179,7 +179,7 @@ class Attempt:
         if self.completed:
             raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
-            store = self._recorded = AttemptSteps(self.common.completion.steps, self.ready)
+            store = self._recorded = AttemptSteps(self.common.completion.steps, self.ready, self._unwritten)
             self._steps = Steps(store, facts_of(self.ready, self.task, self.common.clock, self._is_over))
         return self._steps
 
@@ -292,8 +292,10 @@ class Attempt:
 
     def unwritten_values(self) -> list[StreamRow]:
         """Return what the handler has appended to streams, and may not be written."""
-        queue = self.common.completion.queue
-        return [] if self.streamed is None else queue.run(unwritten(queue, self.streamed))
+        return self.common.completion.queue.run(self._unwritten())
+
+    def _unwritten(self) -> Operation[list[StreamRow]]:
+        return [] if self.streamed is None else (yield from unwritten(self.common.completion.queue, self.streamed))
 
     @property
     def last_recorded(self) -> int | None:

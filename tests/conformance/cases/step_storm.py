@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,7 @@ class TestStepStorm:
             *declared.journey_async.using(max_attempts=1000).enqueue_many([{}] * (self.COUNT // 2)),
         ]
         signals = self._signals(jobs, [job.id for job in written])
+        readers = [Follower(jobs, job.id) for job in (written[0], written[-1])]
 
         def done() -> bool:
             for _ in range(self.COUNT // 8):  # before, while and after the handler waits for it
@@ -37,6 +40,9 @@ class TestStepStorm:
 
         killed = kill_until(done, jobs, start_program, 3)
         assert killed, "no process was killed"
+        for reader in readers:
+            reader.thread.join()
+            assert reader.read == values_of(jobs, reader.job_id), "a reader missed a value, or saw one twice"
         by_job: dict[int, list[Note]] = {job.id: [] for job in written}
         for note in notes.read():
             by_job[note.job_id].append(note)
@@ -64,3 +70,29 @@ class TestStepStorm:
         assert finished == set(JOURNEY)
         ran = {tuple(note.event.split(":")[1:]) for note in notes if note.event.startswith("ran:")}
         assert set(stored.items()) <= ran, "a result was stored without its effect"
+        self._check_stream(jobs, job_id, stored)
+
+    def _check_stream(self, jobs: Rowcall, job_id: int, stored: dict[str, str]) -> None:
+        values = values_of(jobs, job_id)
+        assert [part for part, _ in values] == sorted(part for part, _ in values)
+        told = [(name, token, number) for _, (name, token, number) in values]
+        assert len(set(told)) == len(told), "a value was appended twice"
+        for name, token in stored.items():
+            numbers = [number for a_name, a_token, number in told if (a_name, a_token) == (name, token)]
+            assert numbers == [0, 1, 2], "a value of a finished step is lost, or out of order"
+
+
+def values_of(jobs: Rowcall, job_id: int) -> list[tuple[int, Any]]:
+    """Return the values of the job's stream with their parts."""
+    reader = jobs.stream(job_id)
+    return [(reader.part, value) for value in reader]
+
+
+class Follower:
+    """Reads the stream of a job in a thread, until the job ends."""
+
+    def __init__(self, jobs: Rowcall, job_id: int) -> None:
+        self.job_id = job_id
+        self.read: list[tuple[int, Any]] = []
+        self.thread = threading.Thread(target=lambda: self.read.extend(values_of(jobs, job_id)), daemon=True)
+        self.thread.start()

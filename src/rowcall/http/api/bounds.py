@@ -64,6 +64,7 @@ _BOUNDS: dict[str, Json] = {
     "status": _list(LONGEST_QUERY, {"enum": [status.value for status in Status]}),
 }
 _OF_ONE = {
+    ("ValuesQuery", "after"): _text(LONGEST_QUERY),
     ("JobsQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("BatchesQuery", "limit"): _whole(1, LONGEST_PAGE),
     ("WaitsQuery", "limit"): _whole(1, LONGEST_PAGE),

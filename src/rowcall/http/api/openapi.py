@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from rowcall.domain.value import Value
 from rowcall.http.api.bounds import Json, bound
 from rowcall.http.api.jobs import LONGEST_IDEMPOTENCY_KEY
 from rowcall.http.endpoint import Endpoint, EndpointInput
-from rowcall.http.live import EventsQuery
+from rowcall.http.live import EventsQuery, ValuesQuery
 from rowcall.http.problems import MEDIA_TYPE
 
 K = TypeVar("K")
@@ -69,10 +69,7 @@ def _any(kind: type) -> Json:
 
 
 def _operation(endpoint: Endpoint) -> Json:
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": bound("", name, _schema(kind))}
-        for name, kind in endpoint.parameters.items()
-    ]
+    parameters = _path_parameters(endpoint.parameters)
     if endpoint.query is not None:
         parameters += _query_parameters(endpoint.query)
     summary, _, more = endpoint.summary.partition("\n")
@@ -99,6 +96,13 @@ def _operation(endpoint: Endpoint) -> Json:
             {"name": "Idempotency-Key", "in": "header", "required": False, "schema": _IDEMPOTENCY_KEY}
         )
     return operation
+
+
+def _path_parameters(kinds: Mapping[str, type]) -> list[Json]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": bound("", name, _schema(kind))}
+        for name, kind in kinds.items()
+    ]
 
 
 def _query_parameters(kind: type[EndpointInput]) -> list[Json]:
@@ -142,6 +146,15 @@ _OTHERS = {
         "Stream what happens to jobs as server-sent events.",
         "text/event-stream",
         parameters=_query_parameters(EventsQuery),
+    ),
+    "/api/jobs/{id}/streams/{name}": _text(
+        "get_stream",
+        "Stream the values that the handler of a job appends as server-sent events, until the job has ended.",
+        "text/event-stream",
+        parameters=[
+            *_path_parameters({"id": int, "name": str}),
+            *_query_parameters(ValuesQuery),
+        ],
     ),
     "/healthz": _text("get_health", "Answer while the server runs.", security=[]),
     "/readyz": _text(
