@@ -26,7 +26,15 @@ GENERATED = {  # files of the repository that are not in docs/, and their places
 }
 API = "api.md"
 # what the search multiplies the hits of a page by, or of a section of the navigation: answers before lists of names
-RANKS = {"Come from": 0.5, "Contribute": 0.2, "Examples": 0.2, "index.md": 0.2, "reference.md": 0.2, API: 0.2}
+RANKS = {
+    "The guide": 1.5,
+    "Coming from": 0.5,
+    "Contribute": 0.2,
+    "Examples": 0.2,
+    "index.md": 0.2,
+    "reference.md": 0.2,
+    API: 0.2,
+}
 RANKS |= {"tour.md": 0.5, "cli.md": 0.5, "http-api.md": 0.5, "mcp.md": 0.5}
 CERTIFICATES = {"SQLite": "docs/proof/torture-sqlite.json", "PostgreSQL": "docs/proof/torture-postgresql.json"}
 FOR_DEVELOPERS = {"Contribute", "Examples"}
@@ -48,7 +56,8 @@ def _sections(index: str) -> list[dict[str, list[dict[str, str]]]]:
     for row in re.findall(r"^\| ([^|]+) \| (.*\]\(.*) \|$", table, re.MULTILINE):
         pages = [{title: _place("docs", target) or target} for title, target in LINK.findall(row[1])]
         sections.append({row[0].capitalize(): pages})
-    sections[0]["Begin"].append({"API": API})
+    reference = next(section["Reference"] for section in sections if "Reference" in section)
+    reference.insert(1, {"API": API})
     return [*sections, {"Examples": [{path.parent.name: f"examples/{path.parent.name}.md"} for path in EXAMPLES]}]
 
 

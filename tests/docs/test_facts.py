@@ -55,7 +55,7 @@ ALL = "\n".join(read(page) for page in PAGES)
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 MOST_README_LINES = 80
 MOST_CONTRIBUTING_LINES = 100
-FIRST_SCREEN_LINES = 30
+FIRST_SCREEN_LINES = 32
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
@@ -243,13 +243,21 @@ def test_the_readme_leads_to_six_pages_and_to_all() -> None:
     listed = section(README, "Documentation")
     assert re.findall(r"^(?:- )?\[(.+?)\]\((.+?)\)", listed, re.MULTILINE) == [
         ("Start", "docs/getting-started.md"),
-        ("Tour", "docs/tour.md"),
-        ("Frameworks", "docs/index.md#frameworks"),
-        ("Deploy", "docs/deploy.md"),
+        ("Guide", "docs/index.md#the-guide"),
+        ("Recipes", "docs/recipes.md"),
+        ("Your framework", "docs/index.md#frameworks"),
+        ("Run it", "docs/deploy.md"),
         ("At 3 a.m.", "docs/questions.md"),
-        ("Coming from", "docs/index.md#coming-from"),
         ("All pages", "docs/index.md#all-pages"),
     ]
+
+
+def test_the_guide_is_numbered_and_first_in_the_table_of_all_pages() -> None:
+    numbered = re.findall(r"^(\d)\. \[.+?\]\((.+?)\)", section(INDEX, "The guide"), re.MULTILINE)
+    assert [int(number) for number, _ in numbered] == list(range(1, 9))
+    row = next(line for line in section(INDEX, "All pages").splitlines() if line.startswith("| the guide |"))
+    in_table = re.findall(r"\]\((.+?)\)", row)
+    assert [page for page in in_table if page in dict(map(reversed, numbered))] == [page for _, page in numbered]
 
 
 def test_the_readme_shows_the_dashboard_in_light_and_dark() -> None:

@@ -57,7 +57,7 @@ class Position(msgspec.Struct, frozen=True):
 
 
 def checked_position(job_id: int, after: object) -> Position:
-    """Return the position that a reader gives, or raise `InvalidOption`.
+    """Return the position of a reader, or raise `InvalidOption`.
 
     >>> checked_position(7, "7-1-42").number
     42

@@ -113,7 +113,7 @@ class MysqlServer(PrivateServer):
             )
             ids = [row[0] for row in cursor.fetchall()]
             for connection_id in ids:
-                with contextlib.suppress(pymysql.OperationalError):  # it has ended meanwhile
+                with contextlib.suppress(pymysql.OperationalError):  # it has just ended
                     cursor.execute(f"kill connection {connection_id}")
         return len(ids)
 

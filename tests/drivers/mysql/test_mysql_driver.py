@@ -215,7 +215,7 @@ def test_a_forked_child_has_its_own_connections(database: MysqlDatabase) -> None
 def test_a_server_that_cannot_be_used(mysql_server: MysqlServer, mysql_url: str) -> None:
     secret = "hunter2"
     wrong = {
-        mysql_url.replace("root@", f"nobody:{secret}@"): "Check the URL's user",
+        mysql_url.replace("root@", f"stranger:{secret}@"): "Check the URL's user",
         mysql_url + "-missing": "Check the URL's user, password and database",
         f"mysql://root:{secret}@127.0.0.1:{free_port()}/x": "Is the server up",
         f"{mysql_url}?ssl=1": "unknown parameter ssl",

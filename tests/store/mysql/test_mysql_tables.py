@@ -1,4 +1,4 @@
-"""The tables of MariaDB and MySQL: a migration that is stopped anywhere goes on, and triggers keep the ready rows."""
+"""The tables of MariaDB and MySQL: a migration that is stopped anywhere continues, and triggers keep the ready rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def state_of(session: MysqlSession) -> list[Row]:
 
 
 def test_a_migration_that_is_stopped_anywhere_goes_on(mysql_url: str, session: MysqlSession) -> None:
-    """Each run of it gets a few statements further than the last one, in a session of its own, and is killed."""
+    """Each run of it gets a few statements further than the last one, in a separate session, and is killed."""
     run_statements = 0
     allowed = 0
 

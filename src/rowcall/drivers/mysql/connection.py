@@ -225,7 +225,7 @@ class MysqlSession:
             raise self._unsure(error) from error
 
     def roll_back(self) -> None:
-        """Also give back the locks of the session, which outlive transactions, and its limits."""
+        """Also release the locks of the session, which outlive transactions, and its limits."""
         with contextlib.suppress(pymysql.MySQLError):
             if self._raw.open:
                 self._raw.query("rollback")

@@ -56,7 +56,7 @@ class MysqlPool:
         self._free.release()
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they are given back."""
+        """Close what is idle now, and the others when they are returned."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []

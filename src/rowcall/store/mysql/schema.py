@@ -191,7 +191,7 @@ _INSERT_READY = f"""
     on duplicate key update since = values(since), expires_at = values(expires_at), lease = values(lease),
       attempt = values(attempt);"""
 
-# A trigger may not write the table that fired it, so what it changes of its own row it changes before. The id of a new
+# A trigger may not write the table that fired it, so it changes its row before that. The id of a new
 # row is not known yet then: its turn follows the highest one.
 _BEFORE_INSERT = f"""
 create trigger <prefix>job_before_insert before insert on <job> for each row begin
