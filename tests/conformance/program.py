@@ -179,7 +179,7 @@ def _declare_journeys(
         seen = [saw(ctx, name, ctx.step(name, effect, ctx, name)) for name in JOURNEY[:3]]
         ctx.sleep(0.02)
         seen.append(saw(ctx, JOURNEY[3], ctx.step(JOURNEY[3], effect, ctx, JOURNEY[3])))
-        seen.append(ctx.wait_for("go"))
+        seen.append(ctx.wait_for("go", str, prompt="Go?"))
         return [*seen, saw(ctx, JOURNEY[4], ctx.step(JOURNEY[4], effect, ctx, JOURNEY[4]))]
 
     async def aeffect(ctx: Context, name: str) -> str:
@@ -191,7 +191,7 @@ def _declare_journeys(
         seen = [saw(ctx, name, token) for name, token in zip(JOURNEY, first, strict=False)]
         await ctx.sleep(0.02)
         seen.append(saw(ctx, JOURNEY[3], await ctx.step(JOURNEY[3], aeffect, ctx, JOURNEY[3])))
-        seen.append(await ctx.wait_for("go"))
+        seen.append(await ctx.wait_for("go", str, prompt="Go?"))
         return [*seen, saw(ctx, JOURNEY[4], await ctx.step(JOURNEY[4], aeffect, ctx, JOURNEY[4]))]
 
     return journey, journey_async

@@ -450,6 +450,11 @@ def steps(world: World) -> Call:
     return Call(world.jobs.asteps(world.enqueued()), lambda: None)
 
 
+@case("Rowcall.aopen_waits")
+def open_waits(world: World) -> Call:
+    return Call(world.jobs.aopen_waits(), lambda: None)
+
+
 @case("Rowcall.asignal")
 def signal(world: World) -> Call:
     job = world.enqueued()

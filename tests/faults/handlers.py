@@ -45,7 +45,7 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_wait_for(ctx: Context) -> object:
         noted(ctx.job)
-        return ctx.wait_for(SIGNAL, timeout=60)
+        return ctx.wait_for(SIGNAL, int, timeout=60, prompt="How many?")
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_progress(ctx: Context) -> None:

@@ -218,7 +218,7 @@ def durable(ctx: Context, number: int) -> object:
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
 def waiting(ctx: Context, number: int) -> object:
     with suppress(SignalTimeout):
-        if ctx.wait_for("go", int, timeout=2) != number:
+        if ctx.wait_for("go", int, timeout=2, prompt="Go?") != number:
             witness.write("wrong", ctx.job.id, ctx.job.lease)
     return act(ctx, number, at_once=False)
 

@@ -58,6 +58,7 @@ class TestStepStorm:
         stored = {step.name: str(step.result) for step in jobs.steps(job_id) if step.kind == "step"}
         assert list(stored) == list(JOURNEY)
         tokens = list(stored.values())
+        assert [step.question for step in jobs.steps(job_id) if step.kind == "wait"] == [{"prompt": "Go?"}]
         assert jobs.get(job_id).result == [*tokens[:4], f"signal of {job_id}", tokens[4]]
         finished: set[str] = set()
         for note in notes:
