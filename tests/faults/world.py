@@ -371,6 +371,8 @@ class SqliteTemplate:
         shutil.rmtree(Path(url.removeprefix("sqlite:///")).parent)
 
 
+COPIES_PER_VACUUM = 50
+"""Each copy leaves as many dead rows as the world has: after a thousand, all statements would be slow."""
 MORE = "more"
 """The prefix, and on a server the schema, of tables next to the world."""
 _EMPTY_SCHEMA = f"drop schema if exists {MORE} cascade; create schema {MORE}"
@@ -383,6 +385,7 @@ class PostgresTemplate:
 
     def __init__(self, databases: Databases, folder: Path, notes: Notes) -> None:
         self._databases = databases
+        self._copies = 0
         self.url = databases.create()
         self.scene = build(self.url, notes)
         self.side_files = _kept_files(self.url, folder)
@@ -411,6 +414,9 @@ class PostgresTemplate:
 
     def copy(self) -> str:
         self._disconnect_others()
+        if self._copies % COPIES_PER_VACUUM == 0:
+            self._connection.execute("vacuum")
+        self._copies += 1
         self._connection.execute(self._reset)
         return self.url
 
