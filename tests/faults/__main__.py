@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
+from zlib import crc32
 
 from rowcall.testing.postgres import PostgresServer
 from tests.faults.call_records import CallRecords
@@ -62,7 +63,11 @@ def _rows(database: str, arguments: argparse.Namespace, done: set[str]) -> Itera
         context = get_context("spawn")
         pool = stack.enter_context(ProcessPoolExecutor(count, context, begin, (database, server_url)))
         only = tuple(arguments.only.split(","))
-        chosen = [name for name in pool.submit(names).result() if name.startswith(only) and name not in done]
+        chosen = [
+            name
+            for name in pool.submit(names).result()
+            if name.startswith(only) and name not in done and crc32(name.encode()) % arguments.calls == 0
+        ]
         parts = [Part(name, number, count, arguments.share) for name in chosen for number in range(count)]
         stack.callback(pool.shutdown, cancel_futures=True)  # if it stops early
         rows = pool.map(run_part, parts)
@@ -88,6 +93,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("databases", nargs="*", choices=DATABASES, default=DATABASES)
     parser.add_argument("--only", default="", metavar="NAMES", help="calls whose names begin with one of these")
     parser.add_argument("--share", type=int, default=1, metavar="N", help="one case of this many")
+    parser.add_argument("--calls", type=int, default=1, metavar="N", help="one call of this many")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="how many processes")
     parser.add_argument("--record", type=Path, help="a file of the calls that have run without a problem")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop at the end of a call after this time")

@@ -22,8 +22,8 @@ SOUND = (
     "test_every_statement_can_be_prepared and rowcall_",
 )
 """A defect is no mistake that every statement would show."""
-FAULT_SHARES = {"sqlite": 40, "postgres": 200}
-"""One case of this many."""
+FAULT_SHARES = {"sqlite": ("--calls", "2", "--share", "20"), "postgres": ("--calls", "8", "--share", "25")}
+"""One call of this many, and one case of this many. Each call also runs once without a fault."""
 SEEDS = ("0-9", "10-49")
 """A defect is mostly noticed by the first ones."""
 STORM_JOBS = 3000
@@ -43,7 +43,7 @@ def layers(kit: str = "Fence", calls: str = "", patience: float = 1) -> list[Lay
     timeout = f"--timeout={LONGEST_TEST_SECONDS * patience:g}"
     tests = [test for name in kit.split() for test in _tests_of(name)]
     faults = [
-        ("-m", "tests.faults", database, "--stop", "--at-once", "1", *(_only(calls) or ("--share", str(share))))
+        ("-m", "tests.faults", database, "--stop", "--at-once", "1", *(("--only", calls) if calls else share))
         for database, share in FAULT_SHARES.items()
     ]
     storms = [
@@ -57,10 +57,6 @@ def layers(kit: str = "Fence", calls: str = "", patience: float = 1) -> list[Lay
         Layer("simulation", tuple(simulation), "tests/simulation/__main__.py"),
         Layer("storm", tuple(storms), "tests/crash/all_actions.py"),
     ]
-
-
-def _only(calls: str) -> tuple[str, ...]:
-    return ("--only", calls) if calls else ()
 
 
 def _tests_of(name: str) -> list[str]:
