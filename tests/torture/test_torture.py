@@ -20,7 +20,7 @@ from rowcall import Rowcall
 from rowcall.cli.main import main
 from rowcall.testing.postgres_database import with_database
 from rowcall.testing.process import process_state
-from rowcall.torture import small_disk
+from rowcall.torture import locker, small_disk
 from rowcall.torture.certificate import Certificate
 from rowcall.torture.fault_plan import FaultKind, plan
 from rowcall.torture.workload import opened
@@ -213,3 +213,10 @@ def test_a_missing_database_is_named(postgres_url: str) -> None:
     result = run(with_database(postgres_url, "no_such_database"))
     assert result.exit_code == 1
     assert "no_such_database" in result.stderr
+
+
+@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/away", "sqlite:////nowhere/away.db"])
+def test_the_locker_outlives_a_database_that_is_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROWCALL_URL", url)
+    monkeypatch.setenv("ROWCALL_TORTURE_PREFIX", PREFIX)
+    assert locker.hold("snapshot", 0) == locker.BUSY

@@ -33,7 +33,7 @@ def hold(lock: str, seconds: float) -> str:
     """Hold the lock. Return how it went: the database may be busy, or away."""
     database = database_of(os.environ["ROWCALL_URL"])
     statements = (POSTGRES if isinstance(database, Server) else SQLITE)[lock]
-    with opened(database) as execute:
+    with suppress(errors_of(database)), opened(database) as execute:
         for statement in statements:
             execute(statement.format(prefix=os.environ[PREFIX]))
         SYSTEM_CLOCK.sleep(seconds)
@@ -41,18 +41,24 @@ def hold(lock: str, seconds: float) -> str:
     return BUSY
 
 
+def errors_of(database: str | Server) -> type[Exception]:
+    if not isinstance(database, Server):
+        return sqlite3.Error
+    import psycopg
+
+    return psycopg.Error
+
+
 @contextmanager
 def opened(database: str | Server) -> Iterator[Callable[[str], object]]:
-    """Open a connection. An error of the database ends the block."""
     if isinstance(database, Server):
         import psycopg
 
-        with suppress(psycopg.Error), closing(psycopg.connect(database.url, autocommit=True)) as session:
+        with closing(psycopg.connect(database.url, autocommit=True)) as session:
             session.execute(f"set lock_timeout = '{PATIENCE_SECONDS:g}s'")
             yield lambda statement: session.execute(statement.encode())
         return
-    connection = sqlite3.connect(database, timeout=PATIENCE_SECONDS, isolation_level=None)
-    with suppress(sqlite3.Error), closing(connection):
+    with closing(sqlite3.connect(database, timeout=PATIENCE_SECONDS, isolation_level=None)) as connection:
         yield lambda statement: connection.execute(statement).fetchall()
 
 
