@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from rowcall import Backoff, Cancel, Context, Fail, Job, JobOutcome, Retry, Rowcall, SignalTimeout, Snooze
+from rowcall import Backoff, BatchInfo, Cancel, Context, Fail, Job, JobOutcome, Retry, Rowcall, SignalTimeout, Snooze
 from rowcall.app import queue_of
 from rowcall.queue import Backend, Queue
 from tests.conformance.notes import Note
@@ -166,6 +166,13 @@ def paced(ctx: Context, number: int, lane: int) -> object:
 def batch(ctx: Context, items: list[int]) -> list[object]:
     with noted(*ctx.jobs):
         return [how_it_ends(job, chance_of(job, n)) or n for job, n in zip(ctx.jobs, items, strict=True)]
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def finished(ctx: Context, batch: BatchInfo) -> object:
+    if batch.sealed_at is None:
+        witness.write("wrong", ctx.job.id, ctx.job.lease)
+    return act(ctx, ctx.job.id)
 
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)

@@ -30,6 +30,10 @@ NEVER_TRUE = {
     "two jobs of a key that have not ended": f"""
         select max(id) from rowcall_job where key is not null and type in ({_KEYS})
         and status not in ('succeeded', 'failed', 'cancelled') group by type, key having count(*) > 1""",
+    "a batch has finished, and one of its jobs has not ended": """
+        select min(job.id) from rowcall_batch as batch join rowcall_job as job on job.batch_id = batch.id
+        where batch.finished_at is not null and job.status not in ('succeeded', 'failed', 'cancelled')
+        group by batch.id""",
     "more slots of a limit than there are": f"""
         select max(job_id) from rowcall_slot group by limit_key having count(*) > case {_LIMITS} end""",
     "a claim under a limit without its slot": """

@@ -50,6 +50,7 @@ PRODUCING = {
     "late": 2,
     "paced": 3,
     "batch": 2,
+    "group": 3,
     "chain": 3,
     "flow": 3,
     "after": 2,
@@ -149,6 +150,15 @@ class Caller:
     def batch(self) -> None:
         rows = [{"item": self._number + n} for n in range(self._chance.randint(1, 5))]
         self._note(*app.batch.enqueue_many(rows))
+
+    def group(self) -> None:
+        """Fill a named batch, perhaps also later, and seal it."""
+        group = self._jobs.batch("group", on_finish="finished", on_success="finished")
+        for _ in range(self._chance.randint(0, 2)):
+            tasks = self._chance.choices((app.plain, app.once, app.step), k=self._chance.randint(1, 3))
+            self._note(*group.add(*(task.bind(self._number + n) for n, task in enumerate(tasks))))
+            scheduler().sleep(self._chance.choice((0.0, 0.3)))
+        group.seal()
 
     def chain(self) -> None:
         last = app.step.bind(self._number + 9, self._chance.choice((0, 1)))

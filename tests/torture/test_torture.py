@@ -95,12 +95,20 @@ def test_a_sqlite_file_is_tortured_and_left_as_it_was(folder: Path) -> None:
 @pytest.mark.no_tables
 def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, postgres_url: str) -> None:
     seed = seed_that_begins_with(FaultKind.RESTART, ON_SERVERS)
-    words = ("--seconds=2", f"--seed={seed}", "--jobs=500", "--json=c.json", "--restart=echo again > restarted")
+    words = (
+        "--seconds=2",
+        f"--seed={seed}",
+        "--jobs=500",
+        "--faults=30",
+        "--json=c.json",
+        "--restart=echo again > restarted",
+    )
     with torture(postgres_url, *words, folder=folder) as process:
         assert process.wait(within=60) == 0, process.output
     certificate = json.loads((folder / "c.json").read_text())
     assert certificate["verdict"] == "passed"
     assert certificate["faults"][FaultKind.RESTART] == 1
+    assert "--jobs 500 --faults 30" in certificate["command"]
     assert (folder / "restarted").read_text() == "again\n"
     assert certificate["jobs"]["acknowledged"] >= 500
     assert certificate["versions"]["database"].startswith("PostgreSQL ")
@@ -215,7 +223,7 @@ def test_a_missing_database_is_named(postgres_url: str) -> None:
     assert "no_such_database" in result.stderr
 
 
-@pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/away", "sqlite:////nowhere/away.db"])
+@pytest.mark.parametrize("url", ["postgresql://ann@127.0.0.1:1/away", "sqlite:////nowhere/away.db"])
 def test_the_locker_outlives_a_database_that_is_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROWCALL_URL", url)
     monkeypatch.setenv("ROWCALL_TORTURE_PREFIX", PREFIX)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.05, 0.35
+MEAN_GAP_SECONDS = (SHORTEST_GAP_SECONDS + LONGEST_GAP_SECONDS) / 2
 
 
 class FaultKind(StrEnum):

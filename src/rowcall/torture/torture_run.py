@@ -23,7 +23,7 @@ from rowcall.torture import small_disk
 from rowcall.torture.arena import Arena, PostgresArena, SqliteArena, arena_of
 from rowcall.torture.certificate import Certificate, TortureFinding, Versions
 from rowcall.torture.checker import Checker
-from rowcall.torture.fault_plan import Fault, FaultKind, plan
+from rowcall.torture.fault_plan import MEAN_GAP_SECONDS, Fault, FaultKind, plan
 from rowcall.torture.fleet import LEASE_SECONDS, Fleet
 from rowcall.torture.workload import opened
 
@@ -45,7 +45,7 @@ _ON_SERVERS = (FaultKind.CUT, FaultKind.LOSE_REPLY, FaultKind.FREEZE)
 
 
 class TortureOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do. `restart` is a shell command that restarts the server."""
+    """What to do. `faults`: about this many. `restart` is a shell command that restarts the server."""
 
     url: str
     prefix: str
@@ -53,6 +53,7 @@ class TortureOrder(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     workers: int = 3
     jobs: int | None = None
+    faults: int | None = None
     restart: str | None = None
 
 
@@ -175,12 +176,14 @@ class TortureRun:
         self._phase = "faults"
         faults = plan(self._order.seed, self._kinds())
         fault = next(faults)
+        count, seconds = self._order.faults, self._order.seconds
+        stretch = 1.0 if count is None else seconds / (count * MEAN_GAP_SECONDS)
         began = due_at = SYSTEM_CLOCK.timer()
         while (passed := SYSTEM_CLOCK.timer() - began) < self._order.seconds or (
             self._enqueued < (self._order.jobs or 0) and passed < MOST_TIMES_SECONDS * self._order.seconds
         ):
             self._tick()
-            if SYSTEM_CLOCK.timer() >= due_at + fault.after_seconds:
+            if SYSTEM_CLOCK.timer() >= due_at + fault.after_seconds * stretch:
                 due_at = SYSTEM_CLOCK.timer()
                 if self._happens(fault):
                     self._faults[fault.kind] += 1
@@ -316,6 +319,7 @@ class TortureRun:
         order = self._order
         words = f"rowcall torture URL --seconds {order.seconds:g} --seed {order.seed} --workers {order.workers}"
         words += "" if order.jobs is None else f" --jobs {order.jobs}"
+        words += "" if order.faults is None else f" --faults {order.faults}"
         return words + ("" if order.restart is None else " --restart COMMAND")
 
 

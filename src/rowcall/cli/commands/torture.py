@@ -49,6 +49,12 @@ MOST_SEED = 2**31
     help="Enqueue at least N jobs, evenly over the time (default: as many as the workers run).",
 )
 @click.option(
+    "--faults",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="About N faults, evenly over the time (default: five a second).",
+)
+@click.option(
     "--json",
     "json_path",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -69,6 +75,7 @@ def torture_command(
     seed: int | None,
     workers: int,
     jobs: int | None,
+    faults: int | None,
     json_path: Path | None,
     prefix: str,
     restart: str | None,
@@ -97,6 +104,7 @@ def torture_command(
         seed=secrets.randbelow(MOST_SEED) if seed is None else seed,
         workers=workers,
         jobs=jobs,
+        faults=faults,
         restart=restart,
     )
     with _certificate_file(json_path) as write, interruptible():
