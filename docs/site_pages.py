@@ -36,7 +36,8 @@ RANKS = {
     API: 0.2,
 }
 RANKS |= {"tour.md": 0.5, "cli.md": 0.5, "http-api.md": 0.5, "mcp.md": 0.5}
-CERTIFICATES = {"SQLite": "docs/proof/torture-sqlite.json", "PostgreSQL": "docs/proof/torture-postgresql.json"}
+CERTIFICATES = {"SQLite": "sqlite-*.json", "PostgreSQL": "postgresql-*.json"}
+PROOF = ROOT / "docs" / "proof"
 FOR_DEVELOPERS = {"Contribute", "Examples"}
 FIGURES = re.compile(r"<!-- figures .*?-->")
 PICTURE = re.compile(r'<picture>\s*<source [^>]*srcset="([^"]+)">\s*<img alt="([^"]+)" src="([^"]+)">\s*</picture>')
@@ -84,18 +85,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def _landing(markdown: str) -> str:
     """Add the figures of the last runs to the page, and show the picture that fits the chosen colours."""
     figures = [
-        (
-            f"{json.loads((ROOT / path).read_bytes())['jobs']['acknowledged']:,}",
-            f"jobs on {name} under kills: none lost",
-        )
-        for name, path in CERTIFICATES.items()
+        (f"{_acknowledged(names):,}", f"jobs on {name} under kills: none lost") for name, names in CERTIFICATES.items()
     ]
-    seeds = json.loads((ROOT / "docs/proof/simulation.json").read_bytes())
+    seeds = json.loads((PROOF / "simulation.json").read_bytes())
     worlds = sum(part["last"] - part["first"] + 1 for part in seeds)
     figures.append((f"{worlds:,}", "simulated worlds of workers: no promise broken"))
     shown = "\n\n".join(f"**{figure}** {meaning}" for figure, meaning in figures)
     markdown = FIGURES.sub(f'<div class="figures" markdown>\n\n{shown}\n\n</div>', markdown)
     return PICTURE.sub(r"![\2](\3#only-light){ .picture } ![\2](\1#only-dark){ .picture }", markdown)
+
+
+def _acknowledged(names: str) -> int:
+    certificates = (json.loads(path.read_bytes()) for path in (PROOF / "torture").glob(names))
+    return sum(certificate["jobs"]["acknowledged"] for certificate in certificates)
 
 
 def _with_places(markdown: str, name: str, place: str) -> str:

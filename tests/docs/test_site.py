@@ -67,9 +67,9 @@ def test_language_models_can_read_the_pages(site: Path) -> None:
 def test_the_landing_page_has_the_figures_of_the_last_runs(site: Path) -> None:
     landing = (site / "index.html").read_text(encoding="utf-8")
     for database in ("sqlite", "postgresql"):
-        certificate = json.loads((DOCS / "proof" / f"torture-{database}.json").read_bytes())
-        assert certificate["verdict"] == "passed"
-        assert f"{certificate['jobs']['acknowledged']:,}" in landing
+        paths = (DOCS / "proof" / "torture").glob(f"{database}-*.json")
+        acknowledged = sum(json.loads(path.read_bytes())["jobs"]["acknowledged"] for path in paths)
+        assert f"{acknowledged:,}" in landing
     assert "overview.png#only-light" in landing
     assert "overview-dark.png#only-dark" in landing
     assert "field-drains.svg" in landing

@@ -122,7 +122,7 @@ OF_CLAIMS = (
         (
             "store/control/single_actions.py",
             "    for obstacle in (yield from obstacles_of(dialect, [job])).values():\n        raise obstacle\n",
-            "",
+            "    yield from obstacles_of(dialect, [job])\n",
         ),
     ),
     defect(

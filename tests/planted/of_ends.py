@@ -78,8 +78,8 @@ OF_ENDS = (
         "what follows an end does not follow an expiry",
         (
             WAITING,
-            "yield from after_end(dialect, ids, tallies, (), in_use, Locked.SKIP, claimed=False, followed=followed)",
-            "yield from ()",
+            "in_use, Locked.SKIP, claimed=False, followed=followed)\n    return len(expired)",
+            "in_use, Locked.SKIP, claimed=False, followed=followed) if False else ()\n    return len(expired)",
         ),
     ),
     defect(
