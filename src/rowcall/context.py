@@ -22,6 +22,7 @@ from rowcall.durable.handler_steps import StepOptions, Steps
 T = TypeVar("T")
 T2 = TypeVar("T2")
 T3 = TypeVar("T3")
+R_co = TypeVar("R_co", covariant=True)
 Ts = TypeVarTuple("Ts")
 P = ParamSpec("P")
 
@@ -67,6 +68,12 @@ class Bindable(Protocol[P]):
     """A task, or a task with options."""
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> object: ...
+
+
+class Enqueueable(Protocol[P, R_co]):
+    """A task, or a task with options, and what its function returns."""
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]: ...
 
 
 class JobsBatch(Protocol):
@@ -319,6 +326,22 @@ class Context(Generic[Resources]):
         """
         return self._attempt.steps.step(name, function, args, kwargs, StepOptions(retry, timeout, connection))
 
+    @overload
+    def call(self, task: Enqueueable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> HandlerValue[T]: ...
+    @overload
+    def call(self, task: str, /, **kwargs: object) -> Any: ...
+
+    def call(self, task: object, /, *args: object, **kwargs: object) -> object:
+        """Enqueue a job of another task, once, and wait for its end: return its result.
+
+            receipt = await ctx.call(charge, order_id)                      # in an async handler
+            receipt = ctx.call(charge.using(priority=9), order_id)          # in a sync handler
+
+        The attempt ends as with `sleep`: no slot is kept until the child has ended. Raises `JobFailed` or
+        `JobCancelled` if the child has; the job fails with it unless the handler catches it.
+        """
+        return self._attempt.steps.call(task, args, kwargs)
+
     def sleep(self, delay: float | timedelta) -> Awaitable[None]:
         """End this attempt, and call the handler again after `delay`: `await ctx.sleep(timedelta(days=3))`.
 
@@ -345,7 +368,7 @@ class Context(Generic[Resources]):
         timeout: float | timedelta | None = None,
         choices: Sequence[str] | None = None,
         prompt: str | None = None,
-    ) -> SignalValue[T]: ...
+    ) -> HandlerValue[T]: ...
 
     def wait_for(
         self,
@@ -382,17 +405,37 @@ class Context(Generic[Resources]):
     @overload
     def gather(self, /, *steps: Awaitable[T]) -> Awaitable[tuple[T, ...]]: ...  # type: ignore[overload-overlap]
     @overload
+    def gather(self, /, *steps: Callable[[], T]) -> tuple[T, ...]: ...
+    @overload
     def gather(self, /, *steps: *Ts) -> tuple[*Ts]: ...
 
     def gather(self, /, *steps: object) -> object:
         """Run steps side by side, and return their results as a tuple.
 
             a, b = await ctx.gather(ctx.step("a", fetch, 1), ctx.step("b", fetch, 2))
+            pages = await ctx.gather(*(ctx.call(fetch, url) for url in urls))          # children run side by side
+            pages = ctx.gather(*(partial(ctx.call, fetch, url) for url in urls))       # in a sync handler
 
-        All run to their ends. Then the first error is raised, if there is one. In a sync handler, a step has ended when
-        `ctx.step` returns: they run one after the other.
+        All run to their ends. Then the first error is raised, if there is one. Children are enqueued in one
+        transaction. A sync handler passes callables, each of which calls one step: functions run one after the other.
         """
         return self._attempt.steps.gather(steps)
+
+    @overload
+    def first(self, /, *waits: Awaitable[T]) -> Awaitable[tuple[int, T]]: ...
+    @overload
+    def first(self, /, *waits: Callable[[], T]) -> tuple[int, T]: ...
+
+    def first(self, /, *waits: object) -> object:
+        """Wait for the first of several: signals, sleeps and children. Return its number, from 0, and its value.
+
+            index, value = await ctx.first(ctx.wait_for("paid"), ctx.sleep(60))
+            index, value = ctx.first(partial(ctx.wait_for, "paid"), partial(ctx.sleep, 60))    # in a sync handler
+
+        The others end: a signal that comes later is kept for another wait, and a child is cancelled, unless it was
+        called with `using(detach=True)`. Raises what the first one raises: `JobFailed`, `SignalTimeout`.
+        """
+        return self._attempt.steps.first(waits)
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
@@ -402,8 +445,8 @@ class Context(Generic[Resources]):
 
 if TYPE_CHECKING:
 
-    class SignalValue(Any, Generic[T]):  # type: ignore[misc]
-        """What `ctx.wait_for` returns: the value itself in a sync handler, an awaitable of it in an async one."""
+    class HandlerValue(Any, Generic[T]):  # type: ignore[misc]
+        """What `ctx.wait_for` and `ctx.call` return: the value in a sync handler, an awaitable in an async one."""
 
         def __await__(self) -> Generator[Any, Any, T]: ...
 

@@ -35,6 +35,7 @@ from tests.conformance.cases.batch_handlers import TestBatchHandlers  # noqa: E4
 from tests.conformance.cases.batches import TestBatches  # noqa: E402
 from tests.conformance.cases.blockers import TestBlockers  # noqa: E402
 from tests.conformance.cases.by_hand import TestByHand  # noqa: E402
+from tests.conformance.cases.calls import TestCalls, TestFirst, TestGatheredCalls  # noqa: E402
 from tests.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
     TestCancelRunning,
@@ -149,6 +150,7 @@ __all__ = [
     "TestBlockers",
     "TestBreakers",
     "TestByHand",
+    "TestCalls",
     "TestCancel",
     "TestCancelByFilter",
     "TestCancelRunning",
@@ -182,8 +184,10 @@ __all__ = [
     "TestFailures",
     "TestFairness",
     "TestFence",
+    "TestFirst",
     "TestFixedChains",
     "TestFlowProcesses",
+    "TestGatheredCalls",
     "TestGoingOn",
     "TestGraphStorm",
     "TestGraphs",

@@ -10,7 +10,8 @@ import pytest
 
 from rowcall import Context, DataRefused, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.step import StepKind, StepWrite
+from rowcall.domain.step import StepKind
+from rowcall.store.new_step import StepWrite
 from rowcall.store.steps import recorded
 from rowcall.worker.steps import StepWriter
 
@@ -19,9 +20,9 @@ def test_steps_of_many_attempts_share_commits(jobs: Rowcall, monkeypatch: pytest
     sizes: list[int] = []
     record = recorded.record
 
-    def counted(dialect: Any, writes: Sequence[StepWrite]) -> Any:
+    def counted(dialect: Any, writes: Sequence[StepWrite], enqueue: Any) -> Any:
         sizes.append(len(writes))
-        return record(dialect, writes)
+        return record(dialect, writes, enqueue)
 
     monkeypatch.setattr(recorded, "record", counted)
     barrier = asyncio.Barrier(20)
@@ -49,7 +50,7 @@ def test_one_bad_step_of_a_group(jobs: Rowcall) -> None:
     async def both() -> tuple[object, object]:
         good = StepWrite(first.id, first.lease, first.holder, 1, 1, StepKind.STEP, "good", finished=True)
         bad = StepWrite(second.id, second.lease, second.holder, 1, 2**60, StepKind.STEP, "bad", finished=True)
-        return await asyncio.gather(writer.awrite("x", bad), writer.awrite("x", good), return_exceptions=True)
+        return await asyncio.gather(writer.awrite("x", [bad]), writer.awrite("x", [good]), return_exceptions=True)
 
     refused, written = asyncio.run(both())
     assert isinstance(refused, DataRefused)

@@ -93,6 +93,7 @@ class EnqueueOptions(EditOptions, Common, total=False):
 
     after: Annotated[Job | Chain | int | Iterable[Job | Chain | int], check.after]
     connection: Annotated[object, checks.anything]
+    detach: Annotated[bool, checks.boolean]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +134,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     weight: Weight | None = None
     ordered_by: str | None = None
     on_failure: str | None = None
+    detach: bool | None = None
 
 
 TASK_OPTIONS, ENQUEUE_OPTIONS = options_of(BatchOptions), options_of(EnqueueOptions)
@@ -244,6 +246,7 @@ def new_job(task: str, declared: Options, options: Options, config: Config) -> N
         on_blocker_failure=_first(options.on_blocker_failure, declared.on_blocker_failure, "fail"),
         target=options.target,
         deadline_ms=_given(options.deadline_ms, declared.deadline_ms),
+        detached=1 if options.detach else None,
     )
 
 

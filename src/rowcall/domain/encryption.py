@@ -37,6 +37,14 @@ class Kind(StrEnum):
     STREAM = "stream"
 
 
+def bound_step(kind: str, name: str, task: str) -> tuple[str, Kind, Kind]:
+    """Return the task and the kinds of the result and of the error of a step of a job of that task.
+
+    A call has those of its child, whose end was copied.
+    """
+    return (name, Kind.RESULT, Kind.ERROR) if kind == "call" else (task, Kind.STEP, Kind.STEP_ERROR)
+
+
 _PARTS = {"arguments": Kind.ARGUMENTS, "result": Kind.RESULT, "error_detail": Kind.ERROR}
 _OF_OUTCOMES = {"id", "type", "queue", "event", "attempt", "max_attempts", "error_code", *_PARTS}
 """The fields of an outcome that can be encrypted, and all of its fields."""

@@ -226,20 +226,29 @@ class ChainNotFound(JobNotFound):
 class JobFailed(RowcallError):
     """The job has failed, so it has no result."""
 
-    def __init__(self, job_id: int, error_code: str, error_detail: str | None) -> None:
+    def __init__(self, job_id: int, error_code: str, error_detail: str | None, *, parent_id: int | None = None) -> None:
+        """`parent_id`: the job whose handler has called this one by `ctx.call`, and gets its error."""
         super().__init__(f"job {job_id} failed with {error_code}" + (f": {error_detail}" if error_detail else ""))
         self.job_id = job_id
         self.error_code = error_code
         self.error_detail = error_detail
+        self.parent_id = parent_id
 
 
 class JobCancelled(RowcallError):
     """The job was cancelled, so it has no result."""
 
-    def __init__(self, job_id: int, reason: str | None) -> None:
+    def __init__(self, job_id: int, reason: str | None, *, parent_id: int | None = None) -> None:
+        """`parent_id`: see `JobFailed`."""
         super().__init__(f"job {job_id} was cancelled" + (f": {reason}" if reason else ""))
         self.job_id = job_id
         self.reason = reason
+        self.parent_id = parent_id
+
+
+def child_code(error: JobFailed | JobCancelled) -> str:
+    """Return the code with which a job fails whose handler does not catch the error of its child."""
+    return "CHILD:FAILED" if isinstance(error, JobFailed) else "CHILD:CANCELLED"
 
 
 class LeaseLost(RowcallError):

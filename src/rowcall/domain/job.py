@@ -74,6 +74,7 @@ class Job(Value, Generic[R], frozen=True, kw_only=True):
     target: str | None = None
     duplicate: bool = False
     batch_id: int | None = None
+    parent_id: int | None = None
     lease: int = 0
     holder: int = 0
 
@@ -363,6 +364,7 @@ class Reason(StrEnum):
     SCHEDULED = "scheduled"
     RETRY = "retry"
     SIGNAL = "signal"
+    CHILD = "child"
     BLOCKED = "blocked"
     PAUSED = "paused"
     LIMIT = "limit"

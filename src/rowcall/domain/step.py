@@ -1,12 +1,10 @@
 """Durable steps of a handler: what is recorded about them, and what an attempt writes."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
 
-from rowcall.domain.stream import StreamRow
 from rowcall.domain.value import Value
 
 CHANGED_CODE = "STEPS:CHANGED"
@@ -51,11 +49,12 @@ NAMELESS = (StepKind.SLEEP, StepKind.PATCH)
 
 
 class RecordedStep(Value, frozen=True, kw_only=True):
-    """A step of a job, as it is stored: `ctx.step`, `ctx.sleep` or `ctx.wait_for`.
+    """A step of a job, as it is stored: `ctx.step`, `ctx.sleep`, `ctx.wait_for` or `ctx.call`.
 
     `attempt` is the attempt that wrote it last. `due_at` is when a sleep ends, a wait times out, or a step that failed
-    is tried again. `result` is what the step returned, or what the signal brought. `question` has the `prompt` and the
-    `choices` of a wait, and `expects` is the JSON Schema of the value that it takes.
+    is tried again. `result` is what the step or the child returned, or what the signal brought. `question` has the
+    `prompt` and the `choices` of a wait, and `expects` is the JSON Schema of the value that it takes. `child_id` is the
+    job that a call has enqueued; its task is the name of the step.
     """
 
     position: int
@@ -72,6 +71,7 @@ class RecordedStep(Value, frozen=True, kw_only=True):
     result: object
     question: dict[str, object] | None = None
     expects: dict[str, object] | None = None
+    child_id: int | None = None
     type: str = ""
 
     _hidden = ("type",)  # the job has it; what is encrypted is bound to it
@@ -113,37 +113,14 @@ class StepRow(msgspec.Struct, frozen=True):
     due_at_ms: int | None
     due_in_ms: int | None
     result: str | None
+    child_id: int | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
 
     @property
     def is_over(self) -> bool:
         is_due = self.due_in_ms is not None and self.due_in_ms <= 0
         return self.status != StepStatus.WAITING or (self.kind == StepKind.SLEEP and is_due)
-
-
-class StepWrite(msgspec.Struct, frozen=True):
-    """What an attempt writes about one step. `delay_ms` is until its sleep ends, its wait times out, or its next try;
-    `due_at_ms` is that time, if an earlier attempt has fixed it.
-    """
-
-    job_id: int
-    lease: int
-    holder: int
-    attempt: int
-    position: int
-    kind: StepKind
-    name: str
-    ran_ms: int = 0
-    result: str | None = None
-    finished: bool = False
-    failures: int = 0
-    error_code: str | None = None
-    error_detail: str | None = None
-    delay_ms: int | None = None
-    due_at_ms: int | None = None
-    question: str | None = None
-    expects: str | None = None
-    values: Sequence[StreamRow] = ()
-    """What the handler has appended to streams so far, and may not be written: later attempts do not append it."""
 
 
 class StepWritten(msgspec.Struct, frozen=True):
@@ -152,3 +129,4 @@ class StepWritten(msgspec.Struct, frozen=True):
     status: StepStatus
     due_at_ms: int | None = None
     result: str | None = None
+    child_id: int | None = None

@@ -14,6 +14,7 @@ from rowcall.domain.encryption import (
     TOKEN_PREFIX,
     Encryption,
     Kind,
+    bound_step,
     object_of,
     outcome_in,
     token_in,
@@ -141,10 +142,11 @@ class Cipher:
                 shown = self.opened_text(secret, task, Kind(value.secret_kind))
                 return {"detail": detail.removesuffix(secret) + shown, "secret": None}
             case RecordedStep():
+                task, result, error = bound_step(value.kind, value.name, value.type)
                 return {
-                    "result": self.opened_json(value.result, value.type, Kind.STEP),
+                    "result": self.opened_json(value.result, task, result),
                     "question": self.opened_json(value.question, value.type, Kind.STEP),
-                    "error_detail": self.opened_text(value.error_detail, value.type, Kind.STEP_ERROR),
+                    "error_detail": self.opened_text(value.error_detail, task, error),
                 }
             case OpenWait():
                 return {"question": self.opened_json(value.question, value.type, Kind.STEP)}

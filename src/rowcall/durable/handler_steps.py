@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
+import msgspec
+
 from rowcall.base import effects
 from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.defaults import SHORTEST_TIMEOUT_SECONDS
-from rowcall.domain.errors import InvalidOption, Retry, Snooze, Suspend, seconds_of
-from rowcall.domain.step import NOT_AWAITED_CODE, StepKind
+from rowcall.domain.errors import InvalidOption, JobCancelled, JobFailed, Retry, Snooze, Suspend, seconds_of
+from rowcall.domain.question import schema_of
+from rowcall.domain.step import NOT_ALLOWED_CODE, NOT_AWAITED_CODE, StepKind
 from rowcall.durable import single_steps
-from rowcall.durable.step_effects import CallFunction, Flow
+from rowcall.durable.single_steps import AwaitedStep
+from rowcall.durable.step_effects import CallFunction, Flow, ReturnType
 from rowcall.durable.step_state import CalledStep, StepFacts, StepState, StepStore, inside
+from rowcall.store.new_step import NewChild
 
 T = TypeVar("T")
 
@@ -58,6 +63,22 @@ def _takes_timeout(function: Callable[..., object]) -> bool:
         return False
 
 
+class Collected(BaseException):
+    """Says which step a callable of `ctx.gather` or `ctx.first` calls, instead of running it."""
+
+    def __init__(self, wait: AwaitedStep | None) -> None:
+        super().__init__("do not catch this")
+        self.wait = wait
+
+
+class Called(NamedTuple):
+    """What a callable of `ctx.gather` calls, and the position of that step; or what it returned without one."""
+
+    wait: AwaitedStep | None = None
+    last: int | None = None
+    value: object = None
+
+
 class Steps:
     """The steps of one attempt."""
 
@@ -65,6 +86,8 @@ class Steps:
         self.state = StepState(store, facts)
         self._open: dict[Pending[Any], CalledStep] = {}
         """Of an async handler: the steps that were called and have not ended."""
+        self._collects = False
+        """Whether steps are not run, but raise `Collected`."""
 
     @property
     def store(self) -> StepStore:
@@ -97,7 +120,8 @@ class Steps:
     def sleep(self, delay: float | timedelta) -> object:
         delay_ms = round(seconds_of("delay", delay) * 1000)
         step = self.state.enter(StepKind.SLEEP, "")
-        return self._start(step, single_steps.sleep(self.state, step, delay_ms))
+        wait = AwaitedStep(step, {"delay_ms": delay_ms}, single_steps.slept)
+        return self._start(step, single_steps.sleep(self.state, step, delay_ms), wait)
 
     def wait_for(
         self,
@@ -109,14 +133,62 @@ class Steps:
     ) -> object:
         timeout_ms = None if timeout is None else round(seconds_of("timeout", timeout) * 1000)
         step = self.state.enter(StepKind.WAIT, name)
-        return self._start(step, single_steps.wait_for(self.state, step, kind, timeout_ms, choices, question))
+        fields: dict[str, object] = {
+            "delay_ms": timeout_ms,
+            "question": question,
+            "expects": None if kind is None else schema_of(kind),
+        }
+        wait = AwaitedStep(step, fields, partial(single_steps.value_of_signal, self.state, step, kind, choices))
+        return self._start(step, single_steps.wait_for(self.state, wait), wait)
+
+    def call(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        child, function = self.store.bind(task, args, kwargs)
+        step = self.state.enter(StepKind.CALL, child.job.type)
+        job = msgspec.structs.replace(child.job, parent_id=self.state.facts.job_id, parent_step=step.position)
+        value = partial(single_steps.result_of_call, self.state, step, ReturnType.of(function))
+        wait = AwaitedStep(step, {"child": NewChild(job, child.payload)}, value)
+        return self._start(step, single_steps.call(self.state, wait), wait)
+
+    def first(self, waits: Sequence[object]) -> object:
+        if not waits:
+            raise InvalidOption("first", "needs at least one wait: ctx.call, ctx.sleep or ctx.wait_for")
+        members = [self._member(one) for one in waits]
+        step = self.state.enter(StepKind.FIRST, "")
+        return self._start(step, single_steps.first(self.state, step, members))
+
+    def _member(self, member: object) -> AwaitedStep:
+        """Return a wait of `ctx.first`, which runs it."""
+        wait: AwaitedStep | None = None
+        if isinstance(member, Pending):
+            wait = member.wait
+        elif callable(member) and not self.state.facts.is_async:
+            wait = self._called(member).wait
+        if wait is None:
+            how = "calls of ctx.call, ctx.sleep and ctx.wait_for"
+            how = how if self.state.facts.is_async else f"functions that make {how}, as partial(ctx.sleep, 60)"
+            raise InvalidOption("first", f"needs {how}, got {member!r}")
+        if isinstance(member, Pending):
+            member.close()
+            del self._open[member]
+        return wait
+
+    def _called(self, function: Callable[[], object]) -> Called:
+        """Return which step a function calls, without running it; or what it returned."""
+        was, self._collects = self._collects, True
+        try:
+            return Called(value=function())
+        except Collected as collected:
+            return Called(collected.wait, self.state.position)
+        finally:
+            self._collects = was
 
     def gather(self, steps: Sequence[object]) -> object:
         if not self.state.facts.is_async:
-            return tuple(steps)  # each has run when it was called
-        for one in steps:
-            if not isinstance(one, Pending):
-                raise InvalidOption("gather", f"needs calls of ctx.step, ctx.sleep and ctx.wait_for, got {one!r}")
+            return self._run_each(steps)
+        for pending in steps:
+            if not isinstance(pending, Pending):
+                needed = "calls of ctx.step, ctx.call, ctx.first, ctx.sleep and ctx.wait_for"
+                raise InvalidOption("gather", f"needs {needed}, got {pending!r}")
         return self._gather(cast("Sequence[Pending[object]]", steps))
 
     def end(self, error: object = None) -> BaseException | None:
@@ -133,19 +205,55 @@ class Steps:
             return self.state.error(NOT_AWAITED_CODE, f"the handler called {step}, and did not await it to its end")
         return self.state.left_out()
 
-    def _start(self, step: CalledStep, flow: Flow[T]) -> T | Pending[T]:
+    def _start(self, step: CalledStep, flow: Flow[T], wait: AwaitedStep | None = None) -> T | Pending[T]:
+        if self._collects:
+            raise Collected(wait)
         if not self.state.facts.is_async:
             return effects.run(flow, self.state)
-        pending = Pending(effects.arun(flow, self.state), self._open.pop)
+        pending = Pending(effects.arun(flow, self.state), self._open.pop, wait)
         self._open[pending] = step
         return pending
 
+    def _run_each(self, parts: Sequence[object]) -> tuple[object, ...]:
+        """Run the callables among these parts one after the other, in a sync handler. Each calls one step; all
+        children are enqueued first.
+        """
+        state = self.state
+        if self._collects:
+            raise state.error(NOT_ALLOWED_CODE, "ctx.gather was called inside of ctx.gather or ctx.first")
+        start, names = state.position, set(state.names)
+        called = [self._called(part) if callable(part) else Called(value=part) for part in parts]
+        state.position, state.names = start, names
+        effects.run(single_steps.begin_calls(state, calls_of(part.wait for part in called)), state)
+        ended: list[object] = []
+        for function, part in zip(parts, called, strict=True):
+            if part.last is None:
+                ended.append(part.value)
+                continue
+            state.last_allowed = part.last
+            try:
+                ended.append(cast("Callable[[], object]", function)())
+            except (Exception, Suspend) as error:
+                ended.append(error)
+            finally:
+                state.last_allowed = state.suspended = None
+            state.position = part.last
+        return self._all_of(ended)
+
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
-        ended = await asyncio.gather(*steps, return_exceptions=True)
+        await effects.arun(
+            single_steps.begin_calls(self.state, calls_of(pending.wait for pending in steps)), self.state
+        )
+        return self._all_of(await asyncio.gather(*steps, return_exceptions=True))
+
+    def _all_of(self, ended: Sequence[object]) -> tuple[object, ...]:
+        """Return the results, or raise the first error, or suspend. An error of a child is recorded: it can wait."""
         suspends = [value for value in ended if isinstance(value, Suspend)]
         for value in ended:
-            if isinstance(value, BaseException) and not isinstance(value, Suspend):
+            if not isinstance(value, BaseException) or isinstance(value, Suspend):
+                continue
+            if not (suspends and isinstance(value, JobFailed | JobCancelled)):
                 self.state.suspended = None
                 raise value
         if suspends:
@@ -154,12 +262,19 @@ class Steps:
         return tuple(ended)
 
 
+def calls_of(waits: Iterable[AwaitedStep | None]) -> list[AwaitedStep]:
+    return [wait for wait in waits if wait is not None and wait.step.kind is StepKind.CALL]
+
+
 class Pending(Awaitable[T]):
     """A step of an async handler: it runs when it is awaited."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], ended: Callable[[Pending[T], None], object]) -> None:
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], ended: Callable[[Pending[T], None], object], wait: AwaitedStep | None
+    ) -> None:
         self._coroutine = coroutine
         self._ended = ended
+        self.wait = wait
 
     def __await__(self) -> Generator[Any, Any, T]:
         try:

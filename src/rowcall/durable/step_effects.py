@@ -8,10 +8,10 @@ import contextvars
 import inspect
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -19,10 +19,52 @@ from rowcall.base.effects import Effect, Effects
 from rowcall.domain.blobs import MARK
 from rowcall.domain.errors import InvalidArguments, InvalidOption, StepTimeout
 from rowcall.domain.payload import hints_of, result_as, result_decoder, value_from_row
-from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.domain.step import StepRow, StepWritten
 from rowcall.durable.step_state import CalledStep, StepState, inside
+from rowcall.store.new_step import StepWrite
 
 T = TypeVar("T")
+
+
+class ReturnType:
+    """What a function returns: its annotation, and the decoder of that."""
+
+    _known: ClassVar[weakref.WeakKeyDictionary[Callable[..., object], ReturnType]] = weakref.WeakKeyDictionary()
+
+    def __init__(self, annotation: object) -> None:
+        self._annotation = annotation
+        self.decoder = result_decoder(annotation)
+
+    @classmethod
+    def of(cls, function: Callable[..., object] | None) -> ReturnType:
+        return cls(None) if function is None else cls.by(function)
+
+    @classmethod
+    def by(cls, function: Callable[..., object]) -> ReturnType:
+        while isinstance(function, partial):
+            function = function.func
+        function = getattr(function, "__func__", function)
+        try:
+            return cls._known[function]
+        except (KeyError, TypeError):
+            pass
+        try:
+            returned = cls(hints_of(function).get("return"))
+        except InvalidOption:
+            returned = cls(None)
+        with contextlib.suppress(TypeError):  # not hashable, or without weak references
+            cls._known[function] = returned
+        return returned
+
+    def decoded(self, text: str | None) -> object:
+        """Return the result as it is stored: the first attempt gets the same value as later ones."""
+        if self.decoder is not None and text is not None:
+            try:
+                return self.decoder.decode(text)
+            except (msgspec.ValidationError, TypeError):
+                pass  # recorded by another version of the function
+        return result_as(self._annotation, value_from_row(text))
+
 
 Flow = Effects[StepState, T]
 
@@ -45,20 +87,36 @@ def recorded_at(state: StepState, step: CalledStep) -> Flow[StepRow | None]:
 
 
 class Fetch(Effect[StepState, str | None]):
-    """Read a result that may be stored outside of its row."""
+    """Read a result that may be stored outside of its row. `child`: the task whose job has returned it."""
 
-    def __init__(self, text: str | None) -> None:
+    def __init__(self, text: str | None, child: str | None = None) -> None:
         self._text = text
+        self._child = child
 
     def run(self, state: StepState) -> str | None:
         if self._text is None or MARK not in self._text:
             return self._text
-        return state.store.fetched(self._text)
+        return state.store.fetched(self._text, self._child)
 
     async def arun(self, state: StepState) -> str | None:
         if self._text is None or MARK not in self._text:
             return self._text
         return await asyncio.get_running_loop().run_in_executor(None, self.run, state)
+
+
+class WriteAll(Effect[StepState, list[StepWritten]]):
+    """Write steps in one transaction, and enqueue the children that they wait for."""
+
+    def __init__(self, writes: Sequence[StepWrite]) -> None:
+        self._writes = writes
+
+    def run(self, state: StepState) -> list[StepWritten]:
+        state.facts.check_running(self._writes[-1].kind)
+        return state.store.write_all(self._writes)
+
+    async def arun(self, state: StepState) -> list[StepWritten]:
+        state.facts.check_running(self._writes[-1].kind)
+        return await state.store.awrite_all(self._writes)
 
 
 class WriteStep(Effect[StepState, StepWritten]):
@@ -89,16 +147,7 @@ class CallFunction(Effect[StepState, object]):
         self._call = call
         self._function = function
         self._timeout_seconds = timeout_seconds
-        self.returns, self.decoder = _returned_by(function)
-
-    def decoded(self, text: str | None) -> object:
-        """Return the result as it is stored: the first attempt gets the same value as later ones."""
-        if self.decoder is not None and text is not None:
-            try:
-                return self.decoder.decode(text)
-            except (msgspec.ValidationError, TypeError):
-                pass  # recorded by another version of the function
-        return result_as(self.returns, value_from_row(text))
+        self.returned = ReturnType.by(function)
 
     def run(self, state: StepState) -> object:
         token = inside.set(self._name)
@@ -153,26 +202,3 @@ class CallFunction(Effect[StepState, object]):
             return await result if inspect.isawaitable(result) else result
         finally:
             inside.reset(token)
-
-
-_Returned = tuple[object, msgspec.json.Decoder[object] | None]
-_returned: weakref.WeakKeyDictionary[Callable[..., object], _Returned] = weakref.WeakKeyDictionary()
-
-
-def _returned_by(function: Callable[..., object]) -> _Returned:
-    """Return the annotation of what a function returns, and its decoder."""
-    while isinstance(function, partial):
-        function = function.func
-    function = getattr(function, "__func__", function)
-    try:
-        return _returned[function]
-    except (KeyError, TypeError):
-        pass
-    try:
-        returns = hints_of(function).get("return")
-    except InvalidOption:
-        returns = None
-    decoding = returns, result_decoder(returns)
-    with contextlib.suppress(TypeError):  # not hashable, or without weak references
-        _returned[function] = decoding
-    return decoding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
@@ -15,9 +15,11 @@ from rowcall.domain.step import (
     NOT_ALLOWED_CODE,
     StepKind,
     StepRow,
-    StepWrite,
     StepWritten,
 )
+from rowcall.store.new_step import NewChild, StepWrite
+
+Function = Callable[..., object]
 
 inside: ContextVar[str | None] = ContextVar("rowcall_step", default=None)
 """The name of the step whose function runs here."""
@@ -55,8 +57,17 @@ class StepStore(Protocol):
         """Write a step in a commit that other attempts share, or on the caller's connection."""
 
     async def awrite(self, write: StepWrite, connection: object) -> StepWritten: ...
-    def fetched(self, text: str) -> str:
-        """Return a result that a row holds or refers to."""
+    def write_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
+        """Write steps in one transaction, which other attempts share."""
+
+    async def awrite_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]: ...
+    def fetched(self, text: str, child: str | None) -> str:
+        """Return a result that a row holds or refers to: of the step, or of a job of the task `child`."""
+
+    def bind(
+        self, task: object, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[NewChild, Function | None]:
+        """Return the job of a call, and the function of its task if that returns the result."""
 
 
 class CalledStep(NamedTuple):
@@ -71,6 +82,8 @@ class CalledStep(NamedTuple):
         return cls(row.position, cast("StepKind", row.kind), row.name)
 
     def __str__(self) -> str:
+        if self.kind == StepKind.FIRST:
+            return "ctx.first"
         return "a sleep" if self.kind == StepKind.SLEEP else f"{self.kind} {self.name!r}"
 
 
@@ -80,13 +93,16 @@ class StepState:
     suspended: Suspend | None = None
     """How a step has ended this attempt, even if the handler caught it."""
 
+    last_allowed: int | None = None
+    """In a sync handler, inside of `gather`: the position of the last step that a callable may call."""
+
     def __init__(self, store: StepStore, facts: StepFacts) -> None:
         self.store = store
         self.facts = facts
         self.position = 0
         self.recorded: dict[int, StepRow] | None = None
         """What earlier attempts have recorded, once it was read."""
-        self._names: set[str] = set()
+        self.names: set[str] = set()
         self._last = 0
         """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
@@ -101,14 +117,18 @@ class StepState:
             raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
         if self.suspended is not None:  # the handler caught it
             raise self.suspended
-        if kind is not StepKind.SLEEP and (problem := name_problem(name)):
+        if self.position == self.last_allowed:
+            raise self.error(
+                NOT_ALLOWED_CODE, f"ctx.{what}: a callable of ctx.gather must call one step, with no other"
+            )
+        if kind not in (StepKind.SLEEP, StepKind.FIRST) and (problem := name_problem(name)):
             raise InvalidOption("name", problem)
         if kind is StepKind.STEP:
-            if name in self._names:
+            if name in self.names:
                 raise self.error(
                     DUPLICATE_CODE, f'step name {name!r} is used twice; in a loop, number it: f"{name}-{{number}}"'
                 )
-            self._names.add(name)
+            self.names.add(name)
         self.position += 1
         return CalledStep(self.position, kind, name)
 
@@ -128,6 +148,13 @@ class StepState:
                 f"{step} is recorded as step {position}, and the handler now calls it as step {step.position}"
             )
         return row
+
+    def note_calls(self, writes: Iterable[StepWrite], written: Iterable[StepWritten]) -> None:
+        """Remember the calls that this attempt has recorded."""
+        assert self.recorded is not None
+        for one, how in zip(writes, written, strict=True):
+            row = StepRow(one.position, one.kind, one.name, how.status, 0, None, None, None, how.child_id)
+            self.recorded[one.position] = row
 
     def left_out(self) -> StepsChanged | None:
         """Return an error if the handler has returned without a recorded step."""

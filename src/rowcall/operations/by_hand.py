@@ -320,6 +320,7 @@ def job_of(ready: Ready, worker: str, claimed_at_ms: int) -> Job:
         timeout=ready.timeout_seconds,
         retry=ready.retry,
         target=ready.target,
+        parent_id=ready.parent_id,
         lease=ready.lease,
         holder=ready.holder,
     )

@@ -297,6 +297,10 @@ def _enqueue_rows(
     keyed: list[RelatedJob] = []
     for item in related:
         with in_row(related, len(keyed)):
+            if item.job.detached is not None:
+                raise InvalidOption(
+                    "detach", "has no effect but in ctx.call: no other job is cancelled with its parent"
+                )
             keyed.append(with_key(item))
     try:
         return (yield from enqueue_related(queue, keyed, connection, once=once))
@@ -402,6 +406,7 @@ def written_job(job: NewJob, payload: dict[str, object], inserted: Inserted) -> 
         chain_index=job.chain_index,
         batch_id=job.batch_id,
         deadline_at=None if job.deadline_ms is None else time_of(inserted.run_at_ms + job.deadline_ms),
+        parent_id=job.parent_id,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from rowcall.domain.blobs import MARK
-from rowcall.domain.encryption import TOKEN, Kind, token_of
+from rowcall.domain.encryption import TOKEN, Kind, bound_step, token_of
 from rowcall.domain.errors import BlobUnreadable, CannotDecrypt, InvalidOption, TooLarge
 from rowcall.domain.job import Rekeyed
 from rowcall.drivers.cipher import Cipher
@@ -138,10 +138,11 @@ class _Again:
         return History(row.id, detail, self._text(row.traceback, row.type, Kind.TRACEBACK), row.type)
 
     def step(self, row: StepTexts) -> StepTexts:
-        result = self._stored_or_none(row.job_id, row.result, row.type, Kind.STEP)
-        detail = self._text(row.error_detail, row.type, Kind.STEP_ERROR)
+        task, result_kind, error_kind = bound_step(row.kind, row.name, row.type)
+        result = self._stored_or_none(row.job_id, row.result, task, result_kind)
+        detail = self._text(row.error_detail, task, error_kind)
         question = None if row.question is None else self.in_row(row.question, row.type, Kind.STEP)
-        return StepTexts(row.job_id, row.position, result, detail, question, row.type)
+        return row._replace(result=result, error_detail=detail, question=question)
 
     def signal(self, row: SignalText) -> SignalText:
         value = self._stored_or_none(row.job_id, row.value, row.type, Kind.STEP)

@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_in
-from rowcall.domain.encryption import Kind
+from rowcall.domain.encryption import Kind, bound_step
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.job import Job
 from rowcall.domain.payload import result_to_json
@@ -116,5 +116,8 @@ def steps(queue: Queue, job: Job | int) -> Operation[list[RecordedStep]]:
 
 
 def _with_results(queue: Queue, job_id: int, recorded: list[RecordedStep]) -> list[RecordedStep]:
-    results = [queue.blobs.shown_value(job_id, step.result, step.type, Kind.STEP) for step in recorded]
+    results = []
+    for step in recorded:
+        task, kind, _ = bound_step(step.kind, step.name, step.type)
+        results.append(queue.blobs.shown_value(job_id, step.result, task, kind))
     return [msgspec.structs.replace(step, result=result) for step, result in zip(recorded, results, strict=True)]

@@ -177,6 +177,11 @@ class Explainer:
 
     def _suspended(self, job: Job, steps: list[RecordedStep]) -> Why:
         """Explain a job whose handler sleeps, waits for signals, or tries a step again."""
+        children = [step for step in steps if step.kind is StepKind.CALL]
+        if children:
+            named = ", ".join(f"job {step.child_id} ({step.name})" for step in children[:_MOST_NAMED])
+            more = f" and {len(children) - _MOST_NAMED:,} more" if len(children) > _MOST_NAMED else ""
+            return _made(job, Reason.CHILD, f"it waits for {named}{more}")
         awaited = [step for step in steps if step.kind is StepKind.WAIT]
         until = min((step.due_at for step in steps if step.due_at is not None), default=None)
         if awaited:

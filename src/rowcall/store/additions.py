@@ -127,12 +127,23 @@ ADDITIONS = (
   value text not null
   primary key (job_id, number)
 """,
+            # Parents that may have to be woken: a transaction that could not lock one of them leaves a row. `child_id`:
+            # a job that has ended, whose end is not in the step of its parent yet.
+            "parent_check": """
+  id identity
+  job_id bigint not null
+  child_id bigint
+""",
         },
         columns={
-            # `deadline_at`: when a job that has not ended fails, whatever attempts it has left
+            # `deadline_at`: when a job that has not ended fails, whatever attempts it has left. `parent_step` is the
+            # position of the step that waits for the job
             "job": """
   batch_id bigint
   deadline_at time?
+  parent_id bigint
+  parent_step int
+  detached int
 """,
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """
@@ -142,10 +153,13 @@ ADDITIONS = (
   changed_at moment
   changed_by text
 """,
-            # what a wait asks people, and the JSON Schema of the value that it takes
+            # what a wait asks people, and the JSON Schema of the value that it takes; the job that a call waits for;
+            # and the position of the `ctx.first` that the step is a part of
             "step": """
   question json
   expects text
+  child_id bigint
+  first_at int
 """,
         },
         indexes=(
@@ -154,6 +168,7 @@ ADDITIONS = (
             "create index <prefix>job_deadline on <job> (deadline_at) where deadline_at is not null"
             " and (status = <scheduled> or status = <pending>)",
             "create index <prefix>outcome_by_key on <outcome> (limit_key, id <covering:failed>)",
+            "create index <prefix>job_parent on <job> (parent_id, status, id) where parent_id is not null",
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",
             # waits that ask people, and waits for other signals

@@ -18,7 +18,7 @@ _COLUMNS = (
     "id, type, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at, started_at,"
     " finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail, key, tags,"
     " chain_id, chain_index, expires_at, timeout, retry, target, lease, holder, batch_id,"
-    " deadline_at"
+    " deadline_at, parent_id"
 )
 _JSON = ("payload", "result", "tags")
 _OF_STEPS = ("STEP_FINISHED", "STEP_FAILED", "WAITING", "SIGNAL_RECEIVED", "WAIT_TIMED_OUT")
@@ -37,7 +37,7 @@ def job_from_row(row: Row) -> Job:
         job_id, kind, queue, payload, status, priority, attempt, max_attempts, run_at, created_at, claimed_at,
         started_at, finished_at, worker, heartbeat_at, progress, progress_message, result, error_code, error_detail,
         key, tags, chain_id, chain_index, expires_at, timeout, retry, target, lease, holder, batch_id,
-        deadline_at,
+        deadline_at, parent_id,
     ) = row  # fmt: skip
     return Job(
         id=cast("int", job_id),
@@ -72,6 +72,7 @@ def job_from_row(row: Row) -> Job:
         holder=cast("int | None", holder) or 0,
         batch_id=cast("int | None", batch_id),
         deadline_at=time(deadline_at),
+        parent_id=cast("int | None", parent_id),
     )
 
 

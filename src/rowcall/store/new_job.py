@@ -93,6 +93,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     batch_id: int | None = None
     deadline_ms: int | None = None
     """How long after its first `run_at` it must have ended."""
+    parent_id: int | None = None
+    parent_step: int | None = None
+    detached: int | None = None
+    """1 if the end of its parent leaves it alone."""
 
     @cached_property
     def is_derived(self) -> bool:
@@ -102,7 +106,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def is_alone(self) -> bool:
         """Whether it can be written without reading other rows, and has none of the rarest columns."""
-        return self.unique is None and not self.after and self.batch_id is None and self.deadline_ms is None
+        detached = self.detached is not None and self.parent_id is None  # which is refused
+        alone = self.unique is None and not self.after and not detached
+        return alone and self.batch_id is None and self.deadline_ms is None
 
     @cached_property
     def is_plain(self) -> bool:

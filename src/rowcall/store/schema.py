@@ -539,13 +539,17 @@ select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code, null
 from <job> where status = <failed> and error_code = '{LOST_CODE}' and claimed_at is not null
 union all
 select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
-       case when status = 'timed_out' then 'WAIT_TIMED_OUT' when kind = 'sleep' then 'SLEEPING'
+       case when status = 'timed_out' then 'WAIT_TIMED_OUT'
+            when status = 'abandoned' then 'WAIT_ABANDONED' when kind = 'sleep' then 'SLEEPING'
+            when kind = 'call' then case status when 'waiting' then 'CALLED' when 'finished' then 'CALL_SUCCEEDED'
+                                                when <failed> then 'CALL_FAILED' else 'CALL_CANCELLED' end
             when kind = 'wait' then case when status = 'finished' then 'SIGNAL_RECEIVED' else 'WAITING' end
             when status = 'finished' then 'STEP_FINISHED' else 'STEP_FAILED' end,
        null, case when kind = 'sleep' then 'until ' || <shown:due_at>
+                  when kind = 'call' then name || ' (job ' || child_id || coalesce('): ' || error_code, ')')
                   else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end,
-       case when kind <> 'sleep' then error_detail end
-from <step>
+       case when kind not in ('sleep', 'call') then error_detail end
+from <step> where kind <> 'first'
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
 from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'

@@ -23,11 +23,14 @@ from rowcall.domain.errors import (
     DataRefused,
     InvalidArguments,
     InvalidOption,
+    JobCancelled,
+    JobFailed,
     PushFailed,
     StepError,
     Suspend,
     TooLarge,
     WrongState,
+    child_code,
 )
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
@@ -429,6 +432,8 @@ class Attempt:
         elif isinstance(error, InvalidArguments | StepError | CannotDecrypt) and error.error_code is not None:
             # from `complete`; or the payload, or the result of another job, which another attempt could not read either
             error = self.task.failures.unfit(error, error.error_code)
+        elif isinstance(error, JobFailed | JobCancelled) and error.parent_id == self.ready.id:
+            error = self.task.failures.unfit(error, child_code(error))
         elif isinstance(error, BaseException):
             if self.task.failures.keeps_tracebacks:
                 self.exception = shown(drop_callers(error), self.task.failures.scrub)

@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import islice
 
 import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.declare.declaration import Declaration
 from rowcall.domain.encryption import Kind
-from rowcall.domain.errors import LeaseLost
-from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.domain.errors import UnknownTask
+from rowcall.domain.step import StepKind, StepRow, StepWritten
 from rowcall.domain.stream import StreamRow
 from rowcall.drivers.group_commit import GroupCommit
-from rowcall.durable.step_state import StepFacts
+from rowcall.durable.step_state import Function, StepFacts
 from rowcall.operations import blobs
 from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
+from rowcall.operations.enqueue import Bound, bind, with_key
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect
+from rowcall.store.enqueue.children import enqueue_children
+from rowcall.store.new_job import RelatedJob
+from rowcall.store.new_step import NewChild, StepWrite
 from rowcall.store.queries.claims import Ready
 from rowcall.store.statement import Plan
 from rowcall.store.steps import recorded
 from rowcall.store.streams import values
+
+Bind = tuple[NewChild, Function | None]
 
 
 class StepWriter:
@@ -33,28 +40,34 @@ class StepWriter:
         self.queue = queue
 
     @cached_property
-    def _group(self) -> GroupCommit[StepWrite, StepWritten]:
+    def _group(self) -> GroupCommit[Sequence[StepWrite], list[StepWritten]]:
+        """Each member is what one attempt writes at once."""
         queue = self.queue
-        return queue.database.share(lambda writes: _record(queue.dialect, writes))
+        return queue.database.share(lambda members: _record(queue.dialect, members))
 
     def read(self, job_id: int) -> list[StepRow]:
         rows = self.queue.run(Read(recorded.read(self.queue.dialect, job_id)))
         for row in rows:
             self.queue.blobs.check(row.result)
-        return rows
+        return [self._opened(row) if row.kind == StepKind.CALL and row.error_detail else row for row in rows]
 
-    def write(self, task: str, write: StepWrite) -> StepWritten:
+    def _opened(self, row: StepRow) -> StepRow:
+        detail = self.queue.blobs.opened_text(row.error_detail, row.name, Kind.ERROR)
+        return msgspec.structs.replace(row, error_detail=detail)
+
+    def write(self, task: str, writes: Sequence[StepWrite]) -> list[StepWritten]:
         self.queue.backend.check_outside_block()
-        return self._checked(self._group.submit(self._stored(task, write)))
+        return self._checked(self._group.submit(self._stored_all(task, writes)))
 
-    async def awrite(self, task: str, write: StepWrite) -> StepWritten:
+    async def awrite(self, task: str, writes: Sequence[StepWrite]) -> list[StepWritten]:
         self.queue.backend.check_outside_block()
-        if self._is_large(write):
-            write = await asyncio.get_running_loop().run_in_executor(None, self._stored, task, write)
-        return self._checked(await self._group.asubmit(write))
+        if any(map(self._is_large, writes)):
+            writes = await asyncio.get_running_loop().run_in_executor(None, self._stored_all, task, writes)
+        return self._checked(await self._group.asubmit(writes))
 
-    def _checked(self, written: StepWritten) -> StepWritten:
-        self.queue.blobs.check(written.result)
+    def _checked(self, written: list[StepWritten]) -> list[StepWritten]:
+        for one in written:
+            self.queue.blobs.check(one.result)
         return written
 
     def write_on(self, connection: object, task: str, write: StepWrite) -> Operation[StepWritten]:
@@ -68,12 +81,16 @@ class StepWriter:
         write = msgspec.structs.replace(write, result=result, error_detail=detail, question=question)
         plan = _record_one(dialect, write)
         on_target = OnCallerConnection(target, blobs.on_caller_connection(dialect, [result], plan))
-        return self._checked((yield from on_target))
+        return self._checked([(yield from on_target)])[0]
 
     def _is_large(self, write: StepWrite) -> bool:
         """Return whether its result must be stored elsewhere, or something of it encrypted."""
-        blobs = self.queue.blobs
-        return (write.result is not None and len(write.result) > blobs.inline_length) or blobs.cipher is not None
+        blobs, payload = self.queue.blobs, None if write.child is None else write.child.payload
+        longest = max(len(text) for text in (write.result, payload, "") if text is not None)
+        return longest > blobs.inline_length or blobs.cipher is not None
+
+    def _stored_all(self, task: str, writes: Sequence[StepWrite]) -> list[StepWrite]:
+        return [self._stored(task, write) for write in writes]
 
     def _stored(self, task: str, write: StepWrite) -> StepWrite:
         if not self._is_large(write):
@@ -82,21 +99,53 @@ class StepWriter:
         result = blobs.stored(task, write.result, Kind.STEP)
         detail = blobs.encrypted_text(write.error_detail, task, Kind.STEP_ERROR)
         question = blobs.encrypted_json(write.question, task, Kind.STEP)
-        return msgspec.structs.replace(write, result=result, error_detail=detail, question=question)
+        child = write.child
+        if child is not None:
+            child = NewChild(child.job, blobs.stored(child.job.type, child.payload, Kind.ARGUMENTS))
+        return msgspec.structs.replace(write, result=result, error_detail=detail, question=question, child=child)
 
 
-def _record(dialect: Dialect, writes: Sequence[StepWrite]) -> Plan[list[recorded.Answer]]:
-    """Write steps, and the values that were appended before them."""
-    answers = yield from recorded.record(dialect, writes)
-    written = [write for write, answer in zip(writes, answers, strict=True) if not isinstance(answer, LeaseLost)]
+def _record(dialect: Dialect, members: Sequence[Sequence[StepWrite]]) -> Plan[list[list[StepWritten] | Exception]]:
+    """Write steps, and the values that were appended before them. Return for each member how its steps were written, or
+    the first error among them.
+    """
+    writes = [write for member in members for write in member]
+    answers = yield from recorded.record(dialect, writes, enqueue_children)
+    written = [write for write, answer in zip(writes, answers, strict=True) if not isinstance(answer, Exception)]
     yield from values.write(dialect, [row for write in written for row in write.values])
-    return answers
+    remaining = iter(answers)
+    return [_answer_of(list(islice(remaining, len(member)))) for member in members]
+
+
+def _answer_of(answers: Sequence[recorded.Answer]) -> list[StepWritten] | Exception:
+    for error in answers:
+        if isinstance(error, Exception):
+            return error
+    return [answer for answer in answers if isinstance(answer, StepWritten)]
+
+
+def child_of(queue: Queue, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
+    """Return the job of a call by `ctx.call`, and the function that returns its result."""
+    name = task.job.type if isinstance(task, Bound) else task
+    if isinstance(name, str) and name not in queue.declared.tasks:
+        raise UnknownTask(name, sorted(queue.declared.tasks))
+    bound = bind(queue, task, args, kwargs)
+    item = with_key(RelatedJob(job=bound.job, payload=bound.payload))
+    job, declared = item.job, queue.declared.tasks.get(item.job.type)
+    if job.unique is not None:  # a job that exists is the child of no one, or of another
+        job = msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="raise"))
+    function = None if declared is None or declared.options.batch is not None else declared.function
+    return NewChild(job, item.payload), function
 
 
 def _record_one(dialect: Dialect, write: StepWrite) -> Plan[StepWritten]:
     answer = yield from recorded.record_one(dialect, write)
     yield from values.write(dialect, write.values)
     return answer
+
+
+def _with_values(writes: Sequence[StepWrite], values: Sequence[StreamRow]) -> Sequence[StepWrite]:
+    return [msgspec.structs.replace(writes[0], values=values), *writes[1:]] if values else writes
 
 
 def facts_of(ready: Ready, task: Declaration, clock: Clock, is_over: Callable[[], bool]) -> StepFacts:
@@ -125,19 +174,45 @@ class AttemptSteps:
         self.last_recorded = rows[-1].position if rows else 0
         return rows
 
+    def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
+        return child_of(self._writer.queue, task, args, kwargs)
+
+    def write_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
+        appended = self._writer.queue.run(self._unwritten())
+        return self._writer.write(self._task, self._traced(_with_values(writes, appended)))
+
+    async def awrite_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
+        appended = await self._writer.queue.arun(self._unwritten())
+        return await self._writer.awrite(self._task, self._traced(_with_values(writes, appended)))
+
+    def _traced(self, writes: Sequence[StepWrite]) -> Sequence[StepWrite]:
+        """Return calls whose children continue the trace that is current here."""
+        tracing = self._writer.queue.declared.tracing
+        if tracing is None:
+            return writes
+        context = tracing.carried()
+        replace = msgspec.structs.replace
+        traced = []
+        for write in writes:
+            if (child := write.child) is not None:
+                child = NewChild(replace(child.job, trace_context=context), child.payload)
+            traced.append(replace(write, child=child))
+        return traced
+
     def write(self, write: StepWrite, connection: object) -> StepWritten:
         if appended := self._writer.queue.run(self._unwritten()):
             write = msgspec.structs.replace(write, values=appended)
         if connection is None:
-            return self._writer.write(self._task, write)
+            return self._writer.write(self._task, [write])[0]
         return self._writer.queue.run(self._writer.write_on(connection, self._task, write))
 
     async def awrite(self, write: StepWrite, connection: object) -> StepWritten:
         if appended := await self._writer.queue.arun(self._unwritten()):
             write = msgspec.structs.replace(write, values=appended)
         if connection is None:
-            return await self._writer.awrite(self._task, write)
+            return (await self._writer.awrite(self._task, [write]))[0]
         return await self._writer.queue.arun(self._writer.write_on(connection, self._task, write))
 
-    def fetched(self, text: str) -> str:
-        return self._writer.queue.blobs.fetched(text, self._task, Kind.STEP)
+    def fetched(self, text: str, child: str | None) -> str:
+        task, kind = (self._task, Kind.STEP) if child is None else (child, Kind.RESULT)
+        return self._writer.queue.blobs.fetched(text, task, kind)

@@ -10,10 +10,11 @@ import pytest
 from rowcall import Backoff, LeaseLost, Limit, Rowcall, Status, WrongState
 from rowcall.app import queue_of
 from rowcall.domain.outcome import Lost, Released, Reported, Succeeded
-from rowcall.domain.step import StepKind, StepWrite
+from rowcall.domain.step import StepKind
 from rowcall.operations.effects import Write
 from rowcall.store.ends.attempts import write_ended
 from rowcall.store.jobs.marks import mark
+from rowcall.store.new_step import StepWrite
 from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.counts import Tally
 from rowcall.store.queries.ends import Owner, Success

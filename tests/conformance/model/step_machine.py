@@ -13,8 +13,9 @@ from rowcall import LeaseLost, RecordedStep, StepKind, StepStatus, Suspend, Wron
 from rowcall.app import queue_of
 from rowcall.base.times import milliseconds_of, time_of
 from rowcall.domain.outcome import Raised
-from rowcall.domain.step import FOREVER_MS, StepWrite, StepWritten
+from rowcall.domain.step import FOREVER_MS, StepWritten
 from rowcall.operations.effects import Write
+from rowcall.store.new_step import StepWrite
 from rowcall.store.steps.recorded import record_one
 from tests.conformance.model.ends import WorkerClaim
 from tests.conformance.model.machine import PICK, QueueMachine, pick_one

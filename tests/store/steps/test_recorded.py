@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rowcall import Job, LeaseLost, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.step import StepKind, StepStatus, StepWrite, StepWritten
+from rowcall.domain.step import StepKind, StepStatus, StepWritten
 from rowcall.operations.effects import Write
+from rowcall.store.new_step import StepWrite
 from rowcall.store.steps import recorded
 
 

@@ -456,6 +456,12 @@ create table rowcall_stream (
   primary key (job_id, number)
 ) without rowid
 -- next statement
+create table rowcall_parent_check (
+  id integer primary key autoincrement constraint id_is_a_small_positive_number check (id > 0),
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  child_id integer  constraint child_id_is_integer check (child_id is null or (child_id between -9223372036854775807 and 9223372036854775807 and child_id = cast(child_id as integer)))
+)
+-- next statement
 create table rowcall_step_kept as select job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result from rowcall_step
 -- next statement
 drop table rowcall_step
@@ -485,6 +491,12 @@ alter table rowcall_job add column batch_id integer  constraint batch_id_is_inte
 -- next statement
 alter table rowcall_job add column deadline_at integer
 -- next statement
+alter table rowcall_job add column parent_id integer  constraint parent_id_is_integer check (parent_id is null or (parent_id between -9223372036854775807 and 9223372036854775807 and parent_id = cast(parent_id as integer)))
+-- next statement
+alter table rowcall_job add column parent_step integer  constraint parent_step_is_integer check (parent_step is null or (parent_step between -9007199254740992 and 9007199254740992 and parent_step = cast(parent_step as integer)))
+-- next statement
+alter table rowcall_job add column detached integer  constraint detached_is_integer check (detached is null or (detached between -9007199254740992 and 9007199254740992 and detached = cast(detached as integer)))
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -499,11 +511,17 @@ alter table rowcall_step add column question text  constraint question_is_text c
 -- next statement
 alter table rowcall_step add column expects text  constraint expects_is_text check (expects is null or (expects < x''))
 -- next statement
+alter table rowcall_step add column child_id integer  constraint child_id_is_integer check (child_id is null or (child_id between -9223372036854775807 and 9223372036854775807 and child_id = cast(child_id as integer)))
+-- next statement
+alter table rowcall_step add column first_at integer  constraint first_at_is_integer check (first_at is null or (first_at between -9007199254740992 and 9007199254740992 and first_at = cast(first_at as integer)))
+-- next statement
 create index rowcall_job_batch on rowcall_job (batch_id, status, id) where batch_id is not null
 -- next statement
 create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at is not null and (status = 'scheduled' or status = 'pending')
 -- next statement
 create index rowcall_outcome_by_key on rowcall_outcome (limit_key, id , failed)
+-- next statement
+create index rowcall_job_parent on rowcall_job (parent_id, status, id) where parent_id is not null
 -- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
 -- next statement
@@ -513,9 +531,9 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-create index rowcall_job_in_batch on rowcall_job (id) where batch_id is not null
+create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'e892eea3a160b74a')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '32cd1f4463f980ad')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -675,7 +693,7 @@ create trigger rowcall_job_unread before delete on rowcall_job when not (old.sta
 end
 -- next statement
 create view rowcall_jobs as
-select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at
+select job.id, case when claim.job_id is null then job.lease else claim.lease end as lease, job.run_at, job.created_at, job.expires_at, case when claim.job_id is null then job.claimed_at else max(claim.claimed_at, job.created_at) end as claimed_at, case when claim.job_id is null then job.started_at else case when claim.started_at is not null then max(claim.started_at, job.created_at) end end as started_at, case when claim.job_id is null then job.finished_at else null end as finished_at, job.turn, job.chain_id, job.timeout, case when claim.job_id is null then job.progress else case when claim.progress is not null then claim.progress when exists (select 1 from rowcall_step where job_id = job.id) then job.progress end end as progress, job.priority, case when claim.job_id is null then job.attempt else claim.attempt end as attempt, job.max_attempts, job.lost, job.chain_index, job.weight, job.order_blocks, case when claim.job_id is null then job.status else 'running' end as status, job.queue, job.type, case when claim.job_id is null then job.worker else claim.worker end as worker, job.held, job.unfit, job.fair, job.retry, job.key, job.limits, job.ordered, job.target, job.trace_context, job.on_end, case when claim.job_id is null then job.progress_message else case when claim.progress is not null then claim.progress_message when exists (select 1 from rowcall_step where job_id = job.id) then job.progress_message end end as progress_message, case when claim.job_id is null then job.error_code else null end as error_code, case when claim.job_id is null then job.error_detail else null end as error_detail, case when claim.job_id is null then job.traceback else null end as traceback, job.tags, job.payload, case when claim.job_id is null then job.result else null end as result, claim.holder, claim.heartbeat_at, claim.lease_until, claim.lease_ms, job.batch_id, job.deadline_at, job.parent_id, job.parent_step, job.detached
 from rowcall_job as job left join rowcall_claim as claim on claim.job_id = job.id
 -- next statement
 create view rowcall_attempts as
@@ -724,13 +742,17 @@ select id, finished_at, 9000000000000000000, 5, 'FAILED', null, error_code, null
 from rowcall_job where status = 'failed' and error_code = 'WORKER:LOST' and claimed_at is not null
 union all
 select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
-       case when status = 'timed_out' then 'WAIT_TIMED_OUT' when kind = 'sleep' then 'SLEEPING'
+       case when status = 'timed_out' then 'WAIT_TIMED_OUT'
+            when status = 'abandoned' then 'WAIT_ABANDONED' when kind = 'sleep' then 'SLEEPING'
+            when kind = 'call' then case status when 'waiting' then 'CALLED' when 'finished' then 'CALL_SUCCEEDED'
+                                                when 'failed' then 'CALL_FAILED' else 'CALL_CANCELLED' end
             when kind = 'wait' then case when status = 'finished' then 'SIGNAL_RECEIVED' else 'WAITING' end
             when status = 'finished' then 'STEP_FINISHED' else 'STEP_FAILED' end,
        null, case when kind = 'sleep' then 'until ' || strftime('%Y-%m-%d %H:%M:%f', due_at / 1000.0, 'unixepoch') || ' UTC'
+                  when kind = 'call' then name || ' (job ' || child_id || coalesce('): ' || error_code, ')')
                   else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end,
-       case when kind <> 'sleep' then error_detail end
-from rowcall_step
+       case when kind not in ('sleep', 'call') then error_detail end
+from rowcall_step where kind <> 'first'
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
 from rowcall_job where status = 'cancelled' and error_code = 'EXPIRED:NOT_STARTED'

@@ -208,6 +208,8 @@ def _step_result(step: RecordedStep, zone: tzinfo | None) -> str:
         return ": ".join(filter(None, (*asked, until, step.error_code, step.error_detail)))
     if step.kind is StepKind.SLEEP:
         return ""
+    if step.error_code is not None:
+        return ": ".join(filter(None, (step.error_code, step.error_detail)))
     encoded = msgspec.json.format(msgspec.json.encode(step.result), indent=0).decode()
     return encoded if len(encoded) <= LONGEST_RESULT else f"{encoded[:LONGEST_RESULT]}…"
 

@@ -14,7 +14,7 @@ from rowcall.store.claims.demand import FEWEST_QUEUES, LEAST_SHARE, Demand, Roun
 from rowcall.store.columns import text
 from rowcall.store.counts.tallies import Tallies
 from rowcall.store.dialect import Dialect
-from rowcall.store.ends.after import Locked, after_end, check_unsure_edges
+from rowcall.store.ends.after import Locked, after_end, check_parents, check_unsure_edges
 from rowcall.store.ends.attempts import Ended, MakeTallies, attempts_of, drop_void, settle, write_ended
 from rowcall.store.ends.waiting import end_overdue, expire
 from rowcall.store.jobs.inspect import get_all
@@ -142,8 +142,10 @@ class Round:
         """Do what is due by the clock. Return the work after that, and whether others have locked all that is due."""
         dialect, demand = self._dialect, self._demand
         stuck = False
-        if work.edges_unsure and (yield from check_unsure_edges(dialect)):
-            work = yield from find_work(dialect, demand)
+        if work.edges_unsure:
+            any_ready = yield from check_unsure_edges(dialect)
+            if (yield from check_parents(dialect)) or any_ready:
+                work = yield from find_work(dialect, demand)
         if work.next_at_ms is not None and work.next_at_ms <= work.now_ms:
             ticked = work.is_wake_due and (yield from tick(dialect))
             expired = yield from expire(dialect, work.concerned)

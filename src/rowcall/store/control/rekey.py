@@ -30,7 +30,7 @@ def rewrite_attempts(dialect: Dialect, changes: Sequence[tuple[History, History]
 def rewrite_steps(dialect: Dialect, changes: Sequence[tuple[StepTexts, StepTexts]]) -> Plan[int]:
     written = 0
     for before, after in changes:
-        if (yield from dialect.ask(queries.REKEY_STEP, *after[:-1], *before[2:-1])):
+        if (yield from dialect.ask(queries.REKEY_STEP, *after[:5], *before[2:5])):
             written += 1
             yield from refer_to(dialect, [after.result], [after.job_id])
     return written

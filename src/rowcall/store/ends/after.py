@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE
+from rowcall.domain.outcome import BLOCKER_CANCELLED_CODE, BLOCKER_FAILED_CODE, CANCELLED_BY_HAND_CODE
 from rowcall.store.batches.finishing import count_ended, finish_over
 from rowcall.store.counts.tallies import broken
 from rowcall.store.dialect import Dialect
@@ -17,15 +17,38 @@ from rowcall.store.jobs.marks import retag
 from rowcall.store.limits.held_jobs import free
 from rowcall.store.order.heads import pass_order
 from rowcall.store.queries import flows as queries
-from rowcall.store.queries.claims import InUse
+from rowcall.store.queries.claims import RUNNING_IDS, InUse
+from rowcall.store.queries.control import RECORD_EVENTS, REQUEST_CANCEL
 from rowcall.store.queries.counts import TALLY, Tally
-from rowcall.store.queries.ends import DROP_LOCKED_CLAIMS, END_WAITING, FOLLOW_UP, IN_USE, KEEP_BLOBS
+from rowcall.store.queries.ends import (
+    DROP_LOCKED_CLAIMS,
+    END_WAITING,
+    FOLLOW_UP,
+    IN_USE,
+    KEEP_BLOBS,
+    LEASES,
+    LOCK_FREE_CLAIMS,
+    LOCK_FREE_JOBS,
+)
 from rowcall.store.queries.flows import EndedEdge, Touched
+from rowcall.store.queries.steps import (
+    CHECK_PARENTS,
+    CHECK_PARENTS_OF,
+    END_CALLS,
+    FREE_WAITING,
+    KEEP_RESULTS,
+    LOST_CHILDREN,
+    PARENTS_CHECKED,
+    PARENTS_TO_CHECK,
+)
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.statement import Plan
+from rowcall.store.steps.recorded import Woken, wake
 
 CHECKED_AT_ONCE = 500
 REPAIRED_AT_ONCE = 500
+CANCELLED_AT_ONCE = 500
+WITH_PARENT = "its parent does not wait for it any more"
 _CODES = {Move.BREAK: BLOCKER_FAILED_CODE, Move.CANCEL: BLOCKER_CANCELLED_CODE}
 
 
@@ -42,11 +65,12 @@ class Locked(Enum):
 
 
 class Changed(NamedTuple):
-    """Jobs that a transaction has ended, jobs that it has unblocked, and the batches of ended ones."""
+    """Jobs that a transaction has ended, jobs that it has unblocked, and the batches and parents of ended ones."""
 
     ended: list[int]
     unblocked: list[int]
     batches: set[int]
+    parents: dict[int, Woken]
 
 
 def after_end(
@@ -66,14 +90,92 @@ def after_end(
     `claimed`: whether all of them had a claim. The slot of a claim passes the order on. `followed`: whether any of them
     has a declared follow-up or is in a batch.
     """
-    changed = Changed(list(ended), [], set())
+    changed = Changed(list(ended), [], set(), {})
     any_ready = False
     if ended:
-        any_ready = yield from _write_end(dialect, ended, tallies, changed.batches, claimed=claimed, followed=followed)
+        any_ready = yield from _write_end(dialect, ended, tallies, changed, claimed=claimed, followed=followed)
+        if followed:
+            yield from _end_calls(dialect, ended, changed, locked)
     if ended or freed:
         any_ready |= yield from _after(dialect, changed, freed, in_use, locked)
     if changed.batches and locked is not Locked.CALLER:
         any_ready |= yield from finish_over(dialect, changed.batches, wait=locked is Locked.WAIT)
+    if any(tally.status == Status.CANCELLED for tally in tallies):
+        any_ready |= yield from cancel_children(dialect, sorted(ended))
+    if changed.parents:  # last: their ids are lower than those of all rows that are locked before
+        any_ready |= yield from wake_parents(dialect, changed.parents)
+    return any_ready
+
+
+def cancel_children(dialect: Dialect, parent_ids: Sequence[int]) -> Plan[bool]:
+    """Cancel the children of cancelled parents, and of calls that have lost a `ctx.first`. Return whether any job is
+    ready. It waits for no lock: what is left is checked later.
+    """
+    lost = yield from dialect.ask(LOST_CHILDREN, parent_ids, CANCELLED_AT_ONCE)
+    ids = [child.id for child in lost if child.cancel < 1]
+    if not ids:
+        return False
+    claimed = yield from dialect.ask(LOCK_FREE_CLAIMS, ids)
+    locked = yield from dialect.ask(LOCK_FREE_JOBS, sorted({*ids}.difference(claimed)))
+    waiting = set((yield from dialect.ask(FREE_WAITING, locked))) if locked else set()
+    waiting.difference_update((yield from dialect.ask(RUNNING_IDS, ids)))
+    if len(lost) == CANCELLED_AT_ONCE or len(claimed) + len(waiting) < len(ids):
+        yield from dialect.ask(CHECK_PARENTS, sorted({child.parent_id for child in lost}))
+    if claimed and (requested := (yield from dialect.ask(REQUEST_CANCEL, claimed))):
+        yield from dialect.ask(RECORD_EVENTS, sorted(requested), "CANCEL_REQUESTED", None, WITH_PARENT)
+    if not waiting:
+        return False
+    yield from dialect.ask(RECORD_EVENTS, sorted(waiting), "CANCELLED", None, WITH_PARENT)
+    end = WaitingEnd(target(Status.PENDING, Move.CANCEL), CANCELLED_BY_HAND_CODE)
+    ended = yield from end_waiting(dialect, dict.fromkeys(sorted(waiting), WITH_PARENT), end)
+    tallies = broken(ended, end.status, end.error_code)
+    children = [child.id for child in ended]
+    return (yield from after_end(dialect, children, tallies, (), locked=Locked.SKIP, claimed=False, followed=True))
+
+
+def _end_calls(dialect: Dialect, ended: Collection[int], changed: Changed, locked: Locked) -> Plan[None]:
+    """Write the ends of jobs into the steps of their parents. A caller's transaction leaves that to a check."""
+    if locked is Locked.CALLER:
+        yield from dialect.ask(CHECK_PARENTS_OF, sorted(ended))
+        return
+    changed.parents.update((yield from _write_calls(dialect, sorted(ended))))
+
+
+def _write_calls(dialect: Dialect, ended: Sequence[int]) -> Plan[dict[int, Woken]]:
+    """Write the ends of children into the steps that wait for them; return their parents, and what may wake them."""
+    calls = yield from dialect.ask(END_CALLS, ended)
+    if refer := [call.child_id for call in calls if call.refers]:
+        yield from dialect.ask(KEEP_RESULTS, refer)
+    woken = {call.job_id: Woken.BY_CALL for call in calls}
+    return woken | {call.job_id: Woken.BY_FIRST for call in calls if call.in_first}
+
+
+def wake_parents(dialect: Dialect, parents: Mapping[int, Woken]) -> Plan[bool]:
+    """Let parents run whose waits are over. A parent that another transaction has locked is checked later."""
+    locked = yield from dialect.ask(LOCK_FREE_JOBS, sorted(parents))
+    if busy := sorted(parents.keys() - set(locked)):
+        yield from dialect.ask(CHECK_PARENTS, busy)
+    return (yield from wake(dialect, locked, max(parents.values())))
+
+
+def check_parents(dialect: Dialect) -> Plan[bool]:
+    """Check parents that another transaction had locked when a child ended, and whose children are to be cancelled.
+    Return whether any job is ready.
+    """
+    checks = yield from dialect.ask(PARENTS_TO_CHECK, CHECKED_AT_ONCE)
+    if not checks:
+        return False
+    locked = yield from dialect.ask(LOCK_FREE_JOBS, sorted({check.job_id for check in checks}))
+    left = sorted({check.job_id for check in checks}.difference(locked))
+    busy = {job[0] for job in (yield from dialect.ask(LEASES, left))} if left else ()  # the others are gone
+    over = [check for check in checks if check.job_id not in busy]
+    children = sorted({check.child_id for check in over if check.child_id is not None})
+    if children:
+        yield from _write_calls(dialect, children)
+    any_ready = yield from wake(dialect, locked, Woken.BY_FIRST)
+    any_ready |= yield from cancel_children(dialect, locked)
+    if over:
+        yield from dialect.ask(PARENTS_CHECKED, [check.id for check in over])
     return any_ready
 
 
@@ -105,14 +207,14 @@ def _write_end(
     dialect: Dialect,
     ended: Collection[int],
     tallies: Sequence[Tally],
-    batches: set[int],
+    changed: Changed,
     *,
     claimed: bool,
     followed: bool,
 ) -> Plan[bool]:
     """Count the ends of these jobs, enqueue what follows, and pass the order on. Return whether anything follows.
 
-    The batches of these jobs are added to `batches`.
+    The batches of these jobs are added to `changed`.
     """
     follow_ups: list[int] = []
     if tallies:
@@ -121,7 +223,7 @@ def _write_end(
         follow_ups = yield from dialect.ask(FOLLOW_UP, sorted(ended))
         if follow_ups:
             yield from dialect.ask(KEEP_BLOBS, follow_ups)
-        batches |= yield from count_ended(dialect, sorted(ended))
+        changed.batches.update((yield from count_ended(dialect, sorted(ended))))
     if not claimed:
         yield from pass_order(dialect, sorted(ended))
     return bool(follow_ups)
@@ -139,12 +241,14 @@ def _resolve_ended(dialect: Dialect, changed: Changed, locked: Locked) -> Plan[b
 
 def resolve(dialect: Dialect, edges: Sequence[EndedEdge]) -> Plan[bool]:
     """Resolve edges whose blockers have ended, and notify the waiters of the jobs that change."""
-    changed = Changed([], [], set())
+    changed = Changed([], [], set(), {})
     any_ready = yield from _resolve(dialect, edges, changed, Locked.SKIP)
     if any(changed):
         yield from notify_waiters(dialect, changed.ended, changed.unblocked)
     if changed.batches:
         any_ready |= yield from finish_over(dialect, changed.batches, wait=False)
+    if changed.parents:
+        any_ready |= yield from wake_parents(dialect, changed.parents)
     return any_ready
 
 
@@ -158,7 +262,7 @@ def _resolve(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, loc
             yield from dialect.ask(queries.SETTLE_EDGES, Status.SUCCEEDED, passing)
         if breaking:
             yield from dialect.ask(queries.SETTLE_EDGES, Status.FAILED, breaking)
-        ended = yield from _break(dialect, breaking, changed.batches)
+        ended = yield from _break(dialect, breaking, changed)
         changed.ended.extend(ended)
         if passing:
             changed.unblocked.extend((yield from unblock(dialect, sorted({edge.job_id for edge in passing}))))
@@ -166,7 +270,7 @@ def _resolve(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed, loc
     return bool(changed.unblocked or changed.ended)  # a follow-up of a job that ended may be ready
 
 
-def _break(dialect: Dialect, edges: Sequence[EndedEdge], batches: set[int]) -> Plan[list[int]]:
+def _break(dialect: Dialect, edges: Sequence[EndedEdge], changed: Changed) -> Plan[list[int]]:
     """End the jobs that can no longer run; return the ids of the jobs that were still blocked."""
     ended: list[int] = []
     details: dict[Move, dict[int, str]] = {Move.BREAK: {}, Move.CANCEL: {}}
@@ -181,7 +285,9 @@ def _break(dialect: Dialect, edges: Sequence[EndedEdge], batches: set[int]) -> P
             if ids:
                 tallies = broken(touched, end.status, end.error_code)
                 followed = any_followed(touched)
-                yield from _write_end(dialect, ids, tallies, batches, claimed=False, followed=followed)
+                yield from _write_end(dialect, ids, tallies, changed, claimed=False, followed=followed)
+                if followed:
+                    yield from _end_calls(dialect, ids, changed, Locked.SKIP)
                 yield from retag(dialect, ids)
             ended += ids
     return ended

@@ -30,7 +30,7 @@ from rowcall.store.queries.ends import Owner, Settlement, Success
 from rowcall.store.queries.flows import BEGIN_WRITING
 from rowcall.store.queries.workers import OPENED_PREFIX
 from rowcall.store.statement import Plan
-from rowcall.store.steps.recorded import wake
+from rowcall.store.steps.recorded import Woken, wake
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
@@ -197,8 +197,8 @@ def _settle_others(dialect: Dialect, others: Sequence[Ended]) -> Plan[Written]:
             if one.transition.note is not None and one.job_id in live
         ],
     )
-    # a signal that came while it still ran found nothing to wake
-    yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal])
+    # a signal that came, or a child that ended, while it still ran found nothing to wake
+    yield from wake(dialect, [one.job_id for one in others if one.transition.awaits_signal], Woken.BY_FIRST)
     return Written(live, applied.cancelled, applied.tallies(), any(followed))
 
 

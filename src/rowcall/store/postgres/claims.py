@@ -15,7 +15,7 @@ _IS_PLAIN = (
     " and (job.turn is null or job.fair is not null)"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
-    " and job.deadline_at is null"
+    " and job.deadline_at is null and job.parent_id is null"
 )
 _READY_COLUMNS = ", ".join(
     [
@@ -23,7 +23,7 @@ _READY_COLUMNS = ", ".join(
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, job.attempt + 1, job.lease + 1",
         "job.lost, job.key, job.tags::text, job.chain_id, job.chain_index, <ms:job.expires_at>, job.limits, job.target",
         "job.turn, job.fair, job.ordered, job.unfit",
-        "case when <is_time:job.deadline_at> then <ms:job.deadline_at> end",
+        "case when <is_time:job.deadline_at> then <ms:job.deadline_at> end, job.parent_id",
     ]
 )
 _IS_READY = "status = <pending> and held is null"
@@ -42,7 +42,7 @@ _NEXT_WAKE = """
           least((select <ms_after:min(opens_at)> from <opening>),
                 (select <ms_after:min(next_run_at)> from <schedule>
                  where paused = 0 and next_run_at is not null))"""
-_ANY_UNSURE = "exists (select from <edge> where unsure <> 0)"
+_ANY_UNSURE = "(exists (select from <edge> where unsure <> 0) or exists (select from <parent_check>))"
 
 _BEFORE = f"jsonb_build_array(rank, turn, greatest(id, -{HIGHEST_ID}) - 1)"
 _PAIR = f"""(select queue, type, {_BEFORE} as start from <ready> as ready where {{}}

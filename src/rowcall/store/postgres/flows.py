@@ -88,7 +88,7 @@ insert_each = f"""
     with inserted as (
       insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                          tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                         order_blocks, chain_id, chain_index, batch_id, deadline_at)
+                         order_blocks, chain_id, chain_index, batch_id, deadline_at, parent_id, parent_step, detached)
       select {_new.type}, {_new.queue}, {_new.payload}::jsonb,
              case when {_new.blocked}::boolean then <to:block> when {_RUN_AT} > moment.now then <to:postpone>
                   else <to:enqueue> end,
@@ -97,7 +97,8 @@ insert_each = f"""
              coalesce({time_of(_new.expires_at_ms)}, {_after(_new.expires_in_ms)}), {_new.trace_context},
              {_new.on_end}::jsonb, {_new.key}, {_new.limits}, {_new.target}, {_new.fair}, {_new.weight}::int,
              {_new.ordered}, {_new.order_blocks}::int, {_new.chain_id}::bigint, {_new.chain_index}::int,
-             {_BATCH}, {_RUN_AT} + {_new.deadline_ms}::bigint * interval '1 millisecond'
+             {_BATCH}, {_RUN_AT} + {_new.deadline_ms}::bigint * interval '1 millisecond',
+             {_new.parent_id}::bigint, {_new.parent_step}::int, {_new.detached}::int
       from {_MOMENT}, jsonb_array_elements($2::text::jsonb) with ordinality as given (value, position)
       order by given.position
       returning id, status, {milliseconds_of("run_at")} as run_at, {milliseconds_of("created_at")} as created_at,

@@ -93,6 +93,7 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     unfit: str | None = None
     """The fingerprints of the declarations that its arguments do not fit."""
     deadline_at_ms: int | None = None
+    parent_id: int | None = None
     row: str | None = None
     """The row in the table of ready jobs, as PostgreSQL names it."""
     error_code: str | None = None

@@ -72,6 +72,8 @@ class StepTexts(NamedTuple):
     error_detail: str | None
     question: str | None
     type: str
+    kind: str
+    name: str
 
 
 class StreamText(NamedTuple):
@@ -259,7 +261,7 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 _CLEARED = (
     "job", "ready", "claim", "served", "step", "signal", "stream", "edge", "slot", "start", "opening", "limit_hold",
     "breaker", "outcome", "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule",
-    "finding", "alert", "batch", "batch_tally",
+    "finding", "alert", "batch", "batch_tally", "parent_check",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")
@@ -287,7 +289,7 @@ _REKEY_SCHEDULE = "update <schedule> set payload = <json:2> where name = <text:1
 REKEY_SCHEDULE = Query("rekey_schedule", (Text, Text, Text), text=_REKEY_SCHEDULE)
 _TEXTS_OF_STEPS = """
     select step.job_id, step.position, <text_of:step.result>, step.error_detail, <text_of:step.question>,
-           <text_of:job.type>
+           <text_of:job.type>, step.kind, step.name
     from <step> as step join <job> as job on job.id = step.job_id
     where (step.job_id, step.position) > (<bigint:1>, <int:2>) order by step.job_id, step.position limit <int:3>"""
 TEXTS_OF_STEPS = Query("texts_of_steps", (Int, Int, Int), row_as(StepTexts), text=_TEXTS_OF_STEPS)

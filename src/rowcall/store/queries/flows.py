@@ -157,7 +157,7 @@ class ChainFilter(msgspec.Struct, frozen=True, kw_only=True):
 _OPTIONS = (
     "type queue priority max_attempts run_at_ms delay_ms timeout_seconds retry tags expires_at_ms expires_in_ms"
     " trace_context on_end key limits target fair weight ordered order_blocks blocked chain_id chain_index batch_id"
-    " deadline_ms"
+    " deadline_ms parent_id parent_step detached"
 )
 INSERTED_FIELDS = (*_OPTIONS.split(), "payload")
 """The fields of each array that `INSERT_EACH` is given."""

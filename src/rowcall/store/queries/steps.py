@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from rowcall.base.times import time_of, time_or_none
+from rowcall.domain.blobs import BLOB_KEY
 from rowcall.domain.payload import value_from_row
 from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepStatus
 from rowcall.store.queries.claims import Fence
-from rowcall.store.statement import (
-    Ids,
-    Int,
-    Json,
-    Ms,
-    Now,
-    Packed,
-    Query,
-    Row,
-    Text,
-    always_notify,
-    number_from_row,
-    row_as,
-)
+from rowcall.store.statement import Ids, Int, Json, Ms, Now, Packed, Query, Row, Text, number_from_row, row_as
+
+_SERVER = ("postgres",)
 
 
 class Signal(NamedTuple):
@@ -33,10 +23,39 @@ class Signal(NamedTuple):
     value: str | None
 
 
+class ParentCheck(NamedTuple):
+    """A parent that may have to be woken, and a child whose end is not in its step yet."""
+
+    id: int
+    job_id: int
+    child_id: int | None
+
+
+class LostChild(NamedTuple):
+    """A child that is to be cancelled. `cancel`: whether its attempt has a request, -1 if none runs."""
+
+    id: int
+    parent_id: int
+    cancel: int
+
+
+class EndedCall(NamedTuple):
+    """A step whose child has ended. `refers`: whether the result is stored outside of its row. `in_first`: whether it
+    is part of a `ctx.first`.
+    """
+
+    job_id: int
+    child_id: int
+    refers: bool
+    in_first: bool
+
+
 def recorded_from_row(row: Row) -> RecordedStep:
-    position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, *texts = cast(
-        "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, Any, Any, Any]", row
+    position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, *more = cast(
+        "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, Any, Any, Any, Any]",
+        row,
     )
+    *texts, child_id = more
     result, question, expects = map(value_from_row, texts)
     return RecordedStep(
         position=position,
@@ -53,6 +72,7 @@ def recorded_from_row(row: Row) -> RecordedStep:
         result=result,
         question=question if isinstance(question, dict) else None,
         expects=expects if isinstance(expects, dict) else None,
+        child_id=child_id,
     )
 
 
@@ -75,15 +95,16 @@ def wait_from_row(row: Row) -> OpenWait:
 
 
 _STEPS = """
-    select position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>
+    select position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>,
+           child_id, error_code, error_detail
     from <step> where job_id = <bigint:2> order by position"""
 STEPS = Query("steps", (Now, Int), row_as(StepRow), text=_STEPS)
 # a sleep ends when its time has come: no attempt writes that
-_SLEPT = "kind = 'sleep' and due_at <= (select <now>)"
+_SLEPT = "kind = 'sleep' and status = 'waiting' and due_at <= (select <now>)"
 _SHOW_STEPS = f"""
     select position, kind, name, case when {_SLEPT} then 'finished' else status end, attempt, failures, <ms:started_at>,
            <ms:due_at>, case when {_SLEPT} then <ms:due_at> else <ms:finished_at> end, error_code, error_detail,
-           <text_of:result>, <text_of:question>, expects
+           <text_of:result>, <text_of:question>, expects, child_id
     from <step> where job_id = <bigint:2> order by position desc limit <bigint:3>"""
 SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_STEPS)  # the last first
 # Of fences, those whose claims are current. The lock of a claim lets other steps of its attempt pass, and nothing that
@@ -91,7 +112,7 @@ SHOW_STEPS = Query("show_steps", (Now, Int, Int), recorded_from_row, text=_SHOW_
 CURRENT = Packed("current", (Json,), Fence)
 _FIELDS = (
     "job_id bigint, position int, attempt int, failures int, started_at time, due_at time, finished_at time, kind text,"
-    " name text, status text, error_code text, error_detail text, result jsonb"
+    " name text, status text, error_code text, error_detail text, result jsonb, child_id bigint, first_at int"
 )
 _NAMES, _KINDS = zip(*(field.split() for field in _FIELDS.split(", ")), strict=True)
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in _NAMES if name not in ("job_id", "position", "started_at"))
@@ -131,6 +152,11 @@ _COUNT_ASKING = f"""
     select count(*) from (select 1 {_WAITING} and step.question is not null {_IS_OPEN} limit <int:2>) as counted"""
 COUNT_ASKING = Query("count_asking", (Now, Int), number_from_row, text=_COUNT_ASKING)
 
+# a part of a `ctx.first`, or that itself: job, position, status, the value of a signal
+_END_STEP = """
+    update <step> set status = <text:4>, finished_at = <now>, result = coalesce(<json:5>, result)
+    where job_id = <bigint:2> and position = <int:3> and status = 'waiting'"""
+END_STEP = Query("end_step", (Now, Int, Int, Text, Text), text=_END_STEP)
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
 _FORGET_STEPS = "delete from <step> where job_id = <bigint:1> and position >= <int:2> returning position"
 FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
@@ -147,12 +173,70 @@ _END_SLEEPS = """
     where step.job_id <in_ids:1> and job.id = step.job_id and step.kind <> 'wait' and step.status = 'waiting'
       and step.due_at > job.run_at"""
 END_SLEEPS = Query("end_sleeps", (Ids,), text=_END_SLEEPS)
-# jobs that wait for a signal which is there run now. Jobs that wait for a retry do not: another step has failed
-_WAKE = """
+# Jobs that wait for a signal which is there run now; with 1, jobs too whose waits and calls are all over; with 2, jobs
+# too of which a call in a `ctx.first` is over. Jobs that wait for a retry do not: another step has failed. The last
+# steps come first, which are the last ones to end.
+_STILL_WAITS = """(
+        select 1 from <step> as step where step.job_id = job.id and step.status = 'waiting'
+          and step.kind in ('wait', 'call', 'first') and step.first_at is null order by step.position desc limit 1)"""
+_FIRST_IS_OVER = """exists (
+        select 1 from <step> as first join <step> as step
+          on step.job_id = first.job_id and step.first_at = first.position
+        where first.job_id = job.id and first.kind = 'first' and first.status = 'waiting'
+          and step.status not in ('waiting', 'abandoned'))"""
+_WAKE = f"""
     update <job> as job set run_at = <least:job.run_at, moment.now> from (select <now> as now) as moment
     where id <in_ids:2> and <by_id:job.status> = <scheduled>
       and coalesce((select status from <attempt> where job_id = job.id order by id desc limit 1), '') <> <failed>
-      and exists (
+      and (<int:3> >= 1 and {_STILL_WAITS} is null or <int:3> = 2 and {_FIRST_IS_OVER} or exists (
         select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
-        where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting')"""
-WAKE = Query("wake", (Now, Ids), notifies=always_notify, text=_WAKE)
+        where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting'))
+    returning id"""
+WAKE = Query("wake", (Now, Ids, Int), number_from_row, notifies=bool, text=_WAKE)
+
+# jobs that have ended: the end is written into the steps that wait for them. Returns their parents
+_END_CALLS = f"""
+    update <step> as step set status = case child.ended when <succeeded> then 'finished' else child.ended end,
+      finished_at = child.ended_at, result = child.returned, error_code = child.code, error_detail = child.detail
+    from (
+      select id, parent_id, parent_step, status as ended, finished_at as ended_at, result as returned,
+             error_code as code, error_detail as detail
+      from <job> where id <in_ids:1> and parent_id is not null and <by_id:status> in <finished> <fence>
+    ) as child
+    where step.job_id = child.parent_id and step.position = child.parent_step and step.child_id = child.id
+      and step.status = 'waiting'
+    returning job_id, child_id, coalesce(<text_of:result> like '%{BLOB_KEY}%', false), first_at is not null"""
+END_CALLS = Query("end_calls", (Ids,), row_as(EndedCall), text=_END_CALLS)
+# of jobs that have ended: their parents need what their results refer to
+_KEEP_RESULTS = """
+    insert into <blob_ref> (job_id, digest)
+    select child.parent_id, ref.digest from <job> as child join <blob_ref> as ref on ref.job_id = child.id
+    where child.id <in_ids:1> and <text_of:child.result> like '%' || ref.digest || '%'
+    on conflict do nothing returning job_id"""
+KEEP_RESULTS = Query("keep_results", (Ids,), text=_KEEP_RESULTS)
+# of parents: children that are cancelled with them, or because another wait of a `ctx.first` was over first
+_LOST_CHILDREN = """
+    select child.id, child.parent_id,
+      coalesce((select claim.cancel from <claim> as claim where claim.job_id = child.id), -1)
+    from <job> as child
+    where child.parent_id <in_ids:1> and child.status in <unfinished> and child.detached is null
+      and (exists (select 1 from <job> as parent
+                   where parent.id = child.parent_id and parent.status = <cancelled> <fence>)
+        or exists (select 1 from <step> as step where step.job_id = child.parent_id
+                   and step.position = child.parent_step and step.child_id = child.id and step.status = 'abandoned'
+                   <fence>))
+    order by child.id limit <int:2>"""
+LOST_CHILDREN = Query("lost_children", (Ids, Int), row_as(LostChild), text=_LOST_CHILDREN)
+# locked jobs without a claim that wait, and that no other transaction is about to claim
+FREE_WAITING = Query("free_waiting", (Ids,), number_from_row)
+# jobs that have ended, whose parents are to be checked
+_CHECK_PARENTS_OF = """
+    insert into <parent_check> (job_id, child_id) select parent_id, id from <job>
+    where id <in_ids:1> and parent_id is not null returning id"""
+CHECK_PARENTS_OF = Query("check_parents_of", (Ids,), notifies=bool, text=_CHECK_PARENTS_OF, only=_SERVER)
+_CHECK_PARENTS = "insert into <parent_check> (job_id) select given.id from <ids:1> returning id"
+CHECK_PARENTS = Query("check_parents", (Ids,), notifies=bool, text=_CHECK_PARENTS)
+_PARENTS_TO_CHECK = "select id, job_id, child_id from <parent_check> order by id limit <int:1>"
+PARENTS_TO_CHECK = Query("parents_to_check", (Int,), row_as(ParentCheck), text=_PARENTS_TO_CHECK)
+_PARENTS_CHECKED = "delete from <parent_check> where id <in_ids:1>"
+PARENTS_CHECKED = Query("parents_checked", (Ids,), text=_PARENTS_CHECKED)

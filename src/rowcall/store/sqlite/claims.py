@@ -13,13 +13,13 @@ _PLAIN_COLUMNS = (
 _READY_COLUMNS = (
     f"{_PLAIN_COLUMNS}, json('false'), job.attempt + 1, job.lease + 1, job.lost, job.key, job.tags, job.chain_id,"
     " job.chain_index, job.expires_at, job.limits, job.target, job.turn, job.fair, job.ordered, job.unfit,"
-    " case when <is_time:job.deadline_at> then job.deadline_at end"
+    " case when <is_time:job.deadline_at> then job.deadline_at end, job.parent_id"
 )
 _IS_PLAIN = (
     "job.lease = 0 and job.attempt = 0 and job.lost = 0 and job.turn is null"
     " and job.expires_at is null and job.chain_id is null and job.key is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
-    " and job.deadline_at is null"
+    " and job.deadline_at is null and job.parent_id is null"
 )
 _NEXT_EXPIRY = f"""(select min(at) from (
         select min(expires_at) as at from <ready> indexed by <prefix>ready_expiry where expires_at is not null
@@ -56,6 +56,8 @@ def ready_jobs(types: int) -> str:
           and (job.expires_at is null or job.expires_at > <now> or job.attempt > 0)"""
 
 
+_ANY_UNSURE = "exists (select 1 from <parent_check>)"  # edges are always sure
+
 # A row for each type of a queue. It has an empty type where a queue begins, and none where it ends. Behind the last
 # queue comes the first; x'' is greater than any text. If the worker has a list of queues, only these are searched.
 _FOUND = """
@@ -83,13 +85,13 @@ find_work = f"""
       exists (select 1 from <worker> where name = $2),
       {_WAKE},
       (select json_group_array(json_array(kind, name)) from <pause>),
-      exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), 0,
+      exists (select 1 from <edge> indexed by <prefix>edge_open where state = 'open'), {_ANY_UNSURE},
       exists (select 1 from <slot>), exists (select 1 from <waiter>), exists (select 1 from <job_tag>)"""
 find_work_and_lock = find_work
 peek = f"""
     select <now>, exists (select 1 from <ready>),
       (select min(run_at) from <job> indexed by <prefix>job_due where status = <scheduled>),
-      {_NEXT_EXPIRY}, {_WAKE}, 0"""
+      {_NEXT_EXPIRY}, {_WAKE}, {_ANY_UNSURE}"""
 
 # queue, type, rank, the first and the last turn and id, and all ids, or null for a run of ids that are their own turns
 _ROWS = """

@@ -33,6 +33,7 @@ live = """
     where job.id = json_extract(given.value, '$[0]') and job.lease = json_extract(given.value, '$[1]') - 1
       and +job.status not in <finished>"""
 
+FOLLOWED = "{0}on_end is not null or {0}batch_id is not null or {0}parent_id is not null"
 _HAS_STEPS = "exists (select 1 from <step> where job_id = <job>.id)"
 _ENDED_LEASE = f"min(<job>.lease + 2, {LARGEST})"
 _BEGAN = "max(given.claimed_at_ms, created_at)"
@@ -97,7 +98,7 @@ complete = f"""
     from <claim> as claim
     where <job>.id = $2 and claim.job_id = $2 and claim.lease = $3 and claim.holder = $4
       and <job>.lease = claim.lease - 1 and +<job>.status not in <finished>
-    returning <job>.on_end is not null or <job>.batch_id is not null"""
+    returning {FOLLOWED.format("<job>.")}"""
 # it returns rows, as a statement on a caller's connection has to
 drop_claim = "delete from <claim> where job_id = $1 and lease = $2 and holder = $3 returning job_id"
 in_use = """
@@ -125,13 +126,14 @@ end_waiting = f"""
       error_detail = json_extract($6, '$."' || id || '"'),
       traceback = case when $3 = <succeeded> then null else traceback end, on_end = coalesce(on_end, $8)
     where id <in_ids:2> and +status not in <finished> and ($4 is null or +status = $4)
-    returning id, queue, type, attempt, on_end is not null or batch_id is not null"""
+    returning id, queue, type, attempt, {FOLLOWED.format("")}"""
 
 any_followed = """
     select exists (
       select 1 from <job> indexed by <prefix>job_followed where on_end is not null and id between $1 and $2)
       or exists (
-      select 1 from <job> indexed by <prefix>job_in_batch where batch_id is not null and id between $1 and $2)"""
+      select 1 from <job> indexed by <prefix>job_reported
+      where (batch_id is not null or parent_id is not null) and id between $1 and $2)"""
 # CASE, because only that skips what it does not need
 _OUTCOME = f"""json_object('job', json_object(
       'id', id, 'type', type, 'queue', queue, 'event', status, 'attempt', attempt, 'max_attempts', max_attempts,

@@ -31,14 +31,14 @@ read_something = "select 1 from <edge> limit 1"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, key, limits, target, fair, weight, ordered,
-                       order_blocks, chain_id, chain_index, batch_id, deadline_at)
+                       order_blocks, chain_id, chain_index, batch_id, deadline_at, parent_id, parent_step, detached)
     select type, queue, payload,
            case when blocked then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags,
            coalesce(expires_at_ms, <now> + expires_in_ms), trace_context, on_end, key, limits, target, fair, weight,
            ordered, order_blocks, chain_id, chain_index,
            {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")},
-           {_RUN_AT} + deadline_ms
+           {_RUN_AT} + deadline_ms, parent_id, parent_step, detached
     from {given(INSERTED_FIELDS, "$2")}
     returning id, status, run_at, created_at, expires_at, batch_id"""
 mark_chains = f"""

@@ -129,7 +129,7 @@ _TAGS_CHECK = """
 
 # a settle finds out whether anything follows: RETURNING would take twice as long for all jobs
 _FOLLOWED_INDEX = "create index <prefix>job_followed on <job> (id) where on_end is not null"
-_MEMBERS_INDEX = "create index <prefix>job_in_batch on <job> (id) where batch_id is not null"
+_MEMBERS_INDEX = "create index <prefix>job_reported on <job> (id) where batch_id is not null or parent_id is not null"
 
 _TAGS_UPDATE_TRIGGER = f"""
 create trigger <prefix>job_tags_changed before update of tags on <job> when new.tags is not null begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 
 import msgspec
 
@@ -17,18 +18,29 @@ from rowcall.domain.step import (
     StepKind,
     StepRow,
     StepStatus,
-    StepWrite,
     StepWritten,
 )
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.inspect import get, lock
+from rowcall.store.new_step import StepWrite
 from rowcall.store.queries import steps as queries
 from rowcall.store.queries.control import RECORD_EVENTS
 from rowcall.store.queries.counts import NOW
 from rowcall.store.statement import Plan
 
-Answer = StepWritten | LeaseLost
+
+class Woken(IntEnum):
+    """What may have ended the wait of a job."""
+
+    BY_SIGNAL = 0
+    BY_CALL = 1
+    """A signal, or the last of its calls."""
+    BY_FIRST = 2
+    """All of these, or a call that is part of a `ctx.first`."""
+
+
+Answer = StepWritten | Exception
 MOST_NAMED = 20
 
 
@@ -43,31 +55,53 @@ def show(dialect: Dialect, job_id: int, limit: int) -> Plan[list[RecordedStep]]:
     return [msgspec.structs.replace(step, type=job.type) for step in found]
 
 
-def record(dialect: Dialect, writes: Sequence[StepWrite]) -> Plan[list[Answer]]:
+Enqueued = Callable[[Dialect, Sequence[StepWrite]], Plan[list[int | Exception]]]
+"""Enqueues the children of steps; returns their ids, or why nothing was written of one."""
+
+
+def record(dialect: Dialect, writes: Sequence[StepWrite], enqueue: Enqueued | None = None) -> Plan[list[Answer]]:
     """Write steps of running attempts. A wait receives the first signal of its name that no other has received.
 
     Return for each how it was written, or `LeaseLost` if its attempt is not current: then nothing is written about it.
+    `enqueue` is needed for calls.
     """
     fences = {(one.job_id, one.lease, one.holder) for one in writes}
     live = set((yield from dialect.ask(queries.CURRENT, sorted(fences))))
     ours = [one for one in writes if (one.job_id, one.lease, one.holder) in live]
     if not ours:
         return [LeaseLost(one.job_id) for one in writes]
+    calls = [one for one in ours if one.child is not None]
+    refused: dict[int, Exception] = {}
+    children: dict[int, int] = {}
+    if calls and enqueue is not None:  # before any step is written: children may wait for locks
+        for call, child in zip(calls, (yield from enqueue(dialect, calls)), strict=True):
+            if isinstance(child, int):
+                children[id(call)] = child
+            else:
+                refused[id(call)] = child
+        ours = [one for one in ours if id(one) not in refused]
+        if not ours:
+            return [refused.get(id(one)) or LeaseLost(one.job_id) for one in writes]
     (at_ms,) = yield from dialect.ask(NOW)
-    signals = yield from _receive(dialect, [one for one in ours if one.kind is StepKind.WAIT])
+    signals = yield from _receive(dialect, [one for one in ours if one.kind is StepKind.WAIT and not one.first_at])
     written = {id(one): _written(one, signals, at_ms) for one in ours}
+    for key, child_id in children.items():
+        written[key] = msgspec.structs.replace(written[key], child_id=child_id)
     yield from dialect.ask(queries.WRITE_STEPS, [_row(one, written[id(one)], at_ms) for one in ours])
     for one in ours:
         if (one.question, one.expects) != (None, None):
             yield from dialect.ask(queries.ASK, one.job_id, one.position, one.question, one.expects)
+    for race in ours:
+        if race.kind is StepKind.FIRST:
+            written[id(race)] = yield from _first(dialect, race)
     yield from refer_to(dialect, [one.result for one in ours], [one.job_id for one in ours])
-    return [written.get(id(one)) or LeaseLost(one.job_id) for one in writes]
+    return [written.get(id(one)) or refused.get(id(one)) or LeaseLost(one.job_id) for one in writes]
 
 
 def record_one(dialect: Dialect, write: StepWrite) -> Plan[StepWritten]:
     """`record`, for one step; raise `LeaseLost`."""
     (answer,) = yield from record(dialect, [write])
-    if isinstance(answer, LeaseLost):
+    if isinstance(answer, Exception):
         raise answer
     return answer
 
@@ -109,7 +143,38 @@ def _row(step: StepWrite, written: StepWritten, at_ms: int) -> tuple[object, ...
     return (
         *(step.job_id, step.position, step.attempt, step.failures, at_ms - step.ran_ms, written.due_at_ms, ended_ms),
         *(step.kind, step.name, written.status, step.error_code, step.error_detail, result),
+        *(written.child_id, step.first_at),
     )
+
+
+def _first(dialect: Dialect, first: StepWrite) -> Plan[StepWritten]:
+    """End a `ctx.first` if one of its parts is over, and its other parts with it; return how it was written."""
+    job_id, parts = first.job_id, set(first.members)
+    rows = {row.position: row for row in (yield from dialect.ask(queries.STEPS, job_id)) if row.position in parts}
+    signals = {signal.name: signal for signal in (yield from dialect.ask(queries.SIGNALS, [job_id]))[::-1]}
+    for position in first.members:
+        row = rows[position]
+        signal = signals.get(row.name) if row.kind == StepKind.WAIT else None
+        if row.status != StepStatus.WAITING:
+            break
+        if signal is not None:
+            yield from dialect.ask(queries.END_STEP, job_id, position, StepStatus.FINISHED, signal.value)
+            yield from dialect.ask(queries.DELETE_SIGNALS, [signal.id])
+            break
+        if row.due_in_ms is not None and row.due_in_ms <= 0:
+            over = StepStatus.TIMED_OUT if row.kind == StepKind.WAIT else StepStatus.FINISHED
+            yield from dialect.ask(queries.END_STEP, job_id, position, over, None)
+            break
+    else:
+        times = [row.due_at_ms for row in rows.values() if row.due_at_ms is not None]
+        return StepWritten(StepStatus.WAITING, min(times, default=None))
+    others = [row for row in rows.values() if row.position != position and row.status == StepStatus.WAITING]
+    for row in others:
+        yield from dialect.ask(queries.END_STEP, job_id, row.position, StepStatus.ABANDONED, None)
+    if any(row.child_id is not None for row in others):  # the next round of a worker cancels them
+        yield from dialect.ask(queries.CHECK_PARENTS, [job_id])
+    yield from dialect.ask(queries.END_STEP, job_id, first.position, StepStatus.FINISHED, None)
+    return StepWritten(StepStatus.FINISHED)
 
 
 def open_waits(dialect: Dialect, asks: bool, after: tuple[int, int, int], limit: int) -> Plan[OpenWaits]:
@@ -139,10 +204,9 @@ def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
     yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
 
 
-def wake(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
-    """Let jobs run at once that wait for a signal which is there. Their rows are locked."""
-    if job_ids:
-        yield from dialect.ask(queries.WAKE, job_ids)
+def wake(dialect: Dialect, job_ids: Sequence[int], how: Woken = Woken.BY_SIGNAL) -> Plan[bool]:
+    """Let jobs run at once that do not wait any more. Their rows are locked. Return whether any job runs."""
+    return bool((yield from dialect.ask(queries.WAKE, job_ids, how))) if job_ids else False
 
 
 def signal(

@@ -29,7 +29,7 @@ from rowcall.declare.failures import Failures
 from rowcall.declare.isolation import SCRIPT_MODULE, Home
 from rowcall.declare.lifespan import failed
 from rowcall.declare.option_table import Options
-from rowcall.domain.errors import Control, InvalidArguments, StepError, Suspend
+from rowcall.domain.errors import Control, InvalidArguments, JobCancelled, JobFailed, StepError, Suspend, child_code
 from rowcall.domain.job import StackFrame
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, result_to_json
 from rowcall.observe.frames import awaiting, executing, frame_values
@@ -186,6 +186,9 @@ class Child:
                 return
             if isinstance(error, InvalidArguments | StepError) and error.error_code is not None:
                 report(Unfitting(error.error_code, str(error)))
+                return
+            if isinstance(error, JobFailed | JobCancelled) and error.parent_id == call.ready.id:
+                report(Unfitting(child_code(error), str(error)))
                 return
             failures = task.failures if task is not None else Failures()
             report(described(error, failures, is_declared=task is not None and task.queue is not None))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.domain.step import StepRow, StepWritten
 from rowcall.queue import Queue
+from rowcall.store.new_step import StepWrite
 from rowcall.worker.isolation.messages import Answered, Asked
-from rowcall.worker.steps import StepWriter
+from rowcall.worker.steps import Bind, StepWriter, child_of
 
 
 class ChildSteps:
@@ -36,5 +37,14 @@ class ChildSteps:
         queue = self._own_queue("step with a connection")
         return await queue.arun(StepWriter(queue).write_on(connection, self._task, write))
 
-    def fetched(self, text: str) -> str:
-        return str(self._ask(Asked("result of a step", payload=text)).value)
+    def write_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
+        return self._ask(Asked("calls", calls=list(writes))).calls
+
+    async def awrite_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
+        return await asyncio.get_running_loop().run_in_executor(None, self.write_all, writes)
+
+    def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
+        return child_of(self._own_queue("call"), task, args, kwargs)
+
+    def fetched(self, text: str, child: str | None) -> str:
+        return str(self._ask(Asked("result of a step", task=child or "", payload=text)).value)

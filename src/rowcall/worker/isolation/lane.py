@@ -24,10 +24,10 @@ from rowcall.domain.errors import LifespanFailed
 from rowcall.domain.job import StackFrame
 from rowcall.domain.outcome import Raised, Released, Reported, Unfit
 from rowcall.domain.payload import payload_from_row
-from rowcall.domain.step import StepWrite
 from rowcall.observe.shown_exceptions import Shown
 from rowcall.operations.enqueue import Bound
 from rowcall.store.new_job import NewJob
+from rowcall.store.new_step import StepWrite
 from rowcall.worker.attempt import Attempt, Finished
 from rowcall.worker.isolation.child_exceptions import described, rebuilt
 from rowcall.worker.isolation.child_process import DIED_CODE, ChildProcess
@@ -370,8 +370,10 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
                 return Answered(attempt.blockers())
             case Asked(what="steps"):
                 return Answered(steps=attempt.steps.store.read())
-            case Asked(what="result of a step", payload=text):
-                return Answered(attempt.steps.store.fetched(text))
+            case Asked(what="result of a step", payload=text, task=child):
+                return Answered(attempt.steps.store.fetched(text, child or None))
+            case Asked(what="calls", calls=calls):
+                return Answered(calls=attempt.steps.store.write_all(calls))
             case Asked(what="stream", task=name, payload=text, last_call=last_call):
                 attempt.append(name, text, last_call)
                 return Answered()

@@ -6,10 +6,11 @@ import msgspec
 
 from rowcall.declare.isolation import Home
 from rowcall.domain.job import StackFrame
-from rowcall.domain.step import StepRow, StepWrite, StepWritten
+from rowcall.domain.step import StepRow, StepWritten
 from rowcall.domain.stream import StreamRow
 from rowcall.store.ends.next_steps import Then
 from rowcall.store.new_job import NewJob
+from rowcall.store.new_step import StepWrite
 from rowcall.store.queries.claims import Ready
 
 
@@ -50,6 +51,7 @@ class Answered(msgspec.Struct, tag=True):
     written: StepWritten | None = None
     values: list[StreamRow] = []
     """Of `complete`: what the handler has appended to streams, and may not be written."""
+    calls: list[StepWritten] = []
     failed: Failed | None = None
 
 
@@ -116,6 +118,7 @@ class Asked(AboutAttempt, tag=True):
     step: StepWrite | None = None
     last_call: int | None = None
     """Of a value for a stream: where the handler is, as `Steps.last_call` says."""
+    calls: list[StepWrite] = []
 
 
 class NotCompleted(AboutAttempt, tag=True):

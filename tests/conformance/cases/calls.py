@@ -1,0 +1,329 @@
+"""Child jobs: `ctx.call` enqueues once, keeps no slot while it waits, and has the child's result or error."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from rowcall import (
+    Cancel,
+    Context,
+    Encryption,
+    Fail,
+    InvalidArguments,
+    JobCancelled,
+    JobFailed,
+    Limit,
+    Rowcall,
+    UnknownTask,
+)
+from rowcall.testing.fake_clock import FakeClock
+from tests.conformance.store import Store
+
+
+@dataclass
+class Receipt:
+    order_id: int
+    paid: bool
+
+
+class TestCalls:
+    def test_a_handler_has_the_result_of_its_child(self, jobs: Rowcall) -> None:
+        attempts: list[str] = []
+
+        @jobs.task
+        async def charge(order_id: int, *, paid: bool) -> Receipt:
+            return Receipt(order_id, paid)
+
+        @jobs.task
+        async def order(ctx: Context, order_id: int) -> bool:
+            attempts.append("async")
+            receipt = await ctx.call(charge, order_id, paid=True)
+            return receipt == Receipt(order_id, True)
+
+        @jobs.task
+        def order_in_a_thread(ctx: Context, order_id: int) -> bool:
+            attempts.append("sync")
+            receipt: Receipt = ctx.call("charge", order_id=order_id, paid=False)
+            return receipt == Receipt(order_id, False)
+
+        parents = [order.enqueue(7), order_in_a_thread.enqueue(8)]
+        assert jobs.drain(concurrency=1).succeeded == 4  # in the one slot
+        assert [jobs.get(parent).result for parent in parents] == [True, True]
+        assert [jobs.get(parent).attempt for parent in parents] == [1, 1]
+        assert sorted(attempts) == ["async"] * 2 + ["sync"] * 2
+        (step,) = jobs.steps(parents[0])
+        assert (step.kind, step.name, step.status) == ("call", "charge", "finished")
+        assert step.result == {"order_id": 7, "paid": True}
+        assert step.child_id is not None
+        assert jobs.get(step.child_id).parent_id == parents[0].id
+
+    def test_a_handler_may_catch_the_error_of_its_child(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def fetch(how: str) -> None:
+            raise Fail("HTTP:NOT_FOUND", "no such page") if how == "fail" else Cancel("no one needs it")
+
+        @jobs.task
+        async def read(ctx: Context) -> list[str]:
+            errors = []
+            for how in ("fail", "cancel"):
+                try:
+                    await ctx.call(fetch, how)
+                except (JobFailed, JobCancelled) as error:
+                    errors.append(str(error).partition(" ")[2].partition(" ")[2])
+            return errors
+
+        @jobs.task
+        def read_on(ctx: Context, how: str) -> None:
+            ctx.call(fetch, how)
+
+        job, failed, cancelled = read.enqueue(), read_on.enqueue("fail"), read_on.enqueue("cancel")
+        jobs.drain()
+        assert jobs.get(job).result == [
+            "failed with HTTP:NOT_FOUND: no such page",
+            "was cancelled: no one needs it",
+        ]
+        assert (jobs.get(failed).status, jobs.get(failed).error_code) == ("failed", "CHILD:FAILED")
+        assert "failed with HTTP:NOT_FOUND: no such page" in (jobs.get(failed).error_detail or "")
+        assert (jobs.get(cancelled).error_code, jobs.get(cancelled).attempt) == ("CHILD:CANCELLED", 1)
+
+    def test_a_child_in_the_slot_of_its_parent(self, jobs: Rowcall, clock: FakeClock) -> None:
+        alone = Limit("alone", concurrency=1)
+
+        @jobs.task(limit=alone)
+        def depth(ctx: Context, left: int) -> int:
+            return 1 + ctx.call(depth, left - 1) if left else 0
+
+        job = depth.enqueue(3)
+        jobs.drain()
+        assert jobs.get(job).result == 3
+
+    def test_results_that_are_encrypted_and_stored_elsewhere(self, store: Store, clock: FakeClock) -> None:
+        with Rowcall(store.url, clock=clock, encrypt=Encryption(keys=["k" * 43]), blob_threshold=1024) as jobs:
+
+            @jobs.task
+            def repeat(text: str, times: int) -> str:
+                if not times:
+                    raise Fail("NO:TIMES", text)
+                return text * times
+
+            @jobs.task
+            async def parent(ctx: Context, times: int) -> int:
+                return len(await ctx.call(repeat, "secret", times))
+
+            parents = [parent.enqueue(times) for times in (1, 1000, 0)]
+            jobs.drain()
+            assert [jobs.get(one).result for one in parents] == [6, 6000, None]
+            assert "NO:TIMES: secret" in (jobs.get(parents[2]).error_detail or "")
+            (large,) = jobs.steps(parents[1])
+            assert (large.result, jobs.steps(parents[2])[0].error_detail) == ("secret" * 1000, "secret")
+            assert large.child_id is not None
+            jobs.delete(large.child_id)
+            jobs.prune()
+            assert jobs.steps(parents[1])[0].result == "secret" * 1000
+        keys = Encryption(keys=["n" * 43, "k" * 43], require=True)
+        with Rowcall(store.url, clock=clock, encrypt=keys, blob_threshold=1024) as jobs:
+            assert jobs.rekey().unreadable == 0
+        with Rowcall(store.url, clock=clock, encrypt=Encryption(keys=["n" * 43]), blob_threshold=1024) as jobs:
+            results = [jobs.steps(one)[0].result for one in parents]
+            assert results == ["secret", "secret" * 1000, None]
+            assert jobs.steps(parents[2])[0].error_detail == "secret"
+
+    def test_wrong_calls(self, jobs: Rowcall) -> None:
+        errors: list[str] = []
+
+        @jobs.task
+        def fetch(url: str) -> None: ...
+
+        @jobs.task
+        def wrong(ctx: Context) -> None:
+            with jobs.transaction() as transaction:
+                pass
+            for call in (
+                lambda: ctx.call("unknown"),
+                lambda: ctx.call(fetch, 1),  # type: ignore[call-overload]
+                lambda: ctx.call(fetch.using(connection=transaction), "a"),
+            ):
+                try:
+                    call()
+                except (UnknownTask, InvalidArguments, ValueError) as error:
+                    errors.append(str(error))
+
+        job = wrong.enqueue()
+        jobs.drain()
+        assert jobs.get(job).status == "succeeded", jobs.get(job)
+        assert errors[0].startswith("unknown task 'unknown'; declared here: ")
+        assert "url" in errors[1]
+        assert "connection" in errors[2]
+        assert jobs.steps(job) == []
+
+    @pytest.mark.parametrize("is_async", [True, False])
+    def test_a_worker_wakes_the_parent(self, jobs: Rowcall, is_async: bool) -> None:
+        @jobs.task
+        def double(number: int) -> int:
+            return 2 * number
+
+        @jobs.task(name="on_the_loop")
+        async def on_the_loop(ctx: Context) -> int:
+            return await ctx.call(double, await ctx.call(double, 5))
+
+        @jobs.task(name="in_a_thread")
+        def in_a_thread(ctx: Context) -> int:
+            return ctx.call(double, ctx.call(double, 5))
+
+        with jobs.worker():
+            job = (on_the_loop if is_async else in_a_thread).enqueue()
+            assert jobs.result(job, timeout=30) == 20
+
+
+class TestGatheredCalls:
+    def test_children_are_enqueued_together_and_wake_their_parent_once(self, jobs: Rowcall) -> None:
+        begun: list[str] = []
+
+        @jobs.task
+        def square(number: int) -> int:
+            return number * number
+
+        @jobs.task
+        async def on_the_loop(ctx: Context, count: int) -> int:
+            begun.append("async")
+            return sum(await ctx.gather(*(ctx.call(square, number) for number in range(count))))
+
+        @jobs.task
+        def in_a_thread(ctx: Context, count: int) -> int:
+            begun.append("sync")
+            results = ctx.gather(*(partial(ctx.call, square, number) for number in range(count)))
+            assert ctx.step("after", len, results) == count
+            return sum(results)
+
+        parents = [on_the_loop.enqueue(40), in_a_thread.enqueue(40)]
+        jobs.drain()
+        assert [jobs.get(parent).result for parent in parents] == [sum(n * n for n in range(40))] * 2
+        assert sorted(begun) == ["async"] * 2 + ["sync"] * 2
+        for parent in parents:
+            children = [jobs.get(step.child_id) for step in jobs.steps(parent) if step.child_id is not None]
+            assert len({child.created_at for child in children}) == 1
+            assert [child.id for child in children] == sorted(child.id for child in children)
+
+    def test_all_end_before_the_error_of_one_is_raised(self, jobs: Rowcall, clock: FakeClock) -> None:
+        begun: list[int] = []
+
+        @jobs.task(max_attempts=1)
+        def load(number: int) -> int:
+            if number == 1:
+                raise ValueError("one")
+            return number
+
+        @jobs.task
+        async def slow(ctx: Context) -> int:
+            await ctx.sleep(0.01)
+            return 7
+
+        @jobs.task
+        async def parent(ctx: Context) -> str:
+            begun.append(1)
+            try:
+                await ctx.gather(ctx.call(load, 1), ctx.call(slow), ctx.step("mine", asyncio.sleep, 0))
+            except JobFailed as error:
+                return f"{error.error_code} {await ctx.call(load, 2)}"
+            return "no error"
+
+        job = parent.enqueue()
+        jobs.drain()
+        clock.advance(1)
+        jobs.drain()
+        assert jobs.get(job).result == "INTERNAL:ValueError 2"
+        assert len(begun) == 3  # the first time, when both have ended, when the last has ended
+
+    def test_a_callable_calls_one_step(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def square(number: int) -> int:
+            return number * number
+
+        @jobs.task
+        def two(ctx: Context) -> object:
+            return ctx.gather(lambda: ctx.call(square, ctx.call(square, 2)))
+
+        @jobs.task
+        def changed(ctx: Context) -> object:
+            return ctx.gather(lambda: ctx.call(square, 2) + 1, 5)
+
+        refused, job = two.enqueue(), changed.enqueue()
+        jobs.drain()
+        assert (jobs.get(refused).error_code, jobs.get(job).result) == ("STEPS:NOT_ALLOWED", [5, 5])
+
+
+class TestFirst:
+    def test_a_signal_before_a_sleep(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        async def on_the_loop(ctx: Context) -> list[object]:
+            first = await ctx.first(ctx.wait_for("paid"), ctx.sleep(60))
+            return [*first, await ctx.wait_for("paid", timeout=5)]
+
+        @jobs.task
+        def in_a_thread(ctx: Context) -> list[object]:
+            first = ctx.first(partial(ctx.wait_for, "paid"), partial(ctx.sleep, 60))
+            return [*first, ctx.wait_for("paid", timeout=5)]
+
+        for task in (on_the_loop, in_a_thread):
+            job = task.enqueue()
+            jobs.drain()
+            assert (jobs.get(job).status, jobs.get(job).run_at) == ("scheduled", clock.now() + timedelta(seconds=60))
+            jobs.signal(job, "paid", 7)
+            jobs.signal(job, "paid", 8)
+            jobs.drain()
+            assert jobs.get(job).result == [0, 7, 8]
+            assert [(step.kind, step.status) for step in jobs.steps(job)] == [
+                ("wait", "finished"),
+                ("sleep", "abandoned"),
+                ("first", "finished"),
+                ("wait", "finished"),
+            ]
+
+    def test_a_sleep_before_a_signal_which_stays(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        async def reminded(ctx: Context) -> list[object]:
+            first = await ctx.first(ctx.wait_for("paid"), ctx.sleep(60))
+            return [*first, await ctx.wait_for("paid")]
+
+        job = reminded.enqueue()
+        jobs.drain()
+        clock.advance(60)
+        jobs.drain()
+        assert [step.status for step in jobs.steps(job)] == ["abandoned", "finished", "finished", "waiting"]
+        jobs.signal(job, "paid", "late")
+        jobs.drain()
+        assert jobs.get(job).result == [1, None, "late"]
+
+    def test_a_child_before_others(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def quick(number: int) -> int:
+            return number
+
+        @jobs.task
+        async def slow(ctx: Context) -> None:
+            await ctx.sleep(1000)
+
+        @jobs.task
+        async def race(ctx: Context) -> list[object]:
+            index, value = await ctx.first(
+                ctx.call(slow), ctx.call(quick, 5), ctx.wait_for("paid"), ctx.call(slow.using(detach=True))
+            )
+            return [index, value, await ctx.call(quick, 6)]
+
+        @jobs.task
+        async def nothing(ctx: Context) -> None:
+            await ctx.first()
+
+        job, empty = race.enqueue(), nothing.enqueue()
+        jobs.drain()
+        assert jobs.get(job).result == [1, 5, 6]
+        steps = jobs.steps(job)
+        assert [step.status for step in steps[:5]] == ["abandoned", "finished", "abandoned", "abandoned", "finished"]
+        lost, kept = (jobs.get(steps[place].child_id or 0) for place in (0, 3))
+        assert (lost.status, lost.error_code, kept.status) == ("cancelled", "CANCELLED:BY_HAND", "scheduled")
+        assert "at least one wait" in (jobs.get(empty).error_detail or "")
