@@ -60,6 +60,7 @@ class Attempted(Protocol):
     def blockers(self) -> list[object]: ...
     def previous(self) -> object: ...
     def batch_of_job(self) -> JobsBatch | None: ...
+    def use_units(self, limit: str, units: int) -> None: ...
     def complete(self, result: object, connection: object) -> None: ...
     async def acomplete(self, result: object, connection: object) -> None: ...
 
@@ -161,6 +162,16 @@ class Context(Generic[Resources]):
         value, and `TooLarge` if it, or the stream, is too large.
         """
         self._attempt.stream(value, checks.name("name", name))
+
+    def used(self, limit: str, units: int) -> None:
+        """Say how many units of a limit this attempt has used: `ctx.used("tokens", response.usage.total_tokens)`.
+
+        Several calls add up. When the attempt ends, this replaces what the job had reserved. What it used in addition
+        counts from then on.
+        """
+        if isinstance(units, bool) or not isinstance(units, int) or units < 0:
+            raise InvalidOption("units", f"must be a whole number, at least 0, got {units!r}")
+        self._attempt.use_units(limit, units)
 
     @overload
     def continue_with(self, task: str, /, **arguments: object) -> None: ...

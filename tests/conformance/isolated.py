@@ -47,3 +47,10 @@ def too_many_requests() -> None:
 def streamed_in_a_child(ctx: Context, count: int) -> None:
     for number in range(count):
         ctx.stream(number)
+
+
+def uses_units(ctx: Context) -> None:
+    try:
+        ctx.used("unknown", 1)
+    except Exception:
+        ctx.used("child", 15)

@@ -83,6 +83,7 @@ from tests.conformance.cases.levers import TestLevers  # noqa: E402
 from tests.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
 from tests.conformance.cases.lifespans import TestLifespans  # noqa: E402
 from tests.conformance.cases.limit_holds import TestBreakers, TestLimitHolds  # noqa: E402
+from tests.conformance.cases.limit_units import TestLimitUnits  # noqa: E402
 from tests.conformance.cases.limits import (  # noqa: E402
     TestLimits,
     TestLimitsOfProcesses,
@@ -200,6 +201,7 @@ __all__ = [
     "TestLifecycle",
     "TestLifespans",
     "TestLimitHolds",
+    "TestLimitUnits",
     "TestLimits",
     "TestLimitsOfHandlers",
     "TestLimitsOfProcesses",

@@ -20,7 +20,7 @@ MORE_ROWS = (
     "update rowcall_job set chain_id = id - id % 3, chain_index = id % 3 where id > 3 and id % 2",
     "update rowcall_job set held = 'limit:' || (id % 100) where status = 'pending'",
     "insert into rowcall_slot (limit_key, job_id, lease) select 'k' || (id % 100), id, 1 from rowcall_job",
-    "insert into rowcall_start select id, id, id, 'k' || (id % 100) from rowcall_job",
+    "insert into rowcall_start (number, at, until, limit_key) select id, id, id, 'k' || (id % 100) from rowcall_job",
     "insert into rowcall_limit_hold select 'k' || id, id, id + 1, id, null from rowcall_job where id < 100",
     "insert into rowcall_breaker select 'k' || id, id, id + 1, 1, 1 from rowcall_job where id < 100",
     "insert into rowcall_outcome select id, id, 1, 'k' || (id % 100) from rowcall_job",

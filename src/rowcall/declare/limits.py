@@ -46,6 +46,8 @@ class KnownLimits:
                     "limit",
                     f"{limit.name!r}: a limit of a queue cannot have by={limit.by!r}; it counts all jobs of the queue",
                 )
+            if limit.unit_arguments:
+                raise InvalidOption("limit", f"{limit.name!r}: units of a queue's limit must be a number")
         if queue in self._of_queue:
             known = ", ".join(repr(one.limit.name) for one in self._of_queue[queue])
             new = ", ".join(repr(limit.name) for limit in limits)
@@ -80,7 +82,7 @@ class KnownLimits:
         if name not in known:
             raise InvalidOption("hold", f"unknown limit {name!r}{did_you_mean(name, known)}; the job has no such limit")
         if limits is not None and (by := known[name].by) is not None:
-            raise InvalidOption("hold", f"limit {name!r} counts by {by!r}, and the job is not under it")
+            raise InvalidOption("hold", f"cannot be {name!r}: that limit counts by {by!r}, and the job is not under it")
 
     def check_given(self, limits: Sequence[Limit]) -> None:
         """Check the limits of a call. The workers that end its job must know their breakers."""
@@ -107,18 +109,20 @@ class KnownLimits:
 
 def bound_to(limits: Sequence[Limit], task: str, arguments: Arguments) -> tuple[TaskLimit, ...]:
     """Return the limits of a task, or raise `InvalidOption` if one counts by an argument that the task lacks."""
-    bound = []
-    for limit in limits:
-        if limit.by is None:
-            bound.append(TaskLimit(limit))
-            continue
-        if limit.by not in arguments.names and not arguments.takes_any:
+    return tuple(_bound_to(limit, task, arguments) for limit in limits)
+
+
+def _bound_to(limit: Limit, task: str, arguments: Arguments) -> TaskLimit:
+    named = [("by", limit.by)] if limit.by is not None else []
+    for option, name in (*named, *(("units", name) for name in limit.unit_arguments)):
+        if name not in arguments.names and not arguments.takes_any:
             names = ", ".join(arguments.names) or "none"
             raise InvalidOption(
-                "limit", f"{limit.name!r}: by={limit.by!r} is not an argument of {task} (arguments: {names})"
+                "limit", f"{limit.name!r}: {option}={name!r} is not an argument of {task} (arguments: {names})"
             )
-        bound.append(TaskLimit(limit, arguments.value_if_missing(limit.by)))
-    return tuple(bound)
+    missing = None if limit.by is None else arguments.value_if_missing(limit.by)
+    defaults = {name: arguments.value_if_missing(name) for name in limit.unit_arguments}
+    return TaskLimit(limit, missing, defaults=defaults)
 
 
 def host_limits(target: str | None, push: PushOptions | None) -> tuple[TaskLimit, ...]:

@@ -1,10 +1,11 @@
 """Limits: how many jobs run at the same time, and how many start within a period. Pure: counts and times come in."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -16,7 +17,7 @@ from rowcall.domain.value import OptionsMeta, Value
 LONGEST_NAME = 100
 LONGEST_VALUE = 200
 LONGEST_KEY = 1000
-MOST = 1_000_000
+MOST, HIGHEST_RATE = 1_000_000, 1_000_000_000
 MOST_OUTCOMES = 1000
 SHORTEST_PERIOD_SECONDS = 0.01
 LATEST_BEGIN_MS = 250
@@ -24,6 +25,12 @@ HELD_PREFIX = "limit:"
 HELD_BY_ORDER = "order:"
 HELD_BY_OTHER_NAME = "order:+"
 """Of a job in order that waits for one under another name of its task; the key of that one comes after it."""
+
+
+if TYPE_CHECKING:
+    Units = int | str | Callable[..., int]
+else:
+    Units = object  # msgspec reads no union with a function in it
 
 
 class Breaker(Value, frozen=True, metaclass=OptionsMeta):
@@ -53,10 +60,11 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
     """At most `concurrency` running jobs, at most `rate` starts in any `per` seconds, or both.
 
     All jobs whose limit has the same name share it. With `by`, each value of that argument is counted separately. A
-    `breaker` holds the limit while its attempts fail.
+    `breaker` holds the limit while its attempts fail. With `units`, the rate counts units, not starts: a number, the
+    name of an argument, or a function whose parameters are names of arguments.
 
     >>> Limit("stripe", concurrency=3, by="customer_id")
-    Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id', breaker=None)
+    Limit(name='stripe', concurrency=3, rate=None, per=None, by='customer_id', breaker=None, units=None)
     >>> Limit("api", rate=100, per=timedelta(minutes=1)).per
     60.0
     """
@@ -67,6 +75,7 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
     per: float | timedelta | None = None
     by: str | None = None
     breaker: Breaker | None = None
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         if self.breaker is not None and not isinstance(self.breaker, Breaker):
@@ -78,7 +87,9 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
         try:
             for option in ("concurrency", "rate"):
                 if (number := getattr(self, option)) is not None:
-                    whole(1, MOST)(option, number)
+                    whole(1, MOST if option == "concurrency" else HIGHEST_RATE)(option, number)
+            if isinstance(self.units, int):
+                whole(1, self.rate or HIGHEST_RATE)("units", self.units)
             if self.per is not None:
                 msgspec.structs.force_setattr(self, "per", seconds_of("per", self.per, SHORTEST_PERIOD_SECONDS))
         except InvalidOption as error:
@@ -89,6 +100,18 @@ class Limit(Value, frozen=True, metaclass=OptionsMeta):
             raise InvalidOption(
                 "limit", f"{self.name!r}: rate and per must be given together, such as rate=100, per=60"
             )
+
+        if self.units is not None and self.rate is None:
+            raise InvalidOption("limit", f"{self.name!r}: units need rate=… and per=…, which say how many may be used")
+        if not (self.units is None or isinstance(self.units, int | str) or callable(self.units)):
+            raise InvalidOption("limit", f"{self.name!r}: units must be a number, an argument's name or a function")
+
+    @property
+    def unit_arguments(self) -> tuple[str, ...]:
+        """The names of the arguments that its units depend on."""
+        if isinstance(self.units, str):
+            return (self.units,)
+        return tuple(inspect.signature(self.units).parameters) if callable(self.units) else ()
 
     @property
     def numbers(self) -> "Numbers":
@@ -117,7 +140,8 @@ class LimitInfo(Value, frozen=True, kw_only=True):
 
     `changed_at` and `changed_by` say who last called `set_limit` or `reset_limit`; `is_set` is whether its numbers
     replace the declared ones. `running` jobs of all keys; `started` counts the starts within the period, `waiting` the
-    jobs that it holds, the first of them due `since`. `by_key` has the keys with the most waiting jobs.
+    jobs that it holds, the first of them due `since`. `by_key` has the keys with the most waiting jobs. Of a limit with
+    units, `started` counts these.
 
     `held_until`: no job of it, or of one key, starts before. The job with the id `held_by` asked for that, and
     `held_reason` says why; or the breaker is open. `is_open`: whether any key's breaker is, also while one job tries.
@@ -154,9 +178,20 @@ class LimitChange(Value, frozen=True, kw_only=True):
     detail: str | None = None
 
 
+class UsedUnits(msgspec.Struct, frozen=True):
+    """How many units an attempt has used, how many it had reserved, and for how long they count."""
+
+    used: int
+    reserved: int
+    span_ms: int
+
+
+NOTHING_USED: Mapping[str, UsedUnits] = MappingProxyType({})
+
+
 class LimitNote(msgspec.Struct, frozen=True):
-    """What the end of an attempt says to its limits: hold the one with that name, for so long or until then; and
-    whether it failed, to these breakers by the names of their limits.
+    """What the end of an attempt says to its limits: hold the one with that name, for so long or until then; whether it
+    failed, to these breakers by the names of their limits; and how many units it used instead of those it reserved.
     """
 
     hold: str | None = None
@@ -165,6 +200,7 @@ class LimitNote(msgspec.Struct, frozen=True):
     why: str = ""
     failed: bool = False
     breakers: Mapping[str, Breaker] = MappingProxyType({})
+    used: Mapping[str, UsedUnits] = NOTHING_USED
 
     def without_text(self) -> "LimitNote":
         """Return the note without what a handler has written."""
@@ -215,14 +251,21 @@ class JobLimit(msgspec.Struct, frozen=True, array_like=True):
     concurrency: _Whole | None = None
     rate: _Whole | None = None
     per_ms: _Whole | None = None
+    units: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     @property
     def numbers(self) -> Numbers:
         return Numbers(self.concurrency, self.rate, self.per_ms)
 
+    @property
+    def stored(self) -> tuple[object, ...]:
+        fields = self.key, self.name, *self.numbers.stored
+        return fields if self.units is None else (*fields, self.units)
+
 
 class TaskLimit(msgspec.Struct, frozen=True):
-    """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it.
+    """A limit of a task. `missing` is the value of the argument `by` for a job that does not have it, and `defaults`
+    those of the arguments that its units depend on.
 
     With a `host`, it counts the jobs that are delivered to that host.
     """
@@ -230,6 +273,11 @@ class TaskLimit(msgspec.Struct, frozen=True):
     limit: Limit
     missing: object = None
     host: str | None = None
+    defaults: Mapping[str, object] = MappingProxyType({})
+
+    @property
+    def depends_on_arguments(self) -> bool:
+        return self.limit.by is not None or isinstance(self.limit.units, str) or callable(self.limit.units)
 
     def for_job(self, payload: Mapping[str, object] | None) -> JobLimit:
         """Return the limit of a job with that payload; None is an unknown payload."""
@@ -240,7 +288,29 @@ class TaskLimit(msgspec.Struct, frozen=True):
             key = key_of(limit.name)
         else:
             key = key_of(limit.name, payload.get(limit.by, self.missing))
-        return JobLimit(key, limit.name, numbers.concurrency, numbers.rate, numbers.per_ms)
+        return JobLimit(key, limit.name, numbers.concurrency, numbers.rate, numbers.per_ms, self._units_of(payload))
+
+    def _units_of(self, payload: Mapping[str, object] | None) -> int | None:
+        """Return how many units the job needs, or raise `InvalidOption`."""
+        limit, numbers = self.limit, self.limit.numbers
+        if limit.units is None or isinstance(limit.units, int):
+            return limit.units
+        if payload is None:
+            return 1
+        names = self.defaults or limit.unit_arguments
+        values = {name: payload.get(name, self.defaults.get(name)) for name in names}
+        units: object = values[limit.units] if isinstance(limit.units, str) else limit.units(**values)
+        if isinstance(units, bool) or not isinstance(units, int) or units < 0:
+            source = f"argument {limit.units!r}" if isinstance(limit.units, str) else "function units="
+            raise InvalidOption(
+                "limit", f"{limit.name!r}: units must be a whole number, got {units!r} from the {source}"
+            )
+        if units > (numbers.rate or 0):
+            allowed = f"{numbers.rate:,} in {duration(numbers.per)}"
+            raise InvalidOption(
+                "limit", f"{limit.name!r}: the job needs {units:,} units, and all may use {allowed}; make it smaller"
+            )
+        return units
 
 
 _NO_VALUE = object()
@@ -308,7 +378,7 @@ def held_by(key: str) -> str:
 
 
 def job_limits_to_text(entries: Iterable[JobLimit]) -> str:
-    return msgspec.json.encode(list(entries)).decode()
+    return msgspec.json.encode([entry.stored for entry in entries]).decode()
 
 
 def job_limits_from_text(text: str) -> list[JobLimit] | None:

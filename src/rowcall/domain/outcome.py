@@ -15,7 +15,7 @@ from rowcall.domain.error_codes import RETRY_REQUESTED_CODE
 from rowcall.domain.errors import Cancel, Control, Fail, PushFailed, Retry, Snooze, Suspend
 from rowcall.domain.job import Status
 from rowcall.domain.lifecycle import Move, target
-from rowcall.domain.limits import Breaker, LimitNote
+from rowcall.domain.limits import NOTHING_USED, Breaker, LimitNote, UsedUnits
 from rowcall.domain.payload import MISMATCH_CODE
 from rowcall.domain.step import FOREVER_MS
 
@@ -232,12 +232,16 @@ def _holding(
     return msgspec.structs.replace(transition, note=note)
 
 
-def noted(transition: Transition, breakers: Mapping[str, Breaker]) -> Transition:
-    """Return the transition, with how the attempt ended, for these breakers."""
+def noted(
+    transition: Transition, breakers: Mapping[str, Breaker], used: Mapping[str, UsedUnits] = NOTHING_USED
+) -> Transition:
+    """Return the transition, with how the attempt ended, for these breakers, and with the units that it used."""
     failed = COUNTED.get(transition.attempt_status)
-    if failed is None or not breakers:
+    if failed is None:
+        breakers = {}
+    if not breakers and not used:
         return transition
-    note = msgspec.structs.replace(transition.note or LimitNote(), failed=failed, breakers=breakers)
+    note = msgspec.structs.replace(transition.note or LimitNote(), failed=bool(failed), breakers=breakers, used=used)
     return msgspec.structs.replace(transition, note=note)
 
 

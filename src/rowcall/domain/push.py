@@ -101,8 +101,8 @@ class PushOptions(Value, frozen=True, kw_only=True, metaclass=OptionsMeta):
         for limit in self.limits:
             if limit.by is not None:
                 raise InvalidOption("limit", f"{limit.name!r} counts by host; remove by={limit.by!r}")
-            if limit.breaker is not None:
-                raise InvalidOption("limit", f"{limit.name!r}: a limit of hosts has no breaker; give it to a task")
+            if limit.breaker is not None or limit.units is not None:
+                raise InvalidOption("limit", f"{limit.name!r}: a limit of hosts has no breaker or units; tasks have")
         if not isinstance(self.allow_private, bool):
             put("allow_private", tuple(str(network) for network in _networks(self.allow_private)))
         if not isinstance(self.allow_http, bool):

@@ -319,6 +319,9 @@ def limit_text(key: str, held: HeldJob, zone: tzinfo | None = UTC) -> str:
         return f"the breaker of {name} is open: {many}; one job tries from {until} on"
     if numbers.concurrency is not None and used >= numbers.concurrency:
         return f"{name} is full: {used:,} of {numbers.concurrency:,} run"
+    if numbers.rate is not None and held.units is not None:
+        allowed = f"{numbers.rate:,} units in {duration((numbers.per_ms or 0) / 1000)}"
+        return f"{name} allows {allowed}, and this job needs {held.units:,}"
     if numbers.rate is not None:
         return f"{name} allows {counted(numbers.rate, 'start')} in {duration((numbers.per_ms or 0) / 1000)}"
     return f"{name} holds it"

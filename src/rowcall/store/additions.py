@@ -145,6 +145,12 @@ ADDITIONS = (
   parent_step int
   detached int
 """,
+            # how many units an attempt has reserved under a rate that counts them
+            "start": """
+  units number
+  job_id bigint
+  lease bigint
+""",
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """
   set_concurrency int

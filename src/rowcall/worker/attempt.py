@@ -34,7 +34,7 @@ from rowcall.domain.errors import (
 )
 from rowcall.domain.job import Job, StackFrame
 from rowcall.domain.lifecycle import Move
-from rowcall.domain.limits import Breaker, LimitNote
+from rowcall.domain.limits import NOTHING_USED, Breaker, LimitNote, UsedUnits
 from rowcall.domain.outcome import (
     DEADLINE_CODE,
     SUCCESS,
@@ -131,6 +131,8 @@ class Attempt:
     trace: Processing | None = None
     batch: object | None = None
     """The `BatchCall` that this attempt is part of, if any."""
+    used_units: Mapping[str, UsedUnits] = NOTHING_USED
+    """How many units of limits its handler says to have used, by their names."""
     _context: Context | None = None
     _steps: Steps | None = None
     _recorded: AttemptSteps | None = None
@@ -351,6 +353,17 @@ class Attempt:
     def previous(self) -> object:
         return self.common.completion.previous(self.ready)
 
+    def use_units(self, limit: str, units: int) -> None:
+        if self._is_over():
+            raise RuntimeError("ctx.used was called after the handler had ended")
+        known = self.common.completion.queue.declared.limits.declared.of(self.ready)
+        reserved = {one.name: UsedUnits(0, one.units, one.numbers.span_ms) for one in known if one.units is not None}
+        if limit not in reserved:
+            names = ", ".join(map(repr, reserved)) or "none"
+            raise InvalidOption("limit", f"{limit!r} is not a limit with units of this job (it has: {names})")
+        before = self.used_units.get(limit, reserved[limit])
+        self.used_units = {**self.used_units, limit: msgspec.structs.replace(before, used=before.used + units)}
+
     def batch_of_job(self) -> Batch | None:
         return self.common.completion.batch_of_job(self.ready.id)
 
@@ -372,7 +385,7 @@ class Attempt:
             self.transition = self._decide(self.stopped_because)
         elif self._steps is not None and (error := self._steps.end()) is not None:
             self._fail(error)
-        elif result is None and not (self.task.follows_success or self._breakers):
+        elif result is None and not (self.task.follows_success or self._breakers or self.used_units):
             self.transition = SUCCESS
         else:
             try:
@@ -526,13 +539,13 @@ class Attempt:
     @property
     def note_of_success(self) -> LimitNote | None:
         """What a success that its handler has committed says to limits."""
-        return noted(SUCCESS, self._breakers).note
+        return noted(SUCCESS, self._breakers, self.used_units).note
 
     def _followed(self, transition: Transition) -> Transition:
         """Return the transition with what follows the end, in case the job's row does not say, and what it says to
         limits.
         """
-        transition = noted(transition, self._breakers)
+        transition = noted(transition, self._breakers, self.used_units)
         task, queue = self.task, self.task.queue
         if (transition.move is Move.SUCCEED and not task.follows_success) or not isinstance(queue, Queue):
             return transition

@@ -110,7 +110,7 @@ class TestLimitHolds:
         details = [jobs.get(job.id).error_detail for job in failed]
         assert details == [
             "hold: unknown limit 'stipe' (did you mean 'stripe'?); the job has no such limit",
-            "hold: limit 'each' counts by 'customer', and the job is not under it",
+            "hold cannot be 'each': that limit counts by 'customer', and the job is not under it",
         ]
         other = charge.enqueue("mail")  # it is not under this one, which has no keys
         jobs.drain()

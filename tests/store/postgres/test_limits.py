@@ -11,6 +11,7 @@ import pytest
 from rowcall.store.postgres.dialect import PostgresDialect
 from rowcall.store.queries.limits import (
     BREAKERS_OF,
+    DROP_OVER_UNITS,
     DROP_STALE,
     DROP_STARTS,
     DUE_OPENINGS,
@@ -20,7 +21,9 @@ from rowcall.store.queries.limits import (
     HOLDS_OF,
     KEY_STATES,
     LAST_OUTCOMES,
+    LOWER_UNITS,
     RECENT_STARTS,
+    RECENT_UNITS,
     SLOTS_OF_JOBS,
     STEADY_SLOTS,
     TRIM_OUTCOMES,
@@ -47,6 +50,9 @@ CASES: dict[str, Statement[object]] = {
     "held_keys": statements_of(DIALECT.ask(HELD_KEYS, f"limit:{KEYS[5]}", 500))[0],
     "first_held": statements_of(DIALECT.ask(FIRST_HELD, [f"limit:{key}" for key in KEYS]))[0],
     "ready_ahead": statements_of(DIALECT.ready_ahead("default", ["a", "b"], 250))[0],
+    "recent_units": statements_of(DIALECT.ask(RECENT_UNITS, KEYS))[0],
+    "drop_over_units": statements_of(DIALECT.ask(DROP_OVER_UNITS, KEYS))[0],
+    "lower_units": statements_of(DIALECT.ask(LOWER_UNITS, KEYS[0], 1, 1, 1))[0],
     "recent_starts": statements_of(DIALECT.ask(RECENT_STARTS, [(key, 100, 5) for key in KEYS]))[0],
     "drop_starts": statements_of(DIALECT.ask(DROP_STARTS, [(key, 7) for key in KEYS]))[0],
     "due_openings": statements_of(DIALECT.ask(DUE_OPENINGS, 200))[0],

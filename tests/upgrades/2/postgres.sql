@@ -505,6 +505,12 @@ alter table rowcall_job add column parent_step integer
 -- next statement
 alter table rowcall_job add column detached integer
 -- next statement
+alter table rowcall_start add column units rowcall_number_type
+-- next statement
+alter table rowcall_start add column job_id bigint
+-- next statement
+alter table rowcall_start add column lease bigint
+-- next statement
 alter table rowcall_quota add column set_concurrency integer
 -- next statement
 alter table rowcall_quota add column set_rate integer
@@ -539,7 +545,7 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '6eed279bfb481634')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '5d804796258752bf')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

@@ -497,6 +497,12 @@ alter table rowcall_job add column parent_step integer  constraint parent_step_i
 -- next statement
 alter table rowcall_job add column detached integer  constraint detached_is_integer check (detached is null or (detached between -9007199254740992 and 9007199254740992 and detached = cast(detached as integer)))
 -- next statement
+alter table rowcall_start add column units integer  constraint units_is_integer check (units is null or (units between -9007199254740992 and 9007199254740992 and units = cast(units as integer)))
+-- next statement
+alter table rowcall_start add column job_id integer  constraint job_id_is_integer check (job_id is null or (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)))
+-- next statement
+alter table rowcall_start add column lease integer  constraint lease_is_integer check (lease is null or (lease between -9223372036854775807 and 9223372036854775807 and lease = cast(lease as integer)))
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -533,7 +539,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '32cd1f4463f980ad')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '73adb978b93779f2')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

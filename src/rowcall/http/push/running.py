@@ -81,6 +81,9 @@ class ReceivedAttempt:
     def batch_of_job(self) -> None:
         raise _not_here("ctx.batch")
 
+    def use_units(self, limit: str, units: int) -> None:
+        raise _not_here("ctx.used")
+
     def complete(self, result: object, connection: object) -> None:
         raise _not_here("ctx.complete")
 

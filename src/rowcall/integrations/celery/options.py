@@ -85,7 +85,7 @@ def limit_of(task: str, rate_limit: object) -> Limit | None:
     """Return Celery's `rate_limit` as a limit: `"10/m"`, or a number per second. 0 is no limit.
 
     >>> limit_of("mail", "100/h"), limit_of("mail", 2.5).rate, limit_of("mail", "0/m")
-    (Limit(name='mail', concurrency=None, rate=100, per=3600.0, by=None, breaker=None), 5, None)
+    (Limit(name='mail', concurrency=None, rate=100, per=3600.0, by=None, breaker=None, units=None), 5, None)
     """
     number, _, unit = str(rate_limit).partition("/")
     try:

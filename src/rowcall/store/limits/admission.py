@@ -28,7 +28,7 @@ from rowcall.store.jobs.unreadable import Unread
 from rowcall.store.order.heads import adopt, heads, make_ready
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.claims import Ready
-from rowcall.store.queries.limits import KeyState, Starts
+from rowcall.store.queries.limits import KeyState, Starts, UnitStarts
 from rowcall.store.statement import Plan
 
 HELD_AT_ONCE = 1000
@@ -36,6 +36,8 @@ CHECK_AGAIN_MS = 1000
 AHEAD_AT_ONCE = 250
 HIGHEST_START = 2**52
 NO_STARTS = Starts(0, 0, {})
+Place = tuple[int, int, int]
+"""Of a job in the order of claims: priority, turn, id."""
 REMEMBERED_MS = 3_600_000  # a period that is made longer finds the last starts
 
 
@@ -66,7 +68,7 @@ class DeclaredLimits(msgspec.Struct, frozen=True):
 
 
 def job_limits(bounds: Sequence[TaskLimit], payload: str) -> list[JobLimit]:
-    by_value = any(bound.limit.by is not None for bound in bounds) and not is_hidden(payload)
+    by_value = any(bound.depends_on_arguments for bound in bounds) and not is_hidden(payload)
     arguments = payload_from_row(payload) if by_value else None
     return [bound.for_job(arguments) for bound in bounds]
 
@@ -86,6 +88,13 @@ class LimitRoom:
             if open_until_ms > now_ms:
                 self.held_until_ms = max(self.held_until_ms or 0, open_until_ms)
         self.now_ms = now_ms
+        self.units: UnitStarts | None = None
+        """What was used, where the rate counts units."""
+        self.units_of_first = 1
+        """How many units the first held job needs."""
+        self.closed_until_ms: int | None = None
+        """When the first job may start that needed more units than are left: later ones wait behind it."""
+        self.new_units: list[tuple[int, int, int]] = []
         self.admitted = 0
         self.started = 0
         self.starts = NO_STARTS
@@ -107,13 +116,51 @@ class LimitRoom:
             return self.held_until_ms
         if self.tries is not None and self.tries + self.admitted > 0:
             return self.now_ms + CHECK_AGAIN_MS
-        if self.numbers.rate is None:
-            return None
+        if self.numbers.rate is None or self.units is not None:
+            return self.closed_until_ms
         before = self.starts.last + self.started + 1 - self.numbers.rate
         began_at = self.at_ms if before > self.starts.last else self.starts.before.get(before)
         if began_at is None or began_at + self.numbers.span_ms <= self.at_ms:
             return None
         return began_at + self.numbers.span_ms
+
+    def ask(self, units: int, place: Place | None = None) -> None:
+        """Close the room if it has fewer units left, until it has as many; or if a job that comes before waits for
+        more than is left.
+        """
+        if self.units is None or self.numbers.rate is None or self.closed_until_ms is not None:
+            return
+        first = self.units.first_held
+        if first is not None and place is not None and first < place:
+            self.closed_until_ms = max(self.units.opens_at_ms or 0, self.now_ms + CHECK_AGAIN_MS)
+        elif units > self.units_left:
+            self.closed_until_ms = self.now_ms + self.numbers.span_ms
+            left = self.units_left
+            for at_ms, used in self._counted_units():
+                left += used
+                if units <= left:
+                    self.closed_until_ms = at_ms + self.numbers.span_ms
+                    return
+
+    @property
+    def units_left(self) -> int:
+        used = sum(used for _, used in self._counted_units()) + sum(used for used, _, _ in self.new_units)
+        return (self.numbers.rate or 0) - used
+
+    def _counted_units(self) -> list[tuple[int, int]]:
+        """Return the times and units that count, the first ones first. A clock that was set back frees nothing."""
+        units = () if self.units is None else self.units.units
+        return sorted(
+            (min(at_ms, self.now_ms), used) for at_ms, used in units if at_ms + self.numbers.span_ms > self.now_ms
+        )
+
+    def keep_units(self) -> None:
+        """Count the units that were just recorded."""
+        if self.units is not None:
+            recorded = [(self.now_ms, used) for used, _, _ in self.new_units]
+            last = max(0, self.units.last) + len(recorded)
+            self.units = self.units._replace(last=last, units=[*self.units.units, *recorded])
+            self.new_units = []
 
     @property
     def has_no_slot(self) -> bool:
@@ -123,11 +170,16 @@ class LimitRoom:
     def is_full(self) -> bool:
         return self.has_no_slot or self.opens_at_ms is not None
 
-    def admit(self) -> None:
+    def admit(self, limit: JobLimit, job: Ready) -> None:
         self.admitted += 1
         self.started += 1
+        if self.units is not None:
+            self.new_units.append((1 if limit.units is None else limit.units, job.id, job.lease))
 
-    def new_starts(self, key: str) -> list[tuple[str, int, int, int]]:
+    def new_starts(self, key: str) -> list[tuple[object, ...]]:
+        if self.units is not None:
+            until, number = self.now_ms + self.numbers.span_ms, max(0, self.units.last) + 1
+            return [(key, number + index, self.now_ms, until, *one) for index, one in enumerate(self.new_units)]
         until = self.at_ms + max(self.numbers.span_ms, REMEMBERED_MS)
         first = self.starts.last + 1
         return [(key, number, self.at_ms, until) for number in range(first, first + self.started)]
@@ -183,14 +235,15 @@ class Admission:
             rooms = [self._rooms[limit.key] for limit in limits if limit.key in self._rooms]
             if len(rooms) < len(limits):
                 continue
+            self._ask(job, limits)
             if True in [room.is_full for room in rooms] or self._is_behind(job, limits):
                 full.append(job)
             elif not reserve(job, any(room.numbers.rate is not None for room in rooms)):
                 break  # later jobs must not overtake it
             else:
                 admitted.append(job)
-                for room in rooms:
-                    room.admit()
+                for room, limit in zip(rooms, limits, strict=True):
+                    room.admit(limit, job)
                 slots += [(limit.key, job.id, job.lease) for limit in limits]
         if slots:
             yield from dialect.ask(queries.RESERVE_SLOTS, slots, self._worker)
@@ -209,14 +262,21 @@ class Admission:
             full = [
                 job
                 for job in ahead
-                if any(limit.key in self._rooms and self._rooms[limit.key].is_full for limit in needs.get(job.id, ()))
-                or self._is_behind(job, needs.get(job.id, ()))
+                if self._ask(job, needs.get(job.id, ())) or self._is_behind(job, needs.get(job.id, ()))
             ]
             before = self.held
             if full:
                 yield from self._hold(dialect, full, needs)
             if self.held - before < len(ahead) or not ahead:
                 return
+
+    def _ask(self, job: Ready, limits: Iterable[JobLimit]) -> bool:
+        """Ask for the units of a job. Return whether any of its keys is full."""
+        place = -job.priority, job.id if job.turn is None else job.turn, job.id
+        rooms = [(self._rooms[limit.key], limit) for limit in limits if limit.key in self._rooms]
+        for room, limit in rooms:
+            room.ask(1 if limit.units is None else limit.units, place)
+        return any(room.is_full for room, _ in rooms)
 
     def _examine(self, dialect: Dialect, ready: Sequence[Ready], unread: Unread) -> Plan[dict[int, list[JobLimit]]]:
         """Lock and count the keys of these jobs that are not known yet; a job that cannot be read has no keys."""
@@ -256,12 +316,24 @@ class Admission:
                 if room.numbers != numbers:
                     room.numbers = room.numbers.strictest(numbers)
         self.left |= not self._foreign.isdisjoint(limits)
+        by_units = {limit.key for need in needs.values() for limit in need if limit.units is not None}
+        yield from load_units(dialect, {key: self._rooms[key] for key in by_units if key in self._rooms})
         wanted = Counter([limit.key for need in needs.values() for limit in need])
         yield from load_starts(dialect, {key: self._rooms[key] for key in limits if key in self._rooms}, wanted)
         return needs
 
     def _record_starts(self, dialect: Dialect, keys: set[str]) -> Plan[None]:
         rated = {key: self._rooms[key] for key in sorted(keys) if self._rooms[key].numbers.rate is not None}
+        if not rated:
+            return
+        if by_units := {key: room for key, room in rated.items() if room.units is not None}:
+            yield from dialect.ask(queries.DROP_OVER_UNITS, list(by_units))
+            yield from dialect.ask(
+                queries.RECORD_UNITS, [new for key in by_units for new in by_units[key].new_starts(key)]
+            )
+            for room in by_units.values():
+                room.keep_units()
+            rated = {key: room for key, room in rated.items() if key not in by_units}
         if not rated:
             return
         starts = [start for key, room in rated.items() for start in room.new_starts(key)]
@@ -325,6 +397,18 @@ class Admission:
         return concurrency is not None and room.has_no_slot and steady[key] + room.admitted >= concurrency
 
 
+def load_units(dialect: Dialect, rooms: Mapping[str, LimitRoom], *, are_locked: bool = True) -> Plan[None]:
+    """Read what was used of these keys, whose rates count units, unless that is known."""
+    unknown = {key: room for key, room in rooms.items() if room.numbers.rate is not None and room.units is None}
+    if not unknown:
+        return
+    (starts,) = yield from dialect.ask(queries.RECENT_UNITS, sorted(unknown))
+    for key, room in unknown.items():
+        room.units = starts[key]
+        if are_locked and any(at_ms - room.now_ms > room.numbers.span_ms for at_ms, _ in room.units.units):
+            yield from dialect.ask(queries.REWIND_STARTS, key, room.now_ms)  # the clock was set back
+
+
 def load_starts(
     dialect: Dialect, rooms: Mapping[str, LimitRoom], starts_needed: Mapping[str, int], *, are_locked: bool = True
 ) -> Plan[None]:
@@ -334,7 +418,7 @@ def load_starts(
     asked = [
         (key, room.numbers.rate, max(1, min(starts_needed[key], room.numbers.rate)))
         for key, room in rooms.items()
-        if room.numbers.rate is not None
+        if room.numbers.rate is not None and room.units is None
     ]
     if not asked:
         return

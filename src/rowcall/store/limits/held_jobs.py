@@ -7,13 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from rowcall.domain.limits import HELD_PREFIX, Numbers, held_by, job_limits_from_text, name_of
+from rowcall.domain.limits import HELD_PREFIX, JobLimit, Numbers, held_by, job_limits_from_text, name_of
 from rowcall.store.dialect import Dialect
 from rowcall.store.limits.admission import (
     CHECK_AGAIN_MS,
     DeclaredLimits,
     LimitRoom,
     load_starts,
+    load_units,
     lock_limits,
     put_openings,
 )
@@ -115,13 +116,18 @@ def _rooms(
         if numbers == Numbers():  # no worker publishes the limit of a queue whose jobs are all claimed by hand
             numbers = declared.numbers(name_of(row.key))
         rooms[row.key] = LimitRoom(numbers, state, at_ms)
+    units = {row.key: needed for row in held if (needed := units_in(row)) is not None}
+    yield from load_units(dialect, {key: rooms[key] for key in units}, are_locked=are_locked)
+    for key, needed in units.items():
+        rooms[key].ask(needed)
+        rooms[key].units_of_first = needed
     yield from load_starts(dialect, rooms, dict.fromkeys(rooms, MOST_FREED), are_locked=are_locked)
     return rooms, at_ms
 
 
 class HeldJob(NamedTuple):
-    """What holds one job or has refused it, and the numbers of its limit; `used` is how many jobs run under that, and
-    `hold` what a handler asked for. `breaker` is set while it is open.
+    """What holds one job or has refused it, and the numbers of its limit. `used` is how many jobs run under that,
+    `units` what this one needs, and `hold` what a handler asked for. `breaker` is set while it is open.
     """
 
     by: str | None = None
@@ -130,6 +136,7 @@ class HeldJob(NamedTuple):
     opens_at_ms: int | None = None
     numbers: Numbers = Numbers()
     used: int = 0
+    units: int | None = None
     hold: Hold | None = None
     breaker: OpenBreaker | None = None
 
@@ -146,17 +153,28 @@ def held_job(dialect: Dialect, job_id: int) -> Plan[HeldJob | None]:
         hold = next(iter((yield from dialect.ask(queries.HOLDS_OF, [held.key]))), None)
         breaker = next(iter((yield from dialect.ask(queries.BREAKERS_OF, [held.key]))), None)
         numbers = state.published or numbers_in(held)
-        return job._replace(numbers=numbers, used=state.used, hold=hold, breaker=breaker)
+        return job._replace(numbers=numbers, used=state.used, units=units_in(held), hold=hold, breaker=breaker)
     return None
 
 
 def numbers_in(held: Held) -> Numbers:
     """Return the numbers in its row. Without any, one job is made ready; its claimer knows, or holds it again."""
+    limit = _limit_in(held)
+    return Numbers() if limit is None else limit.numbers
+
+
+def units_in(held: Held) -> int | None:
+    """Return the units in its row."""
+    limit = _limit_in(held)
+    return None if limit is None else limit.units
+
+
+def _limit_in(held: Held) -> JobLimit | None:
     try:
         limits = job_limits_from_text(held.limits) if held.limits is not None else None
     except Exception:  # it fails when it is claimed
         limits = None
-    return next((limit.numbers for limit in limits or () if limit.key == held.key), Numbers())
+    return next((limit for limit in limits or () if limit.key == held.key), None)
 
 
 def _allowed(room: LimitRoom) -> int:
@@ -170,6 +188,8 @@ def _allowed(room: LimitRoom) -> int:
         most = min(most, 1 if room.tries == 0 else 0)
     if room.numbers.rate is None:
         return most
+    if room.units is not None:  # as if all were like the first one: claims hold others again
+        return 0 if room.opens_at_ms is not None else min(most, max(1, room.units_left // max(1, room.units_of_first)))
     while room.started < most and room.opens_at_ms is None:
         room.started += 1
     return room.started
@@ -181,6 +201,8 @@ def _opens_again_ms(room: LimitRoom, slots: int, at_ms: int) -> int | None:
         return room.opens_at_ms
     if slots >= MOST_FREED:
         return at_ms + 1
+    if room.units is not None and slots > 0:  # the next one may need fewer units
+        return at_ms + CHECK_AGAIN_MS
     return at_ms + CHECK_AGAIN_MS if room.numbers == Numbers() else None
 
 

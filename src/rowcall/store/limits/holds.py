@@ -6,12 +6,13 @@ may still start what it has found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rowcall.base.times import time_of
-from rowcall.domain.limits import Breaker, LimitNote, key_of, name_of
+from rowcall.domain.limits import Breaker, LimitNote, UsedUnits, key_of, name_of
 from rowcall.store.dialect import Dialect
+from rowcall.store.limits.admission import lock_limits, put_openings
 from rowcall.store.limits.audit import audit
 from rowcall.store.queries import limits as queries
 from rowcall.store.queries.counts import NOW
@@ -30,6 +31,10 @@ class NotedEnd(NamedTuple):
     claimed_at_ms: int | None
     note: LimitNote
 
+    @property
+    def attempt(self) -> tuple[int, int]:
+        return self.job_id, self.lease
+
 
 class CountedEnd(NamedTuple):
     """An end as the breaker of one key counts it."""
@@ -47,22 +52,44 @@ def note_ends(dialect: Dialect, ends: Sequence[NotedEnd]) -> Plan[None]:
     slots = yield from dialect.ask(queries.SLOTS_OF_JOBS, [end.job_id for end in ends])
     holds: dict[str, Hold] = {}
     counted: list[CountedEnd] = []
+    used: dict[tuple[str, int, int], UsedUnits] = {}
     for end in ends:
         note = end.note
-        keys = [key for job_id, lease, key in slots if (job_id, lease) == (end.job_id, end.lease)]
+        keys = [key for *attempt, key in slots if (*attempt,) == end.attempt]
         counted += [
             CountedEnd(key, end, note.breakers[name]) for key in keys if (name := name_of(key)) in note.breakers
         ]
+        used.update({(key, *end.attempt): note.used[name] for key in keys if (name := name_of(key)) in note.used})
         if note.hold is None:
             continue
         until_ms = now_ms + note.hold_ms if note.until_ms is None else note.until_ms
         for key in [key for key in keys if name_of(key) == note.hold] or [key_of(note.hold)]:
             if until_ms > now_ms and (key not in holds or until_ms > holds[key].until_ms):
                 holds[key] = Hold(key, now_ms, until_ms, end.job_id, note.why or None)
+    if used:
+        yield from _correct_units(dialect, used, now_ms)
     if holds:
         yield from _hold(dialect, holds)
     if counted:
         yield from _count(dialect, counted, now_ms)
+
+
+def _correct_units(dialect: Dialect, used: Mapping[tuple[str, int, int], UsedUnits], now_ms: int) -> Plan[None]:
+    """Free units that were reserved and not used. Units that were used in addition count from now on."""
+    added, lowered = [], set()
+    for (key, job_id, lease), units in sorted(used.items()):
+        more = units.used - units.reserved
+        if more > 0:  # the start is perhaps over, and deleted
+            added.append((key, -job_id, now_ms, now_ms + units.span_ms, more, job_id, lease))
+        elif more < 0:
+            lowered.add(key)
+            yield from dialect.ask(queries.LOWER_UNITS, key, job_id, lease, units.used)
+    if added:
+        yield from dialect.ask(queries.ADD_UNITS, added)
+    # under its lock: so no two transactions wait for each other's openings
+    locked = (yield from lock_limits(dialect, sorted(lowered))) if lowered else ()
+    if locked:
+        yield from put_openings(dialect, dict.fromkeys(locked, now_ms))
 
 
 def _hold(dialect: Dialect, holds: dict[str, Hold]) -> Plan[None]:

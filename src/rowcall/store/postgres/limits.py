@@ -83,6 +83,16 @@ recent_starts = f"""
     from {_given("key text", "rate bigint", "more bigint")} cross join lateral (
       select coalesce((select number from <start> as start where start.limit_key = given.key
                        order by limit_key desc, number desc limit 1), 0) as last) as latest"""
+recent_units = f"""
+    select coalesce(jsonb_agg(jsonb_build_array(given.key, jsonb_build_array(
+      coalesce((select number from <start> as start where start.limit_key = given.key
+                order by limit_key desc, number desc limit 1), 0),
+      (select {milliseconds_of("opens_at")} from <opening> as opening where opening.limit_key = given.key),
+      (select jsonb_build_array(-priority, coalesce(turn, id), id)
+       from {HELD} = 'limit:' || given.key {IN_TURN} limit 1),
+      (select coalesce(jsonb_agg(jsonb_build_array({milliseconds_of("at")}, coalesce(units, 1))), '[]'::jsonb)
+       from <start> as start where start.limit_key = given.key)))), '[]'::jsonb)::text
+    from jsonb_array_elements_text($1::text::jsonb) as given (key)"""
 # a job without a ready row is claimed
 hold = f"""
     update <job> as job set held = $1::text::jsonb ->> job.id::text where id = any (array(
@@ -105,7 +115,7 @@ prune_starts = """
       for update skip locked))"""
 counted_starts = f"""
     select coalesce(jsonb_agg(jsonb_build_array(given.key,
-      (select count(*) from <start> as start
+      (select coalesce(sum(coalesce(units, 1)), 0) from <start> as start
        where start.limit_key = given.key and start.at > <now> - given.span_ms * interval '1 millisecond'))),
       '[]'::jsonb)::text
     from {_given("key text", "span_ms bigint", parameter=2)}"""

@@ -102,6 +102,17 @@ class Starts(NamedTuple):
     before: dict[int, int]
 
 
+class UnitStarts(NamedTuple):
+    """The starts of a key whose rate counts units: the number of the last one; when its held jobs are checked; the
+    place of the first of them; and the times and units of all starts.
+    """
+
+    last: int
+    opens_at_ms: int | None
+    first_held: tuple[int, int, int] | None
+    units: list[tuple[int, int]]
+
+
 class Held(NamedTuple):
     """A value of the column `held`, and the limits in the row of the first job that has it."""
 
@@ -115,6 +126,7 @@ class Held(NamedTuple):
 
 _states = msgspec.json.Decoder(list[tuple[str, KeyState]])
 _starts = msgspec.json.Decoder(list[tuple[str, int, int | None, list[tuple[int, int]]]])
+_unit_starts = msgspec.json.Decoder(list[tuple[str, UnitStarts]])
 _held = msgspec.json.Decoder(list[tuple[str, str | None]])
 _counts = msgspec.json.Decoder(list[tuple[str, int]])
 
@@ -127,6 +139,10 @@ def states_from_row(row: Row) -> tuple[int, dict[str, KeyState]]:
 def starts_from_row(row: Row) -> dict[str, Starts]:
     found = _starts.decode(cast("str", row[0]))
     return {key: Starts(last, last_at or 0, dict(before)) for key, last, last_at, before in found}
+
+
+def unit_starts_from_row(row: Row) -> dict[str, UnitStarts]:
+    return dict(_unit_starts.decode(cast("str", row[0])))
 
 
 def held_from_row(row: Row) -> list[Held]:
@@ -217,6 +233,27 @@ _RECORD_STARTS = """
 RECORD_STARTS = Query("record_starts", (Json,), text=_RECORD_STARTS)
 # those of each key up to a number
 DROP_STARTS = Query("drop_starts", (Json,))
+# Rates that count units. Starts, with the units, job and lease; those of keys; all of keys that are over
+RECENT_UNITS = Query("recent_units", (Json,), unit_starts_from_row)
+_RECORD_UNITS = """
+    insert into <start> (limit_key, number, at, until, units, job_id, lease)
+    select <fields:text bigint time time bigint bigint bigint> from <rows:1>"""
+RECORD_UNITS = Query("record_units", (Json,), text=_RECORD_UNITS)
+_DROP_OVER_UNITS = """
+    delete from <start> where (limit_key, number) in (
+      select limit_key, number from <start> where limit_key <in_texts:2> and until <= (select <now>)
+      <for_update> <skip_locked>)"""
+DROP_OVER_UNITS = Query("drop_over_units", (Now, Json), text=_DROP_OVER_UNITS)
+# what an attempt has used: key, job, lease, units. What it used in addition is a start with a number below 0
+_LOWER_UNITS = """
+    update <start> set units = <bigint:4> where limit_key = <text:1> and job_id = <bigint:2> and lease = <bigint:3>"""
+LOWER_UNITS = Query("lower_units", (Text, Int, Int, Int), text=_LOWER_UNITS)
+_ADD_UNITS = """
+    insert into <start> (limit_key, number, at, until, units, job_id, lease)
+    select <fields:text bigint time time bigint bigint bigint> from <rows:1> where true
+    on conflict (limit_key, number) do update set at = excluded.at, until = excluded.until,
+      units = coalesce(<start>.units, 0) + excluded.units, lease = excluded.lease"""
+ADD_UNITS = Query("add_units", (Json,), text=_ADD_UNITS)
 # the clock was set back: starts of the future become starts of now
 _REWIND_STARTS = "update <start> set at = <time:2> where limit_key = <text:1> and at > <time:2>"
 REWIND_STARTS = Query("rewind_starts", (Text, Ms), text=_REWIND_STARTS)

@@ -59,6 +59,15 @@ recent_starts = f"""
     from (select given.*, coalesce((select max(number) from <start> as start where start.limit_key = given.key), 0)
             as last
           from {given(("key", "rate", "more"), "$1")}) as given"""
+recent_units = f"""
+    select json_group_array(json_array(given.value, json_array(
+      coalesce((select max(number) from <start> as start where start.limit_key = given.value), 0),
+      (select opens_at from <opening> as opening where opening.limit_key = given.value),
+      json((select json_array(-priority, coalesce(turn, id), id)
+            from {HELD} = 'limit:' || given.value {_IN_TURN} limit 1)),
+      json((select json_group_array(json_array(at, coalesce(units, 1))) from <start> as start
+            where start.limit_key = given.value)))))
+    from json_each($1) as given"""
 drop_starts = f"""
     delete from <start> where (limit_key, number) in (
       select start.limit_key, start.number from {given(("key", "number"), "$1")}
@@ -73,5 +82,6 @@ drop_unspelled_openings = """
     where opens_at <= <clock> and (limit_key glob '*[\ufffd]*' or instr(limit_key, char(0)))"""
 counted_starts = f"""
     select json_group_array(json_array(given.key,
-      (select count(*) from <start> as start where start.limit_key = given.key and start.at > <now> - given.span_ms)))
+      (select coalesce(sum(coalesce(units, 1)), 0) from <start> as start
+       where start.limit_key = given.key and start.at > <now> - given.span_ms)))
     from {given(("key", "span_ms"), "$2")}"""

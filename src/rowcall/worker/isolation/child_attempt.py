@@ -142,6 +142,9 @@ class ChildAttempt:
             asked = Asked("continue_with", job=with_derived(step_job(bound), bound.payload), payload=bound.payload)
         self._then = self._ask(asked).then
 
+    def use_units(self, limit: str, units: int) -> None:
+        self._ask(Asked("used", task=limit, payload=str(units)))
+
     def blockers(self) -> list[object]:
         value = self._ask(Asked("blockers")).value
         return value if isinstance(value, list) else []

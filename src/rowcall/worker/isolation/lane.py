@@ -368,6 +368,9 @@ def _answer(attempt: Attempt, asked: Asked) -> Answered:
                 return Answered(attempt.previous())
             case Asked(what="blockers"):
                 return Answered(attempt.blockers())
+            case Asked(what="used", task=limit, payload=units):
+                attempt.use_units(limit, int(units))
+                return Answered()
             case Asked(what="steps"):
                 return Answered(steps=attempt.steps.store.read())
             case Asked(what="result of a step", payload=text, task=child):

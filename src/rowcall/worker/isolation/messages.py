@@ -104,8 +104,8 @@ class Logged(msgspec.Struct, tag=True):
 
 
 class Asked(AboutAttempt, tag=True):
-    """The handler asks what only the worker knows or writes: `previous`, `blockers`, `continue_with`, `stream`, its
-    steps.
+    """The handler asks what only the worker knows or writes: `previous`, `blockers`, `continue_with`, `stream`, `used`,
+    its steps.
 
     `complete` announces that the handler completes its job in its own transaction: the worker must know before the
     lease changes.

@@ -207,6 +207,9 @@ class BatchCall:
     def batch_of_job(self) -> None:
         raise RuntimeError("ctx.batch is not available in a batch handler: each job may be in another batch")
 
+    def use_units(self, limit: str, units: int) -> None:
+        raise RuntimeError("ctx.used is not available in a batch: each job has its own units")
+
     def complete(self, result: object, connection: object) -> None:
         raise RuntimeError("ctx.complete is not available in a batch: return a list of results")
 
