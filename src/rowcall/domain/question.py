@@ -102,7 +102,7 @@ def problem_of_value(question: object, expects: Schema | None, value: object) ->
         value_as(_kind(expects, expects, ()), value)  # type: ignore[arg-type]
     except msgspec.ValidationError as error:
         return f"does not fit: {error}"
-    except (TypeError, ValueError, RecursionError):  # a type that msgspec cannot check, such as a union of objects
+    except Exception:  # a type that msgspec cannot check, such as a union of objects; or plain SQL wrote the schema
         pass
     return None
 
@@ -144,9 +144,11 @@ def schema_of(kind: object) -> str | None:
 
 def _resolved(schema: Schema, root: Schema) -> Schema:
     """Return what a reference refers to."""
-    name = schema.get("$ref", "")
-    found = root.get("$defs", {}).get(name.rpartition("/")[2]) if name else schema
-    return found if isinstance(found, Mapping) else {}
+    name, parts = schema.get("$ref"), root.get("$defs")
+    if name is None:
+        return schema
+    part = parts.get(str(name).rpartition("/")[2]) if isinstance(parts, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
 
 
 def _kind(schema: object, root: Schema, inside: Sequence[str]) -> object:
