@@ -39,7 +39,7 @@ def all_rows(store: Store) -> History:
 _KEY = """case when unfit is null and type not like '%\x1f%' then type
       else type || '\x1f' || coalesce(unfit, '') end"""
 _SHOULD_BE_READY = f"""
-    select queue, {_KEY}, ~priority, coalesce(turn, id), id, attempt from rowcall_job
+    select queue, {_KEY}, -1 - priority, coalesce(turn, id), id, attempt from rowcall_job
     where status = 'pending' and held is null and id not in (select job_id from rowcall_claim)"""
 _ARE_READY = "select queue, type, rank, turn, id, attempt from rowcall_ready"
 

@@ -59,6 +59,9 @@ class Database(ABC):
     shows_commits: bool
     """Whether a process that waits sees each commit, also without a row that says what it waits for."""
 
+    notifies: bool
+    """Whether the database notifies processes that wait; otherwise they look again and again."""
+
     bulk_pause: float
     """How long pruning or an action on many jobs pauses for others, as a multiple of the time of each transaction."""
 

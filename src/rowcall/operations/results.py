@@ -33,6 +33,7 @@ from rowcall.store.jobs import inspect
 from rowcall.store.queries.results import ANY_JOB, REGISTER_WAITER, REMOVE_WAITER
 from rowcall.store.results.readers import ends
 from rowcall.store.statement import Plan, Query, Row
+from rowcall.wake.polling import Poller
 from rowcall.wake.waiter import SqliteWaiter, Waiter, Waker, Wakeup
 
 # how often to check without any notification
@@ -343,6 +344,9 @@ def waiter_for_ends(queue: Queue, waker: Waker, received: Callable[[str], None])
             contextlib.closing(SqliteWaiter(connection, database.path, waker, queue.clock)) as waiter,
         ):
             yield waiter
+        return
+    if not database.notifies:
+        yield Poller(waker)
         return
     # not at the top: the server's driver may not be installed
     from rowcall.drivers.postgres.database import PostgresDatabase

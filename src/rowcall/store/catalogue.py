@@ -58,12 +58,16 @@ def load_catalogue(
     count_changes: str = "{}",
     *,
     packed: bool = False,
+    adapted: Callable[[str], str | tuple[str, ...]] = str,
+    in_parts: bool = False,
 ) -> Catalogue:
     """Return the catalogue of a database, or raise `CatalogueError`.
 
     `encode_ids` makes one text of a list of ids, in the form that the texts of this database expect. `count_changes` is
     put around the text of each `Change`, to have it return the number of changed rows. Where `packed`, the texts of
-    `Packed` queries return one JSON array.
+    `Packed` queries return one JSON array. `adapted` makes one text or several of a text that all databases share; a
+    text of the database's own replaces such a text. Where `in_parts`, a `Change` or a `Packed` query may be several
+    texts, too.
     """
     faults = list(faults_of(database, modules))
     if faults:
@@ -75,10 +79,11 @@ def load_catalogue(
     texts = texts_of(modules)
     entries: dict[Query[object], CatalogueEntry] = {}
     for topic, query in queries_for(database):
-        text = texts[topic, query.name] if query.text is None else query.text
+        own = texts.get((topic, query.name))
+        text = adapted(query.text or "") if own is None else own
         several = () if isinstance(text, str) else tuple(render(part) for part in text)
         sql = render(text) if isinstance(text, str) else ";\n".join(several)
-        if several and isinstance(query, Change | Packed):
+        if several and isinstance(query, Change | Packed) and not in_parts:
             raise CatalogueError(f"{topic}.{query.name} of {database} must be one text, got {len(several)}")
         if isinstance(query, Change):
             sql = count_changes.format(sql)
@@ -139,9 +144,10 @@ def texts_of(modules: Sequence[ModuleType]) -> dict[tuple[str, str], str | tuple
 
 def faults_of(database: str, modules: Sequence[ModuleType]) -> Iterator[str]:
     """Yield what is missing in the texts of a database, and what no query names."""
-    needed = {(topic, query.name) for topic, query in queries_for(database) if query.text is None}
+    known = {(topic, query.name): query.text for topic, query in queries_for(database)}
     texts = texts_of(modules).keys()
-    for topic, name in sorted(needed - texts):
-        yield f"{topic}.{name} is missing"
-    for topic, name in sorted(texts - needed):
+    for topic, name in sorted(known.keys() - texts):
+        if known[topic, name] is None:
+            yield f"{topic}.{name} is missing"
+    for topic, name in sorted(texts - known.keys()):
         yield f"{topic}.{name} is unknown"

@@ -28,6 +28,8 @@ SHORTEST_REPLY_SECONDS = 1.0
 LONGEST_LOCK_WAIT_SECONDS, LOCK_WAIT_SECONDS = 1, 50
 MOST_AGGREGATED_BYTES = 2**30
 OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 16)
+# texts in statements are compared with names, byte by byte; each server calls that collation in its own way
+COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 URL_PARAMETERS = ("unix_socket", "ssl_ca", "ssl_cert", "ssl_key")
 
 # set by us, so that no default of the server matters
@@ -128,6 +130,7 @@ def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
         "innodb_lock_wait_timeout": LONGEST_LOCK_WAIT_SECONDS if hurried else LOCK_WAIT_SECONDS,
     }
     with raw.cursor() as cursor:
+        cursor.execute(f"set names utf8mb4 collate {COLLATION}")
         cursor.execute("set session " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
         cursor.execute("set session transaction isolation level read committed")
 

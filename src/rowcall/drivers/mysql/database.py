@@ -41,6 +41,7 @@ class MysqlDatabase(Database):
     survey_seconds = 5.0
     block_excludes_writers = False
     shows_commits = False
+    notifies = False
     bulk_pause = 3.0
 
     def __init__(self, config: Config, enqueue: Callable[[Sequence[Member]], Plan[list[Inserted]]]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from rowcall.store.statement import Parameter
 
+_NOTHING = "select null from dual where false"  # a null would make `not in` null, too
 _NUMBERED = re.compile(r"'[^']*'|(?P<list>\bin )?\$(?P<number>\d+)")
 
 
@@ -46,9 +47,9 @@ def arranged(sql: str, parameters: tuple[Parameter, ...]) -> tuple[str, list[Par
     parts, values = [split.texts[0]], cast("list[Parameter]", [])
     for (position, is_list), text in zip(split.parameters, split.texts[1:], strict=True):
         if is_list:
-            members = msgspec.json.decode(cast("str", parameters[position]), type=list[int | str | None]) or [None]
+            members = msgspec.json.decode(cast("str", parameters[position]), type=list[int | str])
             values += members
-            parts += ["in (", ", ".join(["%s"] * len(members)), ")"]
+            parts += ["in (", ", ".join(["%s"] * len(members)) or _NOTHING, ")"]
         else:
             values.append(parameters[position])
             parts.append("%s")

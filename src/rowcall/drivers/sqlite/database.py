@@ -36,6 +36,7 @@ class SqliteDatabase(Database):
     survey_seconds = 2.0
     block_excludes_writers = True
     shows_commits = True
+    notifies = True
     bulk_pause = 5.0
 
     def __init__(

@@ -44,6 +44,7 @@ class DjangoDatabase(Database):
     survey_seconds = 0.5
     block_excludes_writers = False  # calls inside a block join it
     shows_commits = False
+    notifies = True
     bulk_pause = 3.0
 
     def __init__(self, name: str, config: Config, dialect: Dialect) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from rowcall.domain.fairness import LONGEST_KEY
 from rowcall.domain.job import FINISHED, Status
 from rowcall.store.additions import later_migrations
-from rowcall.store.migration import Code, Migration
-from rowcall.store.mysql.words import MOST_COUNT, MOST_LEASE, MOST_SUMMED, NAMES, adapted
+from rowcall.store.migration import Code, Locking, Migration, TableChange
+from rowcall.store.mysql.words import COLLATION, MOST_COUNT, MOST_LEASE, MOST_SLOTS, MOST_SUMMED, NAMES, adapted
 from rowcall.store.queries.counts import MOST_ATTEMPTS_COUNTED
 from rowcall.store.rendering import literals
 from rowcall.store.schema import (
@@ -40,9 +40,6 @@ VERSION_FOUND = f"""
             where not exists (select 1 from information_schema.tables where table_schema = database()
                               and table_name = needed.name))
     from <migration>"""
-MOST_SLOTS = 1024
-"""How many locks the names of limits and keys share: a transaction locks rows of a small table, as those of `name`."""
-
 _KEY_LENGTH = 760  # characters: an index takes 3,072 bytes
 # columns of texts that an index has, by table and column: how many characters
 _LENGTHS = {
@@ -103,10 +100,7 @@ def _definition(table: str, name: str, kind: str, constraints: str) -> str:
     return ",\n  ".join([f"`{name}` {datatype} {constraints}".rstrip(), *parts])
 
 
-# names are compared byte by byte, and spaces at their ends count; each server calls that collation in its own way
-_OPTIONS = (
-    "engine = InnoDB default character set utf8mb4 collate = /*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
-)
+_OPTIONS = f"engine = InnoDB default character set utf8mb4 collate = {COLLATION}"
 _BLOB = """
   touched_at moment not null
   digest key primary key
@@ -211,7 +205,8 @@ create trigger <prefix>job_after_insert after insert on <job> for each row begin
   end if;
   if new.tags is not null then
     insert ignore into <job_tag> (tag, job_id, status)
-    select given.tag, new.id, new.status from json_table(new.tags, '$[*]' columns (tag varchar(700) path '$')) as given
+    select given.tag, new.id, new.status
+    from json_table(new.tags, '$[*]' columns (tag varchar(700) collate {COLLATION} path '$')) as given
     where given.tag is not null;
   end if;
   if {_NEW_IS_FINISHED} then {_count("new", 1)}
@@ -275,6 +270,9 @@ create trigger <prefix>job_after_delete after delete on <job> for each row begin
   delete from <signal> where job_id = old.id;
 end
 """
+
+# a change of a table lets others read it, and keeps out who writes
+LOCKING = Locking(dict.fromkeys(TableChange, "write"), seconds_read=2e-6, seconds_written=25e-6)
 
 MIGRATIONS = (
     Migration(

@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+import msgspec
+
 from rowcall.store import rendering
 from rowcall.store.columns import job_columns
 from rowcall.store.queries.claims import SEPARATOR
@@ -27,9 +29,15 @@ EPOCH = "timestamp'1970-01-01 00:00:00'"
 HIGHEST_ID = 2**63 - 1
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53
 NAMES = (*TABLES, "blob", "mutex")
+MOST_SLOTS = 1024
+"""How many locks the names of limits and keys share: each is the lock of a row of a small table."""
+
+COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
+"""Names are compared byte by byte, and spaces at their ends count. Each server calls that in its own way."""
+TEXT = f"longtext collate {COLLATION}"
 
 _TYPES = {
-    **dict.fromkeys(("text", "jsonb"), "longtext"),
+    **dict.fromkeys(("text", "jsonb"), TEXT),
     **dict.fromkeys(("int", "bigint"), "bigint"),
     "float8": "double",
     "time": "bigint",
@@ -64,8 +72,8 @@ def words(prefix: str) -> Words:
         "by_id": lambda column: column,
         **dict.fromkeys(("in_ids", "in_texts"), lambda number: f"in ${number}"),
         "ids": lambda number: f"json_table(${number}, '$[*]' columns (id bigint path '$')) as given",
-        "texts": lambda number: f"json_table(${number}, '$[*]' columns (item varchar(2000) path '$')) as given",
-        "shown": lambda time: f"concat(cast({time} as char(23)), ' UTC')",
+        "texts": lambda number: f"json_table(${number}, '$[*]' columns (item {TEXT} path '$')) as given",
+        "shown": lambda time: f"concat({time}, ' UTC')",  # a view would give a cast the wrong collation
         "rounded": lambda number: f"cast(round({number}) as signed)",
         "is_time": lambda column: f"{column} is not null",
         "payload_holds": lambda number: f"json_contains(job.payload, ${number})",
@@ -83,6 +91,24 @@ def time_of(milliseconds: str) -> str:
 
 def milliseconds_of(time: str) -> str:
     return f"(timestampdiff(microsecond, {EPOCH}, {time}) div 1000)"
+
+
+def given(fields: type[msgspec.Struct] | str, number: int, path: str = "$[*]") -> str:
+    """Return a table `given` of the arrays in a JSON array, or with `$.*` in an object: a column for each field.
+
+    >>> given("id bigint", 2)
+    "json_table($2, '$[*]' columns (`id` bigint path '$[0]')) as given"
+    """
+    if isinstance(fields, str):
+        names = [(name, _TYPES[kind]) for name, kind in (field.split() for field in fields.split(", "))]
+    else:
+        names = [(name, _type_of(str(kind))) for name, kind in fields.__annotations__.items()]
+    columns = ", ".join(f"`{name}` {kind} path '$[{place}]'" for place, (name, kind) in enumerate(names))
+    return f"json_table(${number}, '{path}' columns ({columns})) as given"
+
+
+def _type_of(annotation: str) -> str:
+    return "bigint" if "int" in annotation else "double" if "float" in annotation else TEXT
 
 
 def _after(places: str) -> str:
@@ -104,6 +130,12 @@ def _with_fields(match: re.Match[str]) -> str:
     return f"{', '.join(fields)}{between}{table}"
 
 
+def _without_alias(match: re.Match[str]) -> str:
+    """Return an INSERT whose table has no other name."""
+    text = re.sub(rf"\b{match['alias']}\.", f"{match['table']}.", match["text"])
+    return f"insert into {match['table']}{text}"
+
+
 _ROWS = r"where (?:\w+\.)?(\w+) <in_rows>(.*)<end_rows>\s*$"
 _OTHER = r"(<\w+> as \w+|\(select <now> as now\) as moment)"
 _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
@@ -121,14 +153,22 @@ _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
         r"update \1 as \2 join \4 set \3 where \5",
     ),
     (re.compile(r"\bon conflict \([^)]*\) do update\s+set"), "on duplicate key update"),
-    (re.compile(r"\bon conflict \((\w+)[^)]*\) do nothing"), r"on duplicate key update \1 = \1"),
-    (re.compile(r"^(\s*insert into <\w+>) as \w+"), r"\1"),
+    (re.compile(r"\bon conflict \((\w+)[^)]*\) do nothing"), r"on duplicate key update \1 = values(\1)"),
+    (re.compile(r"^\s*insert into (?P<table><\w+>) as (?P<alias>\w+)(?P<text>.*)$", re.DOTALL), _without_alias),
+    (re.compile(r"^\s*delete from (<\w+>) as (\w+) where"), r"delete \2 from \1 as \2 where"),
+    (re.compile(r"^release (\w+)$"), r"release savepoint \1"),
     (re.compile(r"\bexcluded\.(\w+)"), r"values(\1)"),
     (re.compile(r" / "), " div "),
     (re.compile(r"~([\w.]+)"), r"(-1 - \1)"),  # theirs has no sign
+    (re.compile(r"\bcast\(null as text\)"), "null"),
     (re.compile(r"\bas (?:text|char)\)"), "as char)"),
     (re.compile(r"\bas (?:bigint|integer)\)"), "as signed)"),
-    (re.compile(r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])(key|rank)(?![\w'`:>])"), r"`\1`"),
+    (
+        re.compile(
+            r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])(key|rank|signal|change)(?![\w'`:>])"
+        ),
+        r"`\1`",
+    ),
 ]
 _RETURNING = re.compile(
     r"^\s*(?:(?P<update>update (?P<updated><\w+>(?: as \w+)?(?: join .*?)?) set .*?)"

@@ -21,7 +21,7 @@ from rowcall.domain.batches import BatchInfo, Callback, callback_from_text
 from rowcall.store.columns import milliseconds
 from rowcall.store.statement import Change, Ids, Int, Json, Ms, Now, Query, Row, Text, number_from_row
 
-_SERVER = ("postgres",)
+_SERVER = ("postgres", "mysql")
 
 
 class StoredBatch(NamedTuple):

@@ -46,8 +46,8 @@ _UNREFERRED_BLOBS = """
 UNREFERRED_BLOBS = Query("unreferred_blobs", (Json,), text_from_row, text=_UNREFERRED_BLOBS)
 
 # the table of blobs on a server
-TOUCH_BLOB = Query("touch_blob", (Now, Text), only=("postgres",))
-PUT_BLOB = Query("put_blob", (Now, Text, Text), only=("postgres",))
-GET_BLOB = Query("get_blob", (Text,), bytes_from_row, only=("postgres",))
-OLD_BLOBS = Query("old_blobs", (Now, Float, Text, Int), text_from_row, only=("postgres",))
-DELETE_BLOB = Query("delete_blob", (Now, Text, Float), only=("postgres",))
+TOUCH_BLOB = Query("touch_blob", (Now, Text), only=("postgres", "mysql"))
+PUT_BLOB = Query("put_blob", (Now, Text, Text), only=("postgres", "mysql"))
+GET_BLOB = Query("get_blob", (Text,), bytes_from_row, only=("postgres", "mysql"))
+OLD_BLOBS = Query("old_blobs", (Now, Float, Text, Int), text_from_row, only=("postgres", "mysql"))
+DELETE_BLOB = Query("delete_blob", (Now, Text, Float), only=("postgres", "mysql"))

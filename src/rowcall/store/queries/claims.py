@@ -37,7 +37,7 @@ from rowcall.store.statement import (
     number_from_row,
 )
 
-_FILE, _SERVER = ("sqlite",), ("postgres",)
+_FILE, _SERVER = ("sqlite",), ("postgres", "mysql")
 SEPARATOR = "\x1f"
 """The type of a ready row is a key: the name of the task, and behind a separator the fingerprints of the declarations
 that the arguments of the job did not fit. A name that has the separator in it is followed by one more.
@@ -314,9 +314,9 @@ PEEK = Query("peek", (Now,), peek_from_row)
 
 # the first ready jobs: of one type behind its start; of several, each behind its own
 READY_OF_TYPE = Packed("ready_of_type", (Now, Text, Int, Text, Int, Int, Int), Ready, only=_SERVER)
-READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
-REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=_SERVER)
-READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=_SERVER)
+READY_OF_TYPES = Packed("ready_of_types", (Now, Text, Int, Json), Ready, only=("postgres",))
+REST_OF_TYPES = Packed("rest_of_types", (Now, Text, Int, Json), Ready, only=("postgres",))
+READY_AHEAD = Packed("ready_ahead", (Now, Text, Int, Json), Ready, only=("postgres",))
 
 # Claim the jobs of ready rows: the rows as the server names them, holder, worker, some ids, the lease of a claim by
 # hand, how many rows there are, and 1 if these ids start now, 0 if the others do: the server goes through the list for
@@ -328,7 +328,7 @@ CLAIM_ROWS = Change("claim_rows", (Now, Text, Text, *[Int] * 5, Ids, Int, Text, 
 DELETE_READY = Query("delete_ready", (Text, Text, *[Int] * 5, Ids), only=_FILE)
 # of some jobs, the ones that a holder has claimed now
 _CLAIMED_BY = "select job_id from <claim> where job_id <in_ids:2> and holder = <bigint:3> and claimed_at = <now>"
-CLAIMED_BY = Query("claimed_by", (Now, Ids, Int), number_from_row, text=_CLAIMED_BY, only=_FILE)
+CLAIMED_BY = Query("claimed_by", (Now, Ids, Int), number_from_row, text=_CLAIMED_BY, only=("sqlite", "mysql"))
 # errors of earlier attempts, the last one of each job last
 _ERRORS_OF = """
     select job_id, error_code, error_detail from <attempt> where job_id <in_ids:1> and error_code is not null

@@ -176,7 +176,7 @@ INTERRUPTED = Query("interrupted", (Now, Json), interrupted_from_row)
 
 # in the order of their ids
 _LOCK_JOBS = "select id from <job> where id <in_ids:1> order by id for update"
-LOCK_JOBS = Query("lock_jobs", (Ids,), number_from_row, text=_LOCK_JOBS, only=("postgres",))
+LOCK_JOBS = Query("lock_jobs", (Ids,), number_from_row, text=_LOCK_JOBS, only=("postgres", "mysql"))
 
 # running finished jobs again. What only the row recorded about its end is kept as an attempt or an event
 _RECORD_LAST_ATTEMPTS = f"""

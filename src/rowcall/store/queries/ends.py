@@ -37,7 +37,7 @@ from rowcall.store.statement import (
     row_as,
 )
 
-_FILE, _SERVER = ("sqlite",), ("postgres",)
+_FILE, _SERVER = ("sqlite",), ("postgres", "mysql")
 
 
 class Owner(NamedTuple):
@@ -177,7 +177,7 @@ DROP_CLAIMS = Query("drop_claims", (Json,), only=_FILE)
 # lock the claims of these fences and their jobs; return the ids that another transaction has locked
 LOCK_VOID = Query("lock_void", (Json,), number_from_row, only=_SERVER)
 # The claims of a holder, by ids and leases, all of which are nearly always there: null then, else the ids that were.
-TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=_SERVER)
+TAKE_ALL = Query("take_all", (Ids, Ids, Int), ids_or_none, only=("postgres",))
 # `runs_of` rows, and the holder
 TAKE_RUNS = Query("take_runs", (Json, Int), only=_FILE)
 # of the jobs of such runs, the ones that the holder has
@@ -194,8 +194,8 @@ SETTLE = Query("settle", (Now, Ids, Json), flag_from_row)
 SETTLE_AND_NOTIFY = Query("settle", (Now, Ids, Json), flag_from_row, notifies=always_notify)
 # successes whose claims were taken: rows, worker; or ids, leases, times of the claims, ages, results (a JSON array, or
 # null if there are none), worker
-SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text), only=_FILE, is_long=True)
-SETTLE_ALL = Query("settle_all", (Now, Ids, Ids, Ids, Ids, Ids, Text, Text), ids_and_followed, only=_SERVER)
+SETTLE_SUCCESSES = Query("settle_successes", (Now, Json, Text), only=("sqlite", "mysql"), is_long=True)
+SETTLE_ALL = Query("settle_all", (Now, Ids, Ids, Ids, Ids, Ids, Text, Text), ids_and_followed, only=("postgres",))
 # In a caller's transaction, each of whose statements may be a transaction: job, lease, holder, result, age, and 1 with
 # the message if its handler has reported progress. A server takes the claim and writes the job by one statement. SQLite
 # writes the job first: no job has neither claim nor end. Both return whether it is followed, and no row if the claim is
@@ -240,7 +240,7 @@ _ADD_ON_END = """
 ADD_ON_END = Query("add_on_end", (Ids, Text), text=_ADD_ON_END)
 # Whether any job between two ids is followed. The follow-ups of those of some jobs that have ended: their ids; a
 # row of which nothing can be made has none. Then what they need of the blobs of these jobs.
-ANY_FOLLOWED = Query("any_followed", (Int, Int), flag_from_row, only=_FILE)
+ANY_FOLLOWED = Query("any_followed", (Int, Int), flag_from_row, only=("sqlite", "mysql"))
 FOLLOW_UP = Query("follow_up", (Now, Ids), number_from_row, notifies=bool)
 KEEP_BLOBS = Query("keep_blobs", (Ids,))
 # queue, key, for how many milliseconds a job must have been due and not attempted, how many jobs to return

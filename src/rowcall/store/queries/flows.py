@@ -50,7 +50,7 @@ from rowcall.store.statement import (
 )
 
 HIGHEST_ID = 2**63 - 1
-_FILE, _SERVER = ("sqlite",), ("postgres",)
+_FILE, _SERVER = ("sqlite",), ("postgres", "mysql")
 
 
 class Standing(NamedTuple):

@@ -32,7 +32,7 @@ from rowcall.store.statement import (
     text_from_row,
 )
 
-_FILE, _SERVER = ("sqlite",), ("postgres",)
+_FILE, _SERVER = ("sqlite",), ("postgres", "mysql")
 
 _attempt = {
     "attempt": lambda value: value if isinstance(value, int) else 0,
@@ -89,12 +89,12 @@ RETAG = Query("retag", (Ids,), only=_FILE)
 RETAG_DUE = Query("retag_due", (Now, Int), only=_FILE)
 
 # notifies idle workers when the transaction commits
-NOTIFY = Query("notify", only=_SERVER)
+NOTIFY = Query("notify", only=("postgres",))
 # the same, in a separate transaction
-NOTIFY_ALONE = Query("notify_alone", only=_SERVER)
+NOTIFY_ALONE = Query("notify_alone", only=("postgres",))
 
 # callers' connections
-SCHEMA_OF_TABLES = Query("schema_of_tables", (), text_from_row, only=_SERVER)
+SCHEMA_OF_TABLES = Query("schema_of_tables", (), text_from_row, only=("postgres",))
 # server, database and table, then 'text', 7 and 0.5 as the codecs of the connection return them; what is missing is 0
 IDENTITY = Query("identity", only=_SERVER)
 

@@ -184,9 +184,9 @@ NUMBERS = """case
           when concurrency is not null or rate is not null then {0}(concurrency, rate, per_ms) end"""
 
 # keys and slots; a key is given with the name of its limit
-LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("postgres",))
+LOCK_LIMITS = Query("lock_limits", (Json,), json_from_row(list[str]), only=("postgres", "mysql"))
 KEY_STATES = Query("key_states", (Now, Json), states_from_row)
-STEADY_SLOTS = Query("steady_slots", (Json, Ids), json_from_row(list[str]), only=("postgres",))
+STEADY_SLOTS = Query("steady_slots", (Json, Ids), json_from_row(list[str]), only=("postgres", "mysql"))
 # keys, ids and leases; the worker is null for jobs that are claimed by hand
 _RESERVE_SLOTS = """
     insert into <slot> (limit_key, job_id, lease, worker)
@@ -202,7 +202,7 @@ DROP_STALE = Change("drop_stale_slots", (Json,), text=_DROP_STALE)
 # `free_slots` of the dialect
 SLOTS_OF = Query("slots_of", (Text,), json_from_row(list[str]), only=("sqlite",))
 DELETE_SLOTS = Query("delete_slots", (Text,), only=("sqlite",))
-FREE_SLOTS = Query("free_slots", (Json,), json_from_row(list[str]), only=("postgres",))
+FREE_SLOTS = Query("free_slots", (Json,), json_from_row(list[str]), only=("postgres", "mysql"))
 
 # what holds a job, what has refused it, the limits in its row, its turn, and when its limit is checked again
 _HELD_JOB = """
@@ -223,7 +223,7 @@ FIRST_HELD = Query("first_held", (Json,), held_from_row)
 # `unhold` of the dialect
 UNHOLD_FIRST = Change("unhold_first", (Json,), only=("sqlite",))
 UNHOLD_SOME = Change("unhold_some", (Text, Int), only=("sqlite",))
-UNHOLD = Change("unhold", (Json,), only=("postgres",), notifies=any_changed)
+UNHOLD = Change("unhold", (Json,), only=("postgres", "mysql"), notifies=any_changed)
 
 # starts: a key, its rate, and how many more are asked for
 RECENT_STARTS = Query("recent_starts", (Json,), starts_from_row)

@@ -20,7 +20,7 @@ SERVE = Query("serve", (Json,))
 
 # the first job of each value; the second statement locks these rows, unless another transaction has changed them
 HEADS = Query("heads", (Json,), json_from_row(list[tuple[str, int]]))
-STEADY_HEADS = Query("steady_heads", (Ids,), json_from_row(list[int]), only=("postgres",))
+STEADY_HEADS = Query("steady_heads", (Ids,), json_from_row(list[int]), only=("postgres", "mysql"))
 READY_HEADS = Change("ready_heads", (Json,), notifies=any_changed)
 _ORDERS_OF = "select distinct <text_of:ordered> from <job> where id <in_ids:1> and ordered is not null"
 ORDERS_OF = Query("orders_of", (Ids,), text_from_row, text=_ORDERS_OF)

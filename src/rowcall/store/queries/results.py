@@ -13,7 +13,7 @@ from rowcall.domain.job import JobEvent
 from rowcall.store.columns import secret_of, text, time
 from rowcall.store.statement import Change, Ids, Int, Json, Now, Query, Row, Text, number_from_row, row_as
 
-_SERVER, _FILE = ("postgres",), ("sqlite",)
+_SERVER, _FILE = ("postgres", "mysql"), ("sqlite",)
 ANY_JOB = 0
 """In place of a job's id: a reader of the events of all jobs."""
 KEPT_CHANGES = 10_000
@@ -118,7 +118,7 @@ PRUNE_CHANGES = Change("prune_changes", text=_PRUNE_CHANGES)
 # what happened to these jobs; a server notifies when the transaction commits
 NOTIFY_WAITERS = Query("notify_waiters", (Ids,))
 # of streams of these jobs; with a file, they see the commit
-NOTIFY_READERS = Query("notify_readers", (Ids,), only=_SERVER)
+NOTIFY_READERS = Query("notify_readers", (Ids,), only=("postgres",))
 
 # events: the newest rows, rows behind given ones, rows with ids in given ranges
 EVENT_HEADS = Query("event_heads", (Now, Text), row_as(Heads))

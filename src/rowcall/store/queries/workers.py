@@ -13,8 +13,6 @@ from rowcall.domain.job import WorkerInfo
 from rowcall.store.columns import struct_from_row
 from rowcall.store.statement import Int, Now, Packed, Query, Row, Text, text_from_row
 
-_SERVER = ("postgres",)
-
 OPENED_PREFIX = "push to "
 """What the column `worker` begins with while a target is to call back."""
 
@@ -115,7 +113,7 @@ def survey_from_row(row: Row) -> Survey:
 
 REGISTER_WORKER = Query("register_worker", (Now, Text, Text, Int, Text, Int, Text, Int, Text))
 # the queues that a worker serves, as a JSON array: only their jobs notify it
-SET_SERVED = Query("set_served", (Text, Text), only=_SERVER)
+SET_SERVED = Query("set_served", (Text, Text), only=("postgres",))
 # a heartbeat of a worker that has stopped; no row if it is gone, or owns jobs that must be recovered
 SERVE_NOTHING = Query("serve_nothing", (Now, Text))
 SET_TASKS = Query("set_tasks", (Text, Text), text="update <worker> set tasks = <text:2> where name = <text:1>")
@@ -139,8 +137,8 @@ OWNED_BY_HOLDER = Packed("owned_by_holder", (Int,), Owned)  # as far as is commi
 ORPHANS = Packed("orphans", (Int,), Owned)
 LEASE_EXPIRED = Packed("lease_expired", (Now, Int), Owned)
 # whether transactions that commit jobs must notify
-MARK_LISTENING = Query("mark_listening", (Text, Int), only=_SERVER)
-OPEN_WRITERS = Query("open_writers", (), text_from_row, only=_SERVER)
+MARK_LISTENING = Query("mark_listening", (Text, Int), only=("postgres",))
+OPEN_WRITERS = Query("open_writers", (), text_from_row, only=("postgres",))
 
 # inspect
 _KNOWN_TASKS = "select name, queues, tasks from <worker> where concurrency > 0"

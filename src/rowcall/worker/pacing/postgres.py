@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from rowcall.base.clock import Clock
-from rowcall.drivers.database import Connection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import NOTHING_KNOWN, Starts
-from rowcall.wake.waiter import Waker
+from rowcall.wake.waiter import WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import MOST_LAST_AHEAD
-from rowcall.worker.pacing.postgres_waiter import postgres_waiter
 from rowcall.worker.pacing.settle_thread import SettleThread
-from rowcall.worker.registrar import Registrar
 
 LEAST_CLAIMED = 100
 """A round that claimed as many has deleted as many: the next search would go through them."""
@@ -26,12 +23,10 @@ SHARE_OF_TIME = 0.05
 class PostgresPacing:
     most_last_ahead = MOST_LAST_AHEAD
 
-    def __init__(
-        self, queue: Queue, dispatcher: Dispatcher, connection: Connection, waker: Waker, registrar: Registrar
-    ) -> None:
+    def __init__(self, queue: Queue, dispatcher: Dispatcher, waiter: WorkerWaiter) -> None:
         self._dispatcher = dispatcher
         self._resuming = Resuming(queue.clock)
-        self.waiter = postgres_waiter(queue, connection, waker, registrar)
+        self.waiter = waiter
         self.settle_thread = SettleThread(queue)
 
     def starts_in_round(self, *, is_group: bool) -> bool:

@@ -9,8 +9,10 @@ from rowcall.drivers.sqlite.connection import SqliteConnection
 from rowcall.queue import Queue
 from rowcall.store.claims.demand import Demand, RoundResult
 from rowcall.store.queries.claims import Starts
+from rowcall.wake.polling import Poller
 from rowcall.wake.waiter import Waker, WorkerWaiter
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.pacing.postgres import PostgresPacing
 from rowcall.worker.pacing.settle_thread import SettleThread
 from rowcall.worker.pacing.sqlite import SqlitePacing
 from rowcall.worker.registrar import Registrar
@@ -56,6 +58,8 @@ def pacing_for(
 ) -> Pacing:
     if isinstance(connection, SqliteConnection):
         return SqlitePacing(queue, dispatcher, connection, waker)
-    from rowcall.worker.pacing.postgres import PostgresPacing  # not everybody has its driver
+    if not queue.database.notifies:
+        return PostgresPacing(queue, dispatcher, Poller(waker))
+    from rowcall.worker.pacing.postgres_waiter import postgres_waiter  # not everybody has its driver
 
-    return PostgresPacing(queue, dispatcher, connection, waker, registrar)
+    return PostgresPacing(queue, dispatcher, postgres_waiter(queue, connection, waker, registrar))
