@@ -21,7 +21,7 @@ QUESTIONS = {
     "cron time zone": {"recipes", "schedules"},
     "debounce": {"recipes", "flows"},
     "throttle": {"recipes", "flows"},
-    "dead letter": {"recipes", "outcomes"},
+    "dead letter": {"recipes", "results"},
     "idempotent": {"recipes", "steps", "transactions"},
     "graceful shutdown": {"recipes", "workers"},
     "rate limit": {"recipes", "limits"},
@@ -49,7 +49,7 @@ QUESTIONS = {
     "fan out": {"recipes", "flows"},
     "encrypt arguments": {"encryption"},
     "large payload": {"large-payloads"},
-    "backup": {"backups"},
+    "backup": {"operations"},
 }
 ASK = """async (questions) => {
   const { search } = JSON.parse(document.getElementById("__config").textContent);
