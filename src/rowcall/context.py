@@ -448,6 +448,26 @@ class Context(Generic[Resources]):
         """
         return self._attempt.steps.first(waits)
 
+    def patched(self, name: str) -> bool:
+        """Return whether this job runs new code from here on: mark a change of a handler that has steps.
+
+            if ctx.patched("new-tax"):
+                tax = ctx.step("tax", new_tax, order)
+            else:
+                tax = ctx.step("old tax", old_tax, order)
+
+        It is False for a job that had passed this point before the change, and True for all others. The answer of a
+        job stays the same. When the last job without it has ended, remove the call and the old code.
+        """
+        return self._attempt.steps.patched(name)
+
+    def _preload(self, name: str) -> None:
+        """Read something from the database before an async handler starts that uses it."""
+        if name == "patched":
+            self._attempt.steps.preload()
+        else:
+            getattr(self, name)
+
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Return a logger that adds the job's fields to each record."""

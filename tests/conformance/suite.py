@@ -53,6 +53,7 @@ from tests.conformance.cases.claim import TestClaim  # noqa: E402
 from tests.conformance.cases.claim_order import TestClaimOrder  # noqa: E402
 from tests.conformance.cases.claim_rows import TestClaimRows  # noqa: E402
 from tests.conformance.cases.clock_jumps import TestClockJumps  # noqa: E402
+from tests.conformance.cases.code_changes import TestCodeChanges  # noqa: E402
 from tests.conformance.cases.continue_with import TestGoingOn  # noqa: E402
 from tests.conformance.cases.control import (  # noqa: E402
     TestCancel,
@@ -165,6 +166,7 @@ __all__ = [
     "TestClaimRows",
     "TestClear",
     "TestClockJumps",
+    "TestCodeChanges",
     "TestCompletedByHand",
     "TestCounts",
     "TestCrash",

@@ -8,7 +8,7 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from rowcall.domain.batch_payload import ItemArguments
 from rowcall.domain.config import VERSION
 from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.errors import InvalidOption
+from rowcall.domain.fingerprint import DIGITS
 from rowcall.domain.job import JobOutcome
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import Arguments, hints_of, is_context, parameters_of, result_decoder, takes_context
@@ -82,6 +83,9 @@ class Declaration:
         )
         self.takes_outcome = JobOutcome in hints_of(function).values()
         self.returns = hints_of(function).get("return") if options.batch is None else None
+        self.source = source_of(function)
+        self.fingerprints = f"{self.arguments.fingerprint},{self.source}"
+        """What refusals of a job list: of its arguments, and of its recorded steps."""
         self.limits = bound_to(options.limits or (), name, self.arguments)
         self.use(self.within(Surroundings()))
         self.sharing = sharing_of(options, name, self.arguments)
@@ -133,7 +137,22 @@ class Declaration:
 
 def fingerprints(tasks: Mapping[str, Declaration]) -> dict[str, str]:
     """Return the fingerprints of what fits each task. Other threads may declare tasks now."""
-    return {name: task.arguments.fingerprint for name, task in list(tasks.items())}
+    return {name: task.fingerprints for name, task in list(tasks.items())}
+
+
+def source_of(function: Callable[..., object]) -> str:
+    """Return a short text that changes with the source of the function's module."""
+    module = inspect.unwrap(function).__module__ or ""
+    path = getattr(sys.modules.get(module), "__file__", None) or ""
+    try:
+        return _source_at(path, Path(path).stat().st_mtime_ns)
+    except OSError:  # it has no file, as on an interactive prompt
+        return hashlib.sha256(module.encode()).hexdigest()[:DIGITS]
+
+
+@lru_cache
+def _source_at(path: str, changed_ns: int) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:DIGITS]
 
 
 def code_of(tasks: Mapping[str, Declaration]) -> str:
@@ -148,7 +167,7 @@ def code_of(tasks: Mapping[str, Declaration]) -> str:
     return f"{VERSION} {digest.hexdigest()[:8]}"
 
 
-PRELOADED = ("previous", "blockers", "batch")
+PRELOADED = ("previous", "blockers", "batch", "patched")
 
 
 def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:

@@ -53,10 +53,11 @@ class Unfit(msgspec.Struct, frozen=True):
 
 
 class Mismatched(msgspec.Struct, frozen=True):
-    """Arguments that do not match this worker's declaration of the task, but may match another worker's."""
+    """Arguments or recorded steps that do not match this worker's task, but may match another worker's."""
 
     detail: str
     fingerprint: str
+    code: str = MISMATCH_CODE
 
 
 class Reported(msgspec.Struct, frozen=True):
@@ -104,7 +105,7 @@ class Transition(msgspec.Struct, frozen=True):
     run_at_ms: int | None = None
     """When the job runs again, instead of after a delay."""
     unfit: str | None = None
-    """The fingerprint of the declaration that the arguments do not fit."""
+    """The fingerprint of the declaration, or of the code, that the job does not fit."""
     on_end: str | None = None
     """What follows the end of the job, if its row does not say."""
     awaits_signal: bool = False
@@ -179,13 +180,13 @@ def decide(
             return _retry_or_fail(budget, policy, chance, RuntimeError(f"{code}: {detail}"), code, detail, None)
         case Unfit(code=code, detail=detail, traceback=traceback):
             return _fail(code, detail, traceback)
-        case Mismatched(detail=detail, fingerprint=fingerprint):
+        case Mismatched(detail=detail, fingerprint=fingerprint, code=code):
             return Transition(
                 *_end(Move.RELEASE),
                 "released",
                 attempt_used=False,
                 attempt_recorded=True,
-                error_code=MISMATCH_CODE,
+                error_code=code,
                 error_detail=detail or None,
                 unfit=fingerprint,
             )

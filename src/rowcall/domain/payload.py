@@ -18,6 +18,7 @@ from rowcall.domain.blobs import MARK, RESERVED
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import InvalidArguments, InvalidOption, in_row
 from rowcall.domain.fingerprint import fingerprint_of
+from rowcall.domain.step import CHANGED_CODE
 
 T = typing.TypeVar("T")
 Hint = Callable[[str], str]
@@ -32,7 +33,9 @@ _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
 UNKNOWN_TASK_CODE = "INVALID_INPUT:UNKNOWN_TASK"
-UNFIT_CODES = (MISMATCH_CODE, UNKNOWN_TASK_CODE)
+REFUSAL_CODES = (MISMATCH_CODE, CHANGED_CODE)
+"""Why a worker refuses a job that may fit another one."""
+UNFIT_CODES = (*REFUSAL_CODES, UNKNOWN_TASK_CODE)
 """The codes of jobs that no worker could run."""
 BAD_RESULT_CODE = "INVALID_OUTPUT:NOT_JSON"
 WRONG_RESULT_CODE = "INVALID_OUTPUT:WRONG_TYPE"

@@ -117,6 +117,12 @@ class Steps:
         call = CallFunction(step.name, partial(function, *args, **kwargs), function, timeout_seconds)
         return self._start(step, single_steps.run_step(self.state, step, call, retry, options.connection))
 
+    def preload(self) -> None:
+        self.state.preload()
+
+    def patched(self, name: str) -> bool:
+        return self.state.patched(name)
+
     def sleep(self, delay: float | timedelta) -> object:
         delay_ms = round(seconds_of("delay", delay) * 1000)
         step = self.state.enter(StepKind.SLEEP, "")

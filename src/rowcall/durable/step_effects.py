@@ -126,11 +126,23 @@ class WriteStep(Effect[StepState, StepWritten]):
 
     def run(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
+        if patches := state.unwritten_patches():
+            for patch in patches:
+                state.store.write(patch, self._connection)
+            self._note(state, patches)
         return state.store.write(self._write, self._connection)
 
     async def arun(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
+        if patches := state.unwritten_patches():
+            for patch in patches:
+                await state.store.awrite(patch, self._connection)
+            self._note(state, patches)
         return await state.store.awrite(self._write, self._connection)
+
+    def _note(self, state: StepState, patches: list[StepWrite]) -> None:
+        if self._connection is None:  # the caller may still roll back
+            state.note_patches(patches)
 
 
 class CallFunction(Effect[StepState, object]):

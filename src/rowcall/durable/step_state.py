@@ -106,17 +106,18 @@ class StepState:
         self._last = 0
         """The position of the last step that earlier attempts have recorded."""
         self._by_name: dict[str, int] = {}
+        self._asked: set[str] = set()
+        """The patches that the handler has asked for."""
+        self._patches: list[str] = []
+        """The patches that are recorded, and then the new ones."""
+        self._patches_written = 0
         if facts.lease == 1:  # the first claim of a job: no attempt has recorded anything before
             self.recorded = {}
 
     def enter(self, kind: StepKind, name: str) -> CalledStep:
         """Return the next step: its position is fixed by the call, not by when it is awaited."""
         what = _CALLS.get(kind, kind)
-        self.facts.check_running(what)
-        if (outer := inside.get()) is not None:
-            raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
-        if self.suspended is not None:  # the handler caught it
-            raise self.suspended
+        self._check(what)
         if self.position == self.last_allowed:
             raise self.error(
                 NOT_ALLOWED_CODE, f"ctx.{what}: a callable of ctx.gather must call one step, with no other"
@@ -132,7 +133,50 @@ class StepState:
         self.position += 1
         return CalledStep(self.position, kind, name)
 
+    def _check(self, what: str) -> None:
+        """Raise an error if the handler must not call this method of its context here."""
+        self.facts.check_running(what)
+        if (outer := inside.get()) is not None:
+            raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
+        if self.suspended is not None:  # the handler caught it
+            raise self.suspended
+
+    def preload(self) -> None:
+        """Read what is recorded, unless it is known."""
+        if self.recorded is None:
+            self.note_recorded(self.store.read())
+
+    def patched(self, name: str) -> bool:
+        """Return whether the job runs new code here: no earlier attempt has come further without it.
+
+        A new patch is written with the next step: until then, no attempt depends on it.
+        """
+        self._check("patched")
+        if problem := name_problem(name):
+            raise InvalidOption("name", problem)
+        if name in self._asked:
+            raise self.error(DUPLICATE_CODE, f"ctx.patched({name!r}) is called twice; keep its answer in a variable")
+        self._asked.add(name)
+        self.preload()
+        if name not in self._patches:
+            if self._last > self.position:
+                return False
+            self._patches.append(name)
+        return True
+
+    def unwritten_patches(self) -> list[StepWrite]:
+        """Return the new patches. They are not in the order of steps, so their calls can be removed later."""
+        new = [*enumerate(self._patches, 1)][self._patches_written :]
+        return [self.write(CalledStep(-number, StepKind.PATCH, name), finished=True) for number, name in new]
+
+    def note_patches(self, writes: list[StepWrite]) -> None:
+        """Call when these patches have been committed."""
+        self._patches_written = max([self._patches_written, *(-one.position for one in writes)])
+
     def note_recorded(self, rows: list[StepRow]) -> None:
+        self._patches = [row.name for row in reversed(rows) if row.kind == StepKind.PATCH]
+        self._patches_written = len(self._patches)
+        rows = [row for row in rows if row.kind != StepKind.PATCH]
         self.recorded = {row.position: row for row in rows}
         self._last = rows[-1].position if rows else 0
         self._by_name = {row.name: row.position for row in rows if row.kind == StepKind.STEP}

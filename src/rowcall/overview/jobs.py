@@ -9,7 +9,7 @@ import msgspec
 
 from rowcall.base.text import duration
 from rowcall.domain.job import FINISHED, WAITING, InProgress, Job, Reason, Status, Why
-from rowcall.domain.payload import MISMATCH_CODE
+from rowcall.domain.payload import REFUSAL_CODES
 from rowcall.overview.formats import ago
 from rowcall.overview.liveness import Liveness
 
@@ -38,7 +38,7 @@ def detail(job: Job, states: Mapping[str, str], why: Why | None = None) -> str:
         return why.sentence
     if job.error_code is None:
         return ""
-    if job.status == Status.PENDING and job.error_code == MISMATCH_CODE:
+    if job.status == Status.PENDING and job.error_code in REFUSAL_CODES:
         text = f"no worker accepts it: {job.error_detail}"
     else:
         text = f"{job.error_code}: {job.error_detail}" if job.error_detail else job.error_code

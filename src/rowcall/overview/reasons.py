@@ -25,7 +25,7 @@ from rowcall.domain.job import (
     what_is_paused,
 )
 from rowcall.domain.limits import HELD_BY_ORDER, HELD_PREFIX
-from rowcall.domain.step import RecordedStep, StepKind, StepStatus
+from rowcall.domain.step import CHANGED_CODE, RecordedStep, StepKind, StepStatus
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.effects import Read
 from rowcall.overview.formats import ago, counted, to_the_second
@@ -242,7 +242,8 @@ class Explainer:
         last = yield from inspect.attempts(self._dialect, job.id, 1)
         refused_at = max([job.run_at, *(one.finished_at for one in last if one.finished_at is not None)])
         until = refused_at + timedelta(seconds=self._unknown_task_seconds)
-        said = f"no worker accepts its arguments; without one, it fails {self._at(until)}"
+        refused = "recorded steps" if job.error_code == CHANGED_CODE else "arguments"
+        said = f"no worker accepts its {refused}; without one, it fails {self._at(until)}"
         return _made(job, Reason.MISMATCH, said, until=until)
 
     def _fitting(self, queue: str, key: str) -> list[WorkerInfo]:

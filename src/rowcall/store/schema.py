@@ -18,7 +18,7 @@ from rowcall.domain.outcome import (
     EXPIRED_CODE,
     LOST_CODE,
 )
-from rowcall.domain.payload import MISMATCH_CODE, UNFIT_CODES
+from rowcall.domain.payload import MISMATCH_CODE, REFUSAL_CODES, UNFIT_CODES
 from rowcall.domain.step import FOREVER_MS
 from rowcall.store.additions import with_additions
 from rowcall.store.rendering import literals
@@ -549,7 +549,7 @@ select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
                   when kind = 'call' then name || ' (job ' || child_id || coalesce('): ' || error_code, ')')
                   else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end,
        case when kind not in ('sleep', 'call') then error_detail end
-from <step> where kind <> 'first'
+from <step> where kind not in ('first', 'patch')
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
 from <job> where status = <cancelled> and error_code = '{EXPIRED_CODE}'
@@ -574,8 +574,9 @@ select id, <greatest:run_at, created_at>, 9000000000000000000, 7, 'HELD', null,
 from <job> where status = <pending> and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from <attempt> as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit', null
-from <prefix>jobs as job where status = <pending> and unfit is not null and error_code = '{MISMATCH_CODE}'
+       'HELD', null, case error_code when '{MISMATCH_CODE}' then 'until a worker comes that the arguments fit'
+                     else 'until a worker comes that the recorded steps fit' end, null
+from <prefix>jobs as job where status = <pending> and unfit is not null and error_code in {literals(REFUSAL_CODES)}
 """
 
 VIEWS = (_JOBS, _ATTEMPTS, _TIMELINE)

@@ -56,6 +56,7 @@ from rowcall.domain.outcome import (
 )
 from rowcall.domain.payload import BAD_RESULT_CODE, HANDLER_RETURNED, MISMATCH_CODE, PayloadUnfit, checked_result
 from rowcall.domain.push import LeftOpen
+from rowcall.domain.step import CHANGED_CODE
 from rowcall.domain.stream import StreamRow, value_text
 from rowcall.drivers.liveness_file import NO_SLOT
 from rowcall.durable.handler_steps import Steps
@@ -256,7 +257,7 @@ class Attempt:
         fetch, takes_outcome = self.common.completion.blobs.payload, self.task.takes_outcome
         self.ready.payload = fetch(self.ready.payload, self.ready.type, takes_outcome=takes_outcome)
         for name in self.task.preloads:
-            getattr(self.context, name)
+            self.context._preload(name)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         args, kwargs = self.task.arguments.from_json(self.ready.payload)
@@ -482,9 +483,11 @@ class Attempt:
             self.exception = Shown(TimeoutError, f"the handler ran for more than {outcome.seconds:g} s", frames)
 
     def _unfit(self, unfit: Unfit) -> Unfit | Mismatched:
-        """Arguments that do not fit here may fit another worker; a payload that is not an object fits none."""
+        """What does not fit here may fit another worker; a payload that is not an object fits none."""
         queue = self.task.queue
         grace_seconds = queue.config.mismatch_grace_seconds if isinstance(queue, Queue) else 0.0
+        if unfit.code == CHANGED_CODE and grace_seconds:
+            return Mismatched(unfit.detail, self.task.source, CHANGED_CODE)
         if unfit.code != MISMATCH_CODE or not grace_seconds or not self.ready.payload.lstrip().startswith("{"):
             return unfit
         return Mismatched(unfit.detail, self.task.arguments.fingerprint)

@@ -18,7 +18,7 @@ from rowcall.domain.encryption import Kind, token_of
 from rowcall.domain.job import StackFrame, Summary
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, OUTCOMES, SUCCESS, Transition
-from rowcall.domain.payload import payload_from_row
+from rowcall.domain.payload import MISMATCH_CODE, payload_from_row
 from rowcall.domain.step import FOREVER_MS
 from rowcall.observe.logs import group_handler
 from rowcall.observe.meter import Meter
@@ -55,7 +55,8 @@ def log_settled(attempt: Attempt, *, everything: bool) -> None:
         case Move.FAIL:
             _log_attempt(attempt, logging.ERROR, "failed for good", transition=transition)
         case Move.RELEASE if transition.unfit is not None:
-            what = "does not fit this worker's version of the task; it waits for a worker that its arguments fit"
+            of_job = "arguments" if transition.error_code == MISMATCH_CODE else "recorded steps"
+            what = f"does not fit this worker's version of the task; it waits for a worker that its {of_job} fit"
             _warn(attempt, what, transition=transition)
         case Move.CANCEL:
             by = "by hand" if transition.error_code == CANCELLED_BY_HAND_CODE else "by its handler"

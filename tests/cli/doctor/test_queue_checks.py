@@ -157,7 +157,7 @@ def test_jobs_that_fit_no_worker(examine: Examine, run: Run, queue: Rowcall, fol
         eventually(lambda: queue.get(1).error_code)
         change(folder, AGE_JOBS.format(60_000), "update rowcall_tally set at = at - 60000")
         said = examine().what["arguments_refused"]
-        assert said.startswith("no worker of queue default accepts the arguments of task hello: 1 job has been due for")
+        assert said.startswith("no worker of queue default accepts jobs of task hello: 1 job has been due for")
         assert said.endswith("; unexpected argument 'loud'")
         assert "no worker accepts it: unexpected argument 'loud'" in run("jobs", "app:jobs").stdout
     shown = run("show", "app:jobs", "1").stdout

@@ -146,7 +146,7 @@ class TestNobodyRunsJobs:
         store.execute("update rowcall_job set unfit = '0123abcd' where id = 1")
         found = named_after(jobs, clock, thresholds.UNSERVED_SECONDS)
         assert found.code == "arguments_refused"
-        assert found.message.startswith("no worker of queue default accepts the arguments of task send: 1 job")
+        assert found.message.startswith("no worker of queue default accepts jobs of task send: 1 job")
 
     def test_jobs_that_have_failed_because_of_that(self, jobs: Rowcall, clock: FakeClock) -> None:
         worker(jobs, tasks={"other": ""})

@@ -758,7 +758,7 @@ select job_id, coalesce(finished_at, started_at), 9000000000000000000, 3,
                   when kind = 'call' then name || ' (job ' || child_id || coalesce('): ' || error_code, ')')
                   else name || coalesce(': ' || error_code || coalesce(': ' || error_detail, ''), '') end,
        case when kind not in ('sleep', 'call') then error_detail end
-from rowcall_step where kind <> 'first'
+from rowcall_step where kind not in ('first', 'patch')
 union all
 select id, finished_at, 9000000000000000000, 5, 'EXPIRED', null, error_detail, null
 from rowcall_job where status = 'cancelled' and error_code = 'EXPIRED:NOT_STARTED'
@@ -776,12 +776,13 @@ from rowcall_job as job where status <> 'blocked' and exists (select 1 from rowc
 union all
 select id, finished_at, 9000000000000000000, 5, case status when 'failed' then 'FAILED' else 'CANCELLED' end, null,
        error_code || coalesce(': ' || error_detail, ''), error_detail
-from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'INVALID_INPUT:UNKNOWN_TASK')
+from rowcall_job where finished_at is not null and claimed_at is null and error_code in ('BLOCKER:FAILED', 'BLOCKER:CANCELLED', 'CHAIN:COMPLETED', 'DEADLINE:PASSED', 'INVALID_INPUT:SCHEMA_MISMATCH', 'STEPS:CHANGED', 'INVALID_INPUT:UNKNOWN_TASK')
 union all
 select id, max(run_at, created_at), 9000000000000000000, 7, 'HELD', null,
        case when held like 'order:%' then 'behind an earlier job of ' else 'by limit ' end || substr(held, 7), null
 from rowcall_job where status = 'pending' and (held like 'limit:%' or held like 'order:%')
 union all
 select id, (select max(finished_at) from rowcall_attempt as attempt where attempt.job_id = job.id), 9000000000000000000, 7,
-       'HELD', null, 'until a worker comes that the arguments fit', null
-from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code = 'INVALID_INPUT:SCHEMA_MISMATCH'
+       'HELD', null, case error_code when 'INVALID_INPUT:SCHEMA_MISMATCH' then 'until a worker comes that the arguments fit'
+                     else 'until a worker comes that the recorded steps fit' end, null
+from rowcall_jobs as job where status = 'pending' and unfit is not null and error_code in ('INVALID_INPUT:SCHEMA_MISMATCH', 'STEPS:CHANGED')

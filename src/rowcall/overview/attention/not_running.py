@@ -122,7 +122,11 @@ def task_unknown(situation: Situation) -> Plan[list[Finding]]:
         fails_ms = began_ms + round(situation.queue.config.unknown_task_seconds * 1000)
         until = "soon" if fails_ms <= situation.at_ms else f"from {moment(time_of(fails_ms))[:-4]} UTC on"
         code, refuses, advice = (
-            ("arguments_refused", f"no worker of queue {queue} accepts the arguments of", "the code that enqueued them")
+            (
+                "arguments_refused",
+                f"no worker of queue {queue} accepts jobs of",
+                "code that fits them",
+            )
             if is_unfit
             else ("task_unknown", f"no worker of queue {queue} knows", "the code that declares it")
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from rowcall.domain.job import Job, Status, serves
 from rowcall.domain.lifecycle import Move, target
 from rowcall.domain.outcome import CANCELLED_BY_HAND_CODE, CHAIN_COMPLETED_CODE, DEADLINE_CODE, EXPIRED_CODE
 from rowcall.domain.payload import MISMATCH_CODE, UNKNOWN_TASK_CODE
+from rowcall.domain.step import CHANGED_CODE
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.counts.tallies import broken, cancelled_by_hand, completed_by_hand
 from rowcall.store.counts.tallies import expired as tallies_of_expired
@@ -16,6 +18,8 @@ from rowcall.store.ends.after import Locked, WaitingEnd, after_end, any_followed
 from rowcall.store.new_job import OnEnd
 from rowcall.store.queries import ends as queries
 from rowcall.store.queries.claims import IS_CONSUMED, InUse, parts_of, takes
+from rowcall.store.queries.counts import Tally
+from rowcall.store.queries.flows import Touched
 from rowcall.store.queries.workers import KNOWN_TASKS
 from rowcall.store.statement import Plan
 
@@ -103,11 +107,17 @@ def fail_unknown(
     refusals = yield from dialect.ask(queries.FIND_UNKNOWN, queue, key, due_ms, FAILED_AT_ONCE)
     if not refusals:
         return 0
-    details = {job_id: f"{refusal}; {detail}" if unfit and refusal else detail for job_id, refusal in refusals}
-    code = MISMATCH_CODE if unfit else UNKNOWN_TASK_CODE
-    end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
-    failed = yield from end_waiting(dialect, details, end)
-    ids, tallies = [job.id for job in failed], broken(failed, end.status, end.error_code)
-    followed = any_followed(failed)
+    by_code: dict[str, dict[int, str | None]] = defaultdict(dict)
+    for job_id, refusal, refused_by in refusals:
+        code = UNKNOWN_TASK_CODE if not unfit else CHANGED_CODE if refused_by == CHANGED_CODE else MISMATCH_CODE
+        by_code[code][job_id] = f"{refusal}; {detail}" if unfit and refusal else detail
+    failed: list[Touched] = []
+    tallies: list[Tally] = []
+    for code, details in by_code.items():
+        end = WaitingEnd(target(Status.PENDING, Move.REFUSE), code, on_end=on_end)
+        ended = yield from end_waiting(dialect, details, end)
+        failed += ended
+        tallies += broken(ended, end.status, code)
+    ids, followed = [job.id for job in failed], any_followed(failed)
     yield from after_end(dialect, ids, tallies, (), locked=Locked.SKIP, claimed=False, followed=followed)
     return len(failed)

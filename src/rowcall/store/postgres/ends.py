@@ -172,12 +172,12 @@ find_overdue_ready = f"""
       select * from <job> where id = first.id and status = <pending> and held is null for update skip locked) as job"""
 _LATELY = "(select <now>) - $4::bigint * interval '1 millisecond'"
 find_unknown = f"""
-    select job.id, job.error_detail from (
+    select job.id, job.error_detail, job.error_code from (
       select id from <ready> as ready where queue = $2::text and type = $3::text and since <= {_LATELY}
         and not exists (select from <attempt> as attempt
                         where attempt.job_id = ready.id and attempt.finished_at > {_LATELY})
       order by rank, turn, id limit $5::int for update skip locked) as first cross join lateral (
-      select id, error_detail from <job> where id = first.id and status = <pending> and held is null
+      select id, error_detail, error_code from <job> where id = first.id and status = <pending> and held is null
       for update skip locked) as job"""
 # the status is in no index this way: by their ids, the jobs are found by the primary key
 end_waiting = f"""

@@ -161,12 +161,12 @@ def task_of(key: str) -> str:
 def takes(tasks: Mapping[str, str | None] | None, key: str) -> bool:
     """Return whether a worker that knows these tasks may claim the jobs of a key. None: it may know any.
 
-    `tasks` has the fingerprint of each; a task without one takes every job.
+    `tasks` has the fingerprints of each, with commas; a task without any takes every job.
     """
     if tasks is None or SEPARATOR not in key:
         return tasks is None or key in tasks
     task, unfit = parts_of(key)
-    return task in tasks and tasks[task] not in unfit
+    return task in tasks and {*(tasks[task] or "").split(",")}.isdisjoint(unfit)
 
 
 Pair = tuple[str, str]

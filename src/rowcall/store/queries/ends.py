@@ -147,6 +147,11 @@ def detail_from_row(row: Row) -> tuple[int, str]:
     return cast("tuple[int, str]", row)
 
 
+def refusal_from_row(row: Row) -> tuple[int, str | None, str | None]:
+    """Return the id of a job, and the text and the code of its last error."""
+    return cast("int", row[0]), text(row[1]), text(row[2])
+
+
 def in_use_from_row(row: Row) -> InUse:
     return InUse(*map(bool, row))
 
@@ -244,4 +249,4 @@ ANY_FOLLOWED = Query("any_followed", (Int, Int), flag_from_row, only=("sqlite", 
 FOLLOW_UP = Query("follow_up", (Now, Ids), number_from_row, notifies=bool)
 KEEP_BLOBS = Query("keep_blobs", (Ids,))
 # queue, key, for how many milliseconds a job must have been due and not attempted, how many jobs to return
-FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), lambda row: (cast("int", row[0]), text(row[1])))
+FIND_UNKNOWN = Query("find_unknown", (Now, Text, Text, Int, Int), refusal_from_row)

@@ -115,7 +115,7 @@ find_overdue_ready = f"""
     where {HAS_DEADLINE} and status = <pending> and held is null and deadline_at <= <now> and {NO_CLAIM}
     order by deadline_at limit $2"""
 find_unknown = """
-    select ready.id, job.error_detail from <ready> as ready cross join <job> as job on job.id = ready.id
+    select ready.id, job.error_detail, job.error_code from <ready> as ready cross join <job> as job on job.id = ready.id
     where ready.queue = $2 and ready.type = $3 and ready.since <= <now> - $4
       and not exists (select 1 from <attempt> where job_id = ready.id and finished_at > <now> - $4)
     order by ready.rank, ready.turn, ready.id limit $5"""

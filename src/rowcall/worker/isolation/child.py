@@ -201,7 +201,7 @@ def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
     if task.takes_context:
         args.insert(0, attempt.context)
     for name in task.preloads:
-        getattr(attempt.context, name)
+        attempt.context._preload(name)
     running.set(attempt)
     result = task.call(*args, **kwargs)
     return run(result) if task.is_async else result  # type: ignore[arg-type]
