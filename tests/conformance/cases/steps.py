@@ -386,7 +386,9 @@ class TestSteps:
         assert (found.status, found.error_code) == ("pending", "STEPS:CHANGED")
         assert "step 1 is recorded as step 'a', and the handler now calls step 'b'" in str(found.error_detail)
 
-    def test_a_handler_that_returns_without_a_recorded_step_does_not_succeed(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_handler_that_returns_without_a_recorded_step_does_not_succeed(
+        self, jobs: Rowcall, clock: FakeClock
+    ) -> None:
         names = ["a", "b", "c"]
 
         @jobs.task(retry=Backoff.constant(1))
