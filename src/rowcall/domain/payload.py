@@ -18,7 +18,6 @@ from rowcall.domain.blobs import MARK, RESERVED
 from rowcall.domain.encryption import is_hidden
 from rowcall.domain.errors import InvalidArguments, InvalidOption, in_row
 from rowcall.domain.fingerprint import fingerprint_of
-from rowcall.domain.step import CHANGED_CODE
 
 T = typing.TypeVar("T")
 Hint = Callable[[str], str]
@@ -32,6 +31,7 @@ _ARE_NO_DICT = "the arguments must be a dict of argument names to values"
 _UNREADABLE = object()
 _CONTAINERS = (dict, list, tuple)
 MISMATCH_CODE = "INVALID_INPUT:SCHEMA_MISMATCH"
+CHANGED_CODE = "STEPS:CHANGED"
 UNKNOWN_TASK_CODE = "INVALID_INPUT:UNKNOWN_TASK"
 REFUSAL_CODES = (MISMATCH_CODE, CHANGED_CODE)
 """Why a worker refuses a job that may fit another one."""

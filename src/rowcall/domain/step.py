@@ -5,9 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
+from rowcall.domain.payload import CHANGED_CODE as CHANGED_CODE
 from rowcall.domain.value import Value
 
-CHANGED_CODE = "STEPS:CHANGED"
 DUPLICATE_CODE = "STEPS:DUPLICATE_NAME"
 NOT_ALLOWED_CODE = "STEPS:NOT_ALLOWED"
 NOT_AWAITED_CODE = "STEPS:NOT_AWAITED"

@@ -86,6 +86,23 @@ def recorded_at(state: StepState, step: CalledStep) -> Flow[StepRow | None]:
     return state.recorded_as(step)
 
 
+def write_patches(state: StepState, connection: object = None) -> None:
+    """Write the new patches, before the step that depends on them. A caller may still roll its transaction back."""
+    patches = state.unwritten_patches()
+    for patch in patches:
+        state.store.write(patch, connection)
+    if connection is None:
+        state.note_patches(patches)
+
+
+async def awrite_patches(state: StepState, connection: object = None) -> None:
+    patches = state.unwritten_patches()
+    for patch in patches:
+        await state.store.awrite(patch, connection)
+    if connection is None:
+        state.note_patches(patches)
+
+
 class Fetch(Effect[StepState, str | None]):
     """Read a result that may be stored outside of its row. `child`: the task whose job has returned it."""
 
@@ -112,10 +129,12 @@ class WriteAll(Effect[StepState, list[StepWritten]]):
 
     def run(self, state: StepState) -> list[StepWritten]:
         state.facts.check_running(self._writes[-1].kind)
+        write_patches(state)
         return state.store.write_all(self._writes)
 
     async def arun(self, state: StepState) -> list[StepWritten]:
         state.facts.check_running(self._writes[-1].kind)
+        await awrite_patches(state)
         return await state.store.awrite_all(self._writes)
 
 
@@ -126,23 +145,13 @@ class WriteStep(Effect[StepState, StepWritten]):
 
     def run(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
-        if patches := state.unwritten_patches():
-            for patch in patches:
-                state.store.write(patch, self._connection)
-            self._note(state, patches)
+        write_patches(state, self._connection)
         return state.store.write(self._write, self._connection)
 
     async def arun(self, state: StepState) -> StepWritten:
         state.facts.check_running(self._write.kind)
-        if patches := state.unwritten_patches():
-            for patch in patches:
-                await state.store.awrite(patch, self._connection)
-            self._note(state, patches)
+        await awrite_patches(state, self._connection)
         return await state.store.awrite(self._write, self._connection)
-
-    def _note(self, state: StepState, patches: list[StepWrite]) -> None:
-        if self._connection is None:  # the caller may still roll back
-            state.note_patches(patches)
 
 
 class CallFunction(Effect[StepState, object]):
