@@ -12,7 +12,7 @@ A query is a statement by name. To add one:
 2. Write its text under the same name in `<topic>.py` of `store/sqlite`, `store/postgres` and `store/mysql`. Parameters
    are `$1`, `$2`, …; words in angle brackets come from `store/rendering.py` and from the `words.py` of the database. A
    text that needs nothing but words is written once instead, in the query: `Query("drop_setting", (Text,), text="…")`;
-   a database where that is wrong or slow has a text of its own under the same name.
+   a database where that is wrong or slow has its own text under the same name.
 
        running = "select <job_columns>, … from <job> where status = <running> … limit $1"
 
