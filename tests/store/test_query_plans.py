@@ -116,6 +116,7 @@ def test_a_scan_would_be_seen(database: sqlite3.Connection) -> None:
         ("awaiting", "SEARCH step USING INDEX rowcall_step_awaits ((started_at,job_id,position)>(?,?,?))"),
         ("count_asking", "SCAN step USING INDEX rowcall_step_asks"),
         ("open_waits_of", "SEARCH step USING PRIMARY KEY (job_id=?)"),
+        ("children_of", "SEARCH rowcall_step USING PRIMARY KEY (job_id=?)"),
         ("next_wait", "SEARCH step USING PRIMARY KEY (job_id=?)"),
     ],
 )

@@ -19,6 +19,7 @@ from rowcall.domain.question import choices_of, prompt_of
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
 from rowcall.operations.signals import step_rows
+from rowcall.overview.family import Relative, family
 from rowcall.overview.formats import exact, moment, zone_name
 from rowcall.overview.liveness import database_time
 from rowcall.overview.reasons import why_in
@@ -54,9 +55,7 @@ def show_command(target: Target, words: int, zone: tzinfo | None) -> Answer:
     "timeline": [{"at", "event", "actor", "detail"}, …]}.
     """
     found = everything_about(target, words, zone)
-    return Answer(
-        {**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, zone, database_time(target.queue))
-    )
+    return Answer({**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, target, zone))
 
 
 class AllOfJob(NamedTuple):
@@ -84,8 +83,9 @@ def everything_about(target: Target, job_id: int, zone: tzinfo | None = UTC) -> 
     )
 
 
-def _show(found: AllOfJob, zone: tzinfo | None, now: datetime) -> None:
+def _show(found: AllOfJob, target: Target, zone: tzinfo | None) -> None:
     job, why, attempts, blockers, dependents, steps, timeline = found
+    now, relatives = database_time(target.queue), target.queue.run(family(target.queue, job.id))
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
     show(_fields(job, {attempt.error_detail for attempt in attempts}, zone))
@@ -100,6 +100,8 @@ def _show(found: AllOfJob, zone: tzinfo | None, now: datetime) -> None:
         show_section("dependents", _dependents(dependents))
     if steps:
         show_section("steps", _steps(job, attempts, steps, now, zone))
+    if relatives:
+        show_section("parents and children", _relatives(relatives))
     show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}, zone))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
@@ -199,6 +201,13 @@ def _steps(job: Job, attempts: list[Attempt], steps: list[RecordedStep], now: da
         "result": lambda step: block(_step_result(step, zone)),
     }
     return table_of(steps, columns, right=("no.",), whole=("status",), line=False)
+
+
+def _relatives(relatives: list[Relative]) -> Table:
+    shown = Table("job", "type", "status", right=("job",), line=False)
+    for one in relatives:
+        shown.add_row(str(one.job_id), block(f"{'  ' * one.depth}{one.type}"), status_text(one.status))
+    return shown
 
 
 def _step_result(step: RecordedStep, zone: tzinfo | None) -> str:

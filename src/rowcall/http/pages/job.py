@@ -20,6 +20,7 @@ from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
 from rowcall.http.pages.waiting import asked
 from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
+from rowcall.overview.family import family
 from rowcall.overview.liveness import time_now
 from rowcall.overview.stacks import stack
 from rowcall.overview.waterfall import waterfall
@@ -48,6 +49,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "shortened": detail.shortened,
         "bars": waterfall(job, detail.attempts, detail.steps, now),
         "most_rows": MOST_ROWS,
+        "family": await call.read(family(call.queue, job_id)),
         "graph": flow_graph(job, chain, detail.blockers, detail.dependents, base_path(request.scope)),
         "timeline": without_claims(detail.timeline),
         "chain": chain,

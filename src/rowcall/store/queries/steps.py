@@ -50,6 +50,14 @@ class EndedCall(NamedTuple):
     in_first: bool
 
 
+class CalledJob(NamedTuple):
+    """A job that a step has enqueued. `name` is its task."""
+
+    parent_id: int
+    child_id: int
+    name: str
+
+
 def recorded_from_row(row: Row) -> RecordedStep:
     position, kind, name, status, attempt, failures, started_ms, due_ms, finished_ms, code, detail, *more = cast(
         "tuple[int, str, str, str, int, int, int, int | None, int | None, str | None, str | None, Any, Any, Any, Any]",
@@ -157,6 +165,11 @@ _END_STEP = """
     update <step> set status = <text:4>, finished_at = <now>, result = coalesce(<json:5>, result)
     where job_id = <bigint:2> and position = <int:3> and status = 'waiting'"""
 END_STEP = Query("end_step", (Now, Int, Int, Text, Text), text=_END_STEP)
+_CHILDREN_OF = """
+    select job_id, child_id, name from <step> where job_id <in_ids:1> and child_id is not null
+    order by job_id, position limit <int:2>"""
+CHILDREN_OF = Query("children_of", (Ids, Int), row_as(CalledJob), text=_CHILDREN_OF)
+
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
 _FORGET_STEPS = "delete from <step> where job_id = <bigint:1> and position >= <int:2> returning position"
 FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
