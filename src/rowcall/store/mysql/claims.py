@@ -12,14 +12,14 @@ _IS_PLAIN = (
     " and (job.turn is null or job.fair is not null)"
     " and job.expires_at is null and job.chain_id is null and job.`key` is null and job.limits is null"
     " and job.tags is null and job.target is null and job.ordered is null and job.unfit is null"
-    " and job.deadline_at is null"
+    " and job.deadline_at is null and job.parent_id is null"
 )
 _READY_COLUMNS = ", ".join(
     [
         "job.id, job.type, job.queue, job.payload, job.max_attempts, job.priority, <ms:job.run_at>",
         f"<ms:job.created_at>, job.timeout, job.retry, job.trace_context, {_IS_PLAIN}, job.attempt + 1, job.lease + 1",
         "job.lost, job.`key`, job.tags, job.chain_id, job.chain_index, <ms:job.expires_at>, job.limits, job.target",
-        "job.turn, job.fair, job.ordered, job.unfit, <ms:job.deadline_at>",
+        "job.turn, job.fair, job.ordered, job.unfit, <ms:job.deadline_at>, job.parent_id",
     ]
 )
 _NEXT_DUE = "(select <ms:run_at> from <job> <indexed:job_due> where status = <scheduled> order by run_at limit 1)"
@@ -34,7 +34,7 @@ _NEXT_WAKE = """(select min(at) from (
         select <ms:min(opens_at)> as at from <opening>
         union all
         select <ms:min(next_run_at)> from <schedule> where paused = 0 and next_run_at is not null) as wakes)"""
-_ANY_UNSURE = "exists (select 1 from <edge> where unsure <> 0)"
+_ANY_UNSURE = "(exists (select 1 from <edge> where unsure <> 0) or exists (select 1 from <parent_check>))"
 
 # A row for each type of a queue. It has an empty type where a queue begins, and none where it ends. Behind the last
 # queue comes the first. If the worker has a list of queues, only these are searched.

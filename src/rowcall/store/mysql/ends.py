@@ -30,7 +30,10 @@ live = f"""
     where job.lease + 1 = given.lease and job.status not in <finished> for update"""
 
 _HAS_STEPS = "exists (select 1 from <step> as step where step.job_id = job.id)"
-FOLLOWED = "(json_extract(job.on_end, concat('$.', job.status)) is not null or job.batch_id is not null)"
+FOLLOWED = (
+    "(json_extract(job.on_end, concat('$.', job.status)) is not null or job.batch_id is not null"
+    " or job.parent_id is not null)"
+)
 _NEXT_ATTEMPT = f"least(job.attempt, {MOST_COUNT - 1}) + 1"
 ENDED_LEASE = f"least(job.lease, {MOST_LEASE - 2}) + 2"
 
@@ -128,7 +131,7 @@ find_overdue_ready = f"""
     where {HAS_DEADLINE} and job.status = <pending> and job.held is null and job.deadline_at <= <now> and {NO_CLAIM}
     order by job.deadline_at limit $2 for update skip locked"""
 find_unknown = f"""
-    select job.id, job.error_detail from (
+    select job.id, job.error_detail, job.error_code from (
       select id from <ready> as ready where queue = $2 and type = $3 and since <= <now> - <interval:4>
         and not exists (select 1 from <attempt> as attempt
                         where attempt.job_id = ready.id and attempt.finished_at > <now> - <interval:4>)
@@ -139,6 +142,7 @@ end_waiting = (
     select job.id, job.queue, job.type,
       coalesce((select claim.attempt from <claim> as claim where claim.job_id = job.id), job.attempt),
       json_extract(coalesce(job.on_end, $8), concat('$.', $3)) is not null or job.batch_id is not null
+        or job.parent_id is not null
     from <job> as job where {_ENDING} order by job.id for update""",
     f"""
     update <job> as job set lease = <next:job.lease>, held = null, {of_claim("job")}, finished_at = <now>,
@@ -149,7 +153,8 @@ end_waiting = (
     where {_ENDING}""",
 )
 any_followed = """
-    select exists (select 1 from <job> where id between $1 and $2 and (on_end is not null or batch_id is not null))"""
+    select exists (select 1 from <job> where id between $1 and $2
+                   and (on_end is not null or batch_id is not null or parent_id is not null))"""
 _WHOLE = "cast(json_value(next, '$.{}') as signed)"
 _AT = "coalesce(finished_at, <now>)"
 follow_up = f"""

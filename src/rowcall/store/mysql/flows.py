@@ -16,8 +16,8 @@ from rowcall.store.queries.flows import (
 )
 from rowcall.store.schema import LAST_DEADLINE_MS
 
-_BIG = ("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms", "deadline_ms", "chain_id", "batch_id")
-_WHOLE = ("blocked", "priority", "max_attempts", "weight", "order_blocks", "chain_index")
+_BIG = ("run_at_ms", "delay_ms", "expires_at_ms", "expires_in_ms", "deadline_ms", "parent_id", "chain_id", "batch_id")
+_WHOLE = ("blocked", "priority", "max_attempts", "weight", "order_blocks", "chain_index", "parent_step", "detached")
 
 
 def _new(name: str) -> str:
@@ -60,13 +60,13 @@ isolation = "select lower(@@tx_isolation)"
 insert_each = f"""
     insert into <job> (type, queue, payload, status, priority, max_attempts, run_at, created_at, timeout, retry,
                        tags, expires_at, trace_context, on_end, `key`, limits, target, fair, weight, ordered,
-                       order_blocks, chain_id, chain_index, batch_id, deadline_at)
+                       order_blocks, chain_id, chain_index, batch_id, deadline_at, parent_id, parent_step, detached)
     select type, queue, payload,
            case when blocked <> 0 then <to:block> when {_RUN_AT} > <now> then <to:postpone> else <to:enqueue> end,
            priority, max_attempts, {_RUN_AT}, <now>, timeout_seconds, retry, tags, {_EXPIRES_AT}, trace_context, on_end,
            `key`, limits, target, fair, weight, ordered, order_blocks, chain_id, chain_index,
            {BATCH_OF_NEW.format("given.chain_id", "given.chain_index", "given.batch_id")},
-           {_RUN_AT} + <span:given.deadline_ms>
+           {_RUN_AT} + <span:given.deadline_ms>, given.parent_id, given.parent_step, given.detached
     from {_NEW} order by place
     returning id, status, <ms:run_at>, <ms:created_at>, <ms:expires_at>, batch_id, 0"""
 mark_chains = f"""

@@ -87,7 +87,7 @@ prune_starts = """
     ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number"""
 counted_starts = f"""
     select coalesce(json_arrayagg(json_array(given.`key`, (
-      select count(*) from <start> as start
+      select coalesce(sum(coalesce(units, 1)), 0) from <start> as start
       where start.limit_key = given.`key` and start.at > <now> - <span:given.span_ms>))), '[]')
     from {given("key text, span_ms bigint", 2)}"""
 drop_stale_slots = f"delete slot from <slot> as slot where limit_key in $1 and not {COUNTS}"
@@ -113,3 +113,22 @@ trim_audit = """
 prune_outcomes = """
     delete whole from <outcome> as whole join (select id from <outcome> order by id limit $2) as chosen
       on chosen.id = whole.id where whole.at <= <time:1>"""
+recent_units = f"""
+    select coalesce(json_arrayagg(json_array(given.item, json_array(
+      (select coalesce(max(number), 0) from <start> as start where start.limit_key = given.item),
+      (select {milliseconds_of("opens_at")} from <opening> as opening where opening.limit_key = given.item),
+      json_compact((select json_array(-priority, coalesce(turn, id), id)
+                    from {HELD} = concat('limit:', given.item) {IN_TURN} limit 1)),
+      json_compact((select coalesce(json_arrayagg(json_array({milliseconds_of("at")}, coalesce(units, 1))), '[]')
+                    from <start> as start where start.limit_key = given.item))))), '[]')
+    from {_KEYS}"""
+drop_over_units = """
+    delete whole from <start> as whole join (
+      select limit_key, number from <start> where limit_key in $2 and until <= <now> for update skip locked
+    ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number"""
+add_units = f"""
+    insert into <start> (limit_key, number, at, until, units, job_id, lease)
+    select `key`, number, {time_of("given.at")}, {time_of("given.until")}, given.units, given.job_id, given.lease
+    from {given("key text, number bigint, at bigint, until bigint, units bigint, job_id bigint, lease bigint", 1)}
+    on duplicate key update at = values(at), until = values(until),
+      units = coalesce(<start>.units, 0) + values(units), lease = values(lease)"""

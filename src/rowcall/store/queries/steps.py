@@ -11,7 +11,7 @@ from rowcall.domain.step import OpenWait, RecordedStep, StepKind, StepRow, StepS
 from rowcall.store.queries.claims import Fence
 from rowcall.store.statement import Ids, Int, Json, Ms, Now, Packed, Query, Row, Text, number_from_row, row_as
 
-_SERVER = ("postgres",)
+_SERVER = ("postgres", "mysql")
 
 
 class Signal(NamedTuple):
