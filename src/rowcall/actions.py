@@ -26,6 +26,7 @@ class JobFilter(TypedDict, total=False):
     key: str | None
     chain: Chain | Job | int | None
     batch: BatchKey | BatchInfo | int | None
+    parent: Job | int | None
     worker: str | None
     error_code: str | None
     created_after: datetime | None

@@ -35,7 +35,7 @@ from tests.conformance.cases.batch_handlers import TestBatchHandlers  # noqa: E4
 from tests.conformance.cases.batches import TestBatches  # noqa: E402
 from tests.conformance.cases.blockers import TestBlockers  # noqa: E402
 from tests.conformance.cases.by_hand import TestByHand  # noqa: E402
-from tests.conformance.cases.calls import TestCalls, TestFirst, TestGatheredCalls  # noqa: E402
+from tests.conformance.cases.calls import TestCalls, TestFamilies, TestFirst, TestGatheredCalls  # noqa: E402
 from tests.conformance.cases.cancelling import (  # noqa: E402
     TestCancelByFilter,
     TestCancelRunning,
@@ -186,6 +186,7 @@ __all__ = [
     "TestFailingBlockers",
     "TestFailures",
     "TestFairness",
+    "TestFamilies",
     "TestFence",
     "TestFirst",
     "TestFixedChains",

@@ -181,6 +181,7 @@ def selecting_options(function: F) -> F:
         click.option("--worker", metavar="NAME", help="Only jobs whose latest attempt is of this worker."),
         click.option("--chain", type=click.IntRange(min=1), metavar="ID", help="Only steps of this chain."),
         click.option("--batch", type=click.IntRange(min=1), metavar="ID", help="Only jobs of this batch."),
+        click.option("--parent", type=click.IntRange(min=1), metavar="ID", help="Only children of this job."),
         click.option("--key", metavar="KEY", help="Only jobs with this key; needs --type."),
         click.option("--tag", metavar="TAG", help="Only jobs with this tag."),
         click.option("--type", metavar="NAME", help="Only jobs of this task."),

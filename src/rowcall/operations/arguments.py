@@ -122,6 +122,7 @@ def checked_filter(filters: Mapping[str, object]) -> Filter:
         error_code=checked_error_code(filters.get("error_code")),
         chain_id=checked_chain_id(filters["chain"]) if "chain" in filters else None,
         batch_id=checked_batch_id(filters["batch"]) if "batch" in filters else None,
+        parent_id=checked_id(filters["parent"]) if "parent" in filters else None,
         payload=_payload(filters["payload"]) if "payload" in filters else None,
         **chosen,  # type: ignore[arg-type]
     )

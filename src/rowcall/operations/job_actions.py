@@ -334,7 +334,7 @@ def checked_bulk(
             raise InvalidOption(action.name, "this matches every job; add a filter such as queue=…, or pass all=True")
     by_end = job_filter.finished_after_ms is not None or job_filter.finished_before_ms is not None
     # of one error, the jobs that failed first come first; otherwise the later steps of a chain before the first
-    is_listed = job_filter.tag or job_filter.key or job_filter.chain_id or job_filter.batch_id
+    is_listed = job_filter.tag or job_filter.key or job_filter.chain_id or job_filter.batch_id or job_filter.parent_id
     first_ended = action is RETRY and job_filter.error_code is not None and not is_listed
     chosen = msgspec.structs.replace(job_filter, statuses=job_filter.statuses or tuple(action.meant or possible))
     return JobsToChange(chosen, Order(newest_first=not first_ended, by_end=by_end or first_ended), limit)

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from rowcall.declare.option_checks import key_problem
 from rowcall.domain import checks
 from rowcall.domain.blobs import reference_in
 from rowcall.domain.encryption import Kind, bound_step
@@ -34,6 +35,7 @@ def signal(
     name: str,
     value: object = None,
     *,
+    key: str | None = None,
     position: int | None = None,
     actor: str | None = None,
     connection: object = None,
@@ -42,13 +44,15 @@ def signal(
 
         jobs.signal(job, "confirmed", {"by": "ann"})
 
-    It is kept until the handler waits, and received once. `WrongState` if the job has finished. `InvalidArguments` if
-    the handler waits already, and the value is not of its type, or not one of its choices. With `position`, it is for
-    the wait at that position of the steps: `WrongState` if that has ended, or has an answer. With `connection`, it is
-    part of the caller's transaction.
+    It is kept until the handler waits, and received once; with `key`, however often it is sent. `WrongState` if the
+    job has finished. `InvalidArguments` if the handler waits already, and the value is not of its type, or not one
+    of its choices. With `position`, it is for the wait at that position of the steps: `WrongState` if that has
+    ended, or has an answer. With `connection`, it is part of the caller's transaction.
     """
     job_id, who = checked_id(job), checked_actor(actor)
     checks.name("name", name)
+    if key is not None and (problem := key_problem(key)):
+        raise InvalidOption("key", problem)
     if position is not None:
         checks.whole(1, 2**31 - 1)("position", position)
     connection = yield from joined(queue, connection)
@@ -57,7 +61,7 @@ def signal(
     text = yield from blobs.store(queue, f"signal {name!r}", value_text, Kind.STEP, task)
     make_plan = blobs.safe_on(connection, recorded.signal, text)
     check = partial(_check_fits, queue, msgspec.json.decode(value_text or "null"))
-    yield from write(queue, connection, make_plan, job_id, name, text, who, position, check)
+    yield from write(queue, connection, make_plan, job_id, name, text, who, position, key, check)
 
 
 def _check_fits(queue: Queue, value: object, wait: OpenWait) -> None:

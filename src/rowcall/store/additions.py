@@ -151,6 +151,11 @@ ADDITIONS = (
   job_id bigint
   lease bigint
 """,
+            # a signal that may be sent twice has a key: when it was received, its row stays, without the value
+            "signal": """
+  key text
+  received_at moment
+""",
             # the numbers that people have set instead of the declared ones, and who changed them last
             "quota": """
   set_concurrency int
@@ -174,6 +179,7 @@ ADDITIONS = (
             "create index <prefix>job_deadline on <job> (deadline_at) where deadline_at is not null"
             " and (status = <scheduled> or status = <pending>)",
             "create index <prefix>outcome_by_key on <outcome> (limit_key, id <covering:failed>)",
+            "create unique index <prefix>signal_key on <signal> (job_id, name, key) where key is not null",
             "create index <prefix>job_parent on <job> (parent_id, status, id) where parent_id is not null",
             "create index <prefix>batch_over on <batch> (finished_at) where finished_at is not null",
             "create index <prefix>batch_tallied on <batch_tally> (batch_id, status <covering:jobs>)",

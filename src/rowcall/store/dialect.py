@@ -46,6 +46,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     chain_id: int | None = None
     batch_id: int | None = None
+    parent_id: int | None = None
     worker: str | None = None
     error_code: str | None = None
     created_after_ms: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -12,13 +13,16 @@ import pytest
 from rowcall import (
     Cancel,
     Context,
+    DuplicateJob,
     Encryption,
     Fail,
     InvalidArguments,
+    InvalidOption,
     JobCancelled,
     JobFailed,
     Limit,
     Rowcall,
+    StillNeeded,
     UnknownTask,
 )
 from rowcall.testing.fake_clock import FakeClock
@@ -327,3 +331,130 @@ class TestFirst:
         lost, kept = (jobs.get(steps[place].child_id or 0) for place in (0, 3))
         assert (lost.status, lost.error_code, kept.status) == ("cancelled", "CANCELLED:BY_HAND", "scheduled")
         assert "at least one wait" in (jobs.get(empty).error_detail or "")
+
+
+class TestFamilies:
+    def test_children_are_cancelled_with_their_parent(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def leaf(ctx: Context) -> None:
+            await ctx.wait_for("never")
+
+        @jobs.task
+        async def middle(ctx: Context) -> None:
+            await ctx.call(leaf)
+
+        @jobs.task
+        async def top(ctx: Context) -> None:
+            await ctx.gather(ctx.call(middle), ctx.call(leaf), ctx.call(leaf.using(detach=True)))
+
+        job = top.enqueue()
+        jobs.drain()
+        assert len(jobs.list(parent=job).jobs) == 3
+        jobs.cancel(job)
+        jobs.drain()
+        states = {child.id: child.status for child in jobs.list(parent=job).jobs}
+        assert sorted(states.values()) == ["cancelled", "cancelled", "scheduled"]
+        (grandchild,) = jobs.list(parent=min(states)).jobs
+        assert (grandchild.status, grandchild.error_code) == ("cancelled", "CANCELLED:BY_HAND")
+        assert jobs.list(parent=job, status="scheduled").jobs[0].id == max(states)
+        with pytest.raises(InvalidOption, match="detach has no effect"):
+            leaf.using(detach=True).enqueue()
+
+    def test_a_parent_keeps_its_children(self, jobs: Rowcall, clock: FakeClock) -> None:
+        @jobs.task
+        def child() -> str:
+            return "done"
+
+        @jobs.task
+        async def parent(ctx: Context) -> str:
+            result = await ctx.call(child)
+            await ctx.wait_for("go")
+            return str(result)
+
+        job = parent.enqueue()
+        jobs.drain()
+        child_id = jobs.steps(job)[0].child_id
+        assert child_id is not None
+        with pytest.raises(StillNeeded) as raised:
+            jobs.delete(child_id)
+        assert raised.value.needed_by == [job.id]
+        clock.advance(10 * 365 * 86400)
+        jobs.prune()
+        assert jobs.get(child_id).status == "succeeded"
+        jobs.delete(job)
+        assert jobs.get(child_id).parent_id == job.id
+        jobs.delete(child_id)
+
+    def test_a_retry_calls_again_what_has_failed(self, jobs: Rowcall) -> None:
+        works: list[int] = []
+
+        @jobs.task(max_attempts=1)
+        def load(number: int) -> int:
+            if number == 2 and not works:
+                raise ValueError("no route")
+            return number
+
+        @jobs.task
+        async def parent(ctx: Context) -> list[int]:
+            return list(await ctx.gather(*(ctx.call(load, number) for number in (1, 2, 3))))
+
+        job = parent.enqueue()
+        jobs.drain()
+        assert jobs.get(job).error_code == "CHILD:FAILED"
+        before = {step.position: step.child_id for step in jobs.steps(job)}
+        works.append(1)
+        jobs.retry(job)
+        jobs.drain()
+        assert jobs.get(job).result == [1, 2, 3]
+        after = {step.position: step.child_id for step in jobs.steps(job)}
+        assert [place for place in before if before[place] != after[place]] == [2]
+
+    def test_cycles_of_waits_are_refused(self, jobs: Rowcall) -> None:
+        errors: list[str] = []
+
+        @jobs.task
+        def follower() -> None: ...
+
+        @jobs.task(ordered_by="account")
+        def parent(ctx: Context, account: int) -> None:
+            later = follower.using(after=ctx.job).enqueue()
+            last = follower.using(after=later).enqueue()
+            calls: list[Callable[[], object]] = [
+                lambda: ctx.call(follower.using(after=ctx.job)),
+                lambda: ctx.call(follower.using(after=last)),
+                lambda: ctx.call("parent", account=account),
+                lambda: ctx.call(follower.using(key="k")),
+            ]
+            for call in calls:
+                try:
+                    call()
+                except (InvalidOption, DuplicateJob) as error:
+                    errors.append(str(error))
+
+        follower.using(key="k", delay=1000).enqueue()
+        job = parent.enqueue(7)
+        jobs.drain()
+        assert jobs.get(job).status == "succeeded", jobs.get(job)
+        assert len(errors) == 4, errors
+        assert [f"job {job.id}" in error for error in errors] == [True, True, True, False]
+
+    def test_a_signal_with_a_key_is_received_once(self, jobs: Rowcall) -> None:
+        @jobs.task
+        async def paid(ctx: Context) -> list[object]:
+            first = await ctx.wait_for("paid")
+            return [first, await ctx.wait_for("paid")]
+
+        job = paid.enqueue()
+        jobs.signal(job, "paid", 1, key="evt_1")
+        jobs.signal(job, "paid", 2, key="evt_1")
+        jobs.drain()
+        assert jobs.get(job).status == "scheduled"
+        jobs.signal(job, "paid", 3, key="evt_1")
+        jobs.drain()
+        assert jobs.get(job).status == "scheduled"
+        jobs.signal(job, "paid", 4, key="evt_2")
+        jobs.drain()
+        assert jobs.get(job).result == [1, 4]
+        other = paid.enqueue()
+        with pytest.raises(InvalidOption, match="key"):
+            jobs.signal(other, "paid", key="")

@@ -511,6 +511,10 @@ alter table rowcall_start add column job_id bigint
 -- next statement
 alter table rowcall_start add column lease bigint
 -- next statement
+alter table rowcall_signal add column key text
+-- next statement
+alter table rowcall_signal add column received_at rowcall_moment_type
+-- next statement
 alter table rowcall_quota add column set_concurrency integer
 -- next statement
 alter table rowcall_quota add column set_rate integer
@@ -535,6 +539,8 @@ create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at
 -- next statement
 create index rowcall_outcome_by_key on rowcall_outcome (limit_key, id ) include (failed)
 -- next statement
+create unique index rowcall_signal_key on rowcall_signal (job_id, name, key) where key is not null
+-- next statement
 create index rowcall_job_parent on rowcall_job (parent_id, status, id) where parent_id is not null
 -- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
@@ -545,7 +551,7 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '5d804796258752bf')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '200a96cc1ba072f6')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

@@ -503,6 +503,10 @@ alter table rowcall_start add column job_id integer  constraint job_id_is_intege
 -- next statement
 alter table rowcall_start add column lease integer  constraint lease_is_integer check (lease is null or (lease between -9223372036854775807 and 9223372036854775807 and lease = cast(lease as integer)))
 -- next statement
+alter table rowcall_signal add column key text  constraint key_is_text check (key is null or (key < x''))
+-- next statement
+alter table rowcall_signal add column received_at integer  constraint received_at_is_integer check (received_at is null or (received_at between -9007199254740992 and 9007199254740992 and received_at = cast(received_at as integer)))
+-- next statement
 alter table rowcall_quota add column set_concurrency integer  constraint set_concurrency_is_integer check (set_concurrency is null or (set_concurrency between -9007199254740992 and 9007199254740992 and set_concurrency = cast(set_concurrency as integer)))
 -- next statement
 alter table rowcall_quota add column set_rate integer  constraint set_rate_is_integer check (set_rate is null or (set_rate between -9007199254740992 and 9007199254740992 and set_rate = cast(set_rate as integer)))
@@ -527,6 +531,8 @@ create index rowcall_job_deadline on rowcall_job (deadline_at) where deadline_at
 -- next statement
 create index rowcall_outcome_by_key on rowcall_outcome (limit_key, id , failed)
 -- next statement
+create unique index rowcall_signal_key on rowcall_signal (job_id, name, key) where key is not null
+-- next statement
 create index rowcall_job_parent on rowcall_job (parent_id, status, id) where parent_id is not null
 -- next statement
 create index rowcall_batch_over on rowcall_batch (finished_at) where finished_at is not null
@@ -539,7 +545,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '73adb978b93779f2')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '2fda7163f64ce674')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   

@@ -28,7 +28,8 @@ def _job_name_and_value(words: tuple[str, ...]) -> tuple[int, str, object]:
     words="ID NAME [JSON]",
     parse=_job_name_and_value,
 )
-def signal_command(target: Target, words: tuple[int, str, object]) -> Answer:
+@click.option("--key", metavar="KEY", help="Received once, however often a signal with this key is sent.")
+def signal_command(target: Target, words: tuple[int, str, object], key: str | None) -> Answer:
     """Send a signal to a job whose handler waits for it with ctx.wait_for(NAME), now or later.
 
     The value is JSON: rowcall signal app:jobs 12 confirmed '{"by": "ann"}'
@@ -36,6 +37,6 @@ def signal_command(target: Target, words: tuple[int, str, object]) -> Answer:
     With --json: {"job_id", "name", "value"}.
     """
     job_id, name, value = words
-    target.jobs.signal(job_id, name, value)
+    target.jobs.signal(job_id, name, value, key=key)
     data = {"job_id": job_id, "name": name, "value": value}
     return Answer(data, lambda: show(one_line(f"job {job_id}: sent signal {name}")))

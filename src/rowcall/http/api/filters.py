@@ -26,6 +26,7 @@ class Chosen(EndpointInput, frozen=True, kw_only=True):
     key: str | None = None
     chain: int | None = None
     batch: int | None = None
+    parent: int | None = None
     worker: str | None = None
     error_code: str | None = None
     created_after: datetime | None = None

@@ -10,10 +10,11 @@ from rowcall.operations import inspect, signals
 
 
 class SignalInput(EndpointInput, frozen=True, kw_only=True):
-    """The value, and perhaps the position of the wait that it is for."""
+    """The value, and perhaps the position of the wait that it is for. With a key, it is received once."""
 
     value: object = None
     position: int | None = None
+    key: str | None = None
 
 
 class Signalled(Value, frozen=True, kw_only=True):
@@ -43,6 +44,6 @@ async def signal_job(call: Call, id: int, name: str, body: SignalInput) -> Signa
     A value that does not fit the type or the choices of the wait is refused. With `position`, the signal is only for
     the wait at that position of the steps, and is refused if that has an answer already.
     """
-    sent = signals.signal(call.queue, id, name, body.value, position=body.position, actor=call.actor)
+    sent = signals.signal(call.queue, id, name, body.value, position=body.position, key=body.key, actor=call.actor)
     await call.change(sent)
     return Signalled(job=call.scrubbed(await call.read(inspect.get_row(call.queue, id))), name=name)

@@ -25,13 +25,14 @@ from rowcall.store.order.heads import orders_of, ready_heads
 from rowcall.store.queries import control as queries
 from rowcall.store.queries.control import Rerun
 from rowcall.store.queries.counts import TALLY
+from rowcall.store.queries.ends import LEASES
 from rowcall.store.queries.flows import CHAIN_STEPS, DEPENDANTS, FALLEN, LOCK_KEYS
 from rowcall.store.queries.jobs import DELETE as DELETE_JOBS
 from rowcall.store.queries.steps import END_SLEEPS
 from rowcall.store.results.readers import notify_waiters
 from rowcall.store.schema import LAST_DEADLINE_MS
 from rowcall.store.statement import Plan
-from rowcall.store.steps.recorded import forget_steps, start_over
+from rowcall.store.steps.recorded import forget_failed_calls, forget_steps, start_over
 
 # again
 
@@ -86,6 +87,7 @@ def rerun(
     yield from rerun_locked(dialect, [*reruns, *(Rerun(job.id, 0) for job in fallen)])
     if detail is None:
         yield from start_over(dialect, [job.id for job in revivals if job.status is Status.SUCCEEDED])
+    yield from forget_failed_calls(dialect, [job.id for job in revivals if job.status is not Status.SUCCEEDED])
     yield from dialect.ask(TALLY, [revived(job) for job in revivals])
     yield from reopen(dialect, revivals)
     yield from dialect.ask(queries.RECORD_EVENTS, [job.id for job in jobs], "MANUAL_RETRY", actor, detail)
@@ -341,7 +343,8 @@ def delete(dialect: Dialect, job_id: int) -> Plan[None]:
 
 def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
     """Delete locked jobs that do not run. Keep jobs that others wait for, and return them with those others."""
-    needed: dict[int, list[int]] = {}
+    needed = yield from _needed_by_parents(dialect, jobs)
+    jobs = [job for job in jobs if job.id not in needed]
     orders = yield from orders_of(dialect, [job.id for job in jobs])
     awaited = {job.id for job in jobs} | {job.chain_id for job in jobs if job.chain_id is not None}
     if not (yield from dialect.ask(DEPENDANTS, sorted(awaited))):
@@ -357,6 +360,15 @@ def delete_locked(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[
     yield from notify_waiters(dialect, [job.id for job in jobs if job.id not in needed])
     yield from finish_over(dialect, batches_left_by(jobs), wait=False)
     return needed
+
+
+def _needed_by_parents(dialect: Dialect, jobs: Sequence[Job]) -> Plan[dict[int, list[int]]]:
+    """Return children of jobs that have not ended, each with its parent: the ids may be read there."""
+    deleted = {job.id for job in jobs}
+    parents = {job.parent_id for job in jobs if job.parent_id is not None} - deleted
+    rows = (yield from dialect.ask(LEASES, sorted(parents))) if parents else []
+    unended = {job_id for job_id, _, status, _ in rows if status not in FINISHED}
+    return {job.id: [job.parent_id] for job in jobs if job.parent_id is not None and job.parent_id in unended}
 
 
 def _waiting_for(dialect: Dialect, job: Job) -> Plan[list[int]]:

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rowcall.domain.errors import RowcallError
+from rowcall.domain.errors import InvalidOption, RowcallError
 from rowcall.domain.job import Job
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.enqueue.related import write_related
 from rowcall.store.flows.inserted import insert_each
-from rowcall.store.new_job import RelatedJob
+from rowcall.store.new_job import NewJob, RelatedJob
 from rowcall.store.new_step import NewChild, StepWrite
+from rowcall.store.queries.flows import CHAIN_STEPS
+from rowcall.store.queries.steps import AWAITED_BY, PARENT_OF
 from rowcall.store.statement import Plan
+
+MOST_AWAITED = 10_000
+"""How many jobs are looked at before a call with `after=` counts as one without a cycle."""
 
 
 def enqueue_children(dialect: Dialect, calls: Sequence[StepWrite]) -> Plan[list[int | Exception]]:
     """Insert the children of calls; return their ids, or why one of them is refused."""
     children = [call.child for call in calls if call.child is not None]
-    alone = [child for child in children if child.job.is_alone]
+    alone = [child for child in children if child.job.is_alone and child.job.ordered is None]
     ids: dict[int, int | Exception] = {}
     if alone:
         rows = yield from insert_each(dialect, [(child.job, child.payload) for child in alone])
         yield from refer_to(dialect, [child.payload for child in alone], [row.id for row in rows])
         ids = {id(child): row.id for child, row in zip(alone, rows, strict=True)}
     for child in children:
-        if not child.job.is_alone:
+        if id(child) not in ids:
             ids[id(child)] = yield from _enqueue(dialect, child)
     return [ids[id(child)] for child in children]
 
@@ -33,8 +38,32 @@ def enqueue_children(dialect: Dialect, calls: Sequence[StepWrite]) -> Plan[list[
 def _enqueue(dialect: Dialect, child: NewChild) -> Plan[int | Exception]:
     """Insert a job that depends on others, or return why it is refused: every check comes before the first write."""
     try:
+        yield from _refuse_cycle(dialect, child.job)
         (row,) = yield from write_related(dialect, [RelatedJob(job=child.job, payload=child.payload)])
     except RowcallError as error:
         return error
     assert not isinstance(row, Job), "a duplicate is refused"
     return row.id
+
+
+def _refuse_cycle(dialect: Dialect, job: NewJob) -> Plan[None]:
+    """Raise `InvalidOption` if a child would wait for its parent, which waits for it."""
+    assert job.parent_id is not None
+    seen: set[int] = set()
+    blockers = [awaited.blocker for awaited in job.after]
+    new = {blocker.job_id for blocker in blockers}
+    for blocker in blockers:
+        if blocker.of_chain:
+            new.update(step.id for step in (yield from dialect.ask(CHAIN_STEPS, blocker.job_id)))
+    while new and job.parent_id not in new and len(seen) < MOST_AWAITED:
+        seen |= new
+        new = set((yield from dialect.ask(AWAITED_BY, sorted(new)))) - seen
+    if job.parent_id in new:
+        raise InvalidOption("after", f"waits for job {job.parent_id}, which calls this one and waits for it")
+    ancestor: int | None = job.parent_id if job.ordered is not None else None
+    while ancestor is not None:
+        rows = yield from dialect.ask(PARENT_OF, ancestor)
+        if rows and rows[0].ordered == job.ordered:
+            problem = f"has the same value as job {ancestor}, which waits for this one and comes first in order"
+            raise InvalidOption("ordered_by", problem)
+        ancestor = rows[0].parent_id if rows else None

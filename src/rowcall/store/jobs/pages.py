@@ -123,6 +123,7 @@ BY_KEY = Source("job_key", "key is not null", ("type", "key"))
 BY_TAG = Source("", "true", ("tag",), ("job_id",), table="job_tag")
 BY_TAG_AND_STATUS = Source("job_tag_status", "true", ("tag", "status"), ("job_id",), table="job_tag")
 BY_BATCH = Source("job_batch", "batch_id is not null", ("batch_id", "status"))
+BY_PARENT = Source("job_parent", "parent_id is not null", ("parent_id", "status"))
 BY_CHAIN = Source("job_chain", "chain_id is not null", ("chain_id",))
 
 HOPPED = (_READY, _TURNED, _HELD, _SCHEDULED, _BLOCKED, FINISHED_SOURCE, BY_END, BY_ERROR)
@@ -154,7 +155,8 @@ def sources_of(job_filter: Filter, order: Order) -> Sources:
         return Sources(known=((BY_CHAIN, (job_filter.chain_id,)),))
     if job_filter.tag is not None and job_filter.statuses is None:
         return Sources(known=((BY_TAG, (job_filter.tag,)),))
-    for source, value in ((BY_TAG_AND_STATUS, job_filter.tag), (BY_BATCH, job_filter.batch_id)):
+    groups = (BY_TAG_AND_STATUS, job_filter.tag), (BY_BATCH, job_filter.batch_id), (BY_PARENT, job_filter.parent_id)
+    for source, value in groups:
         if value is not None:
             # the row and the tags of a claimed job say that it is pending
             statuses = job_filter.statuses or tuple(Status)
@@ -214,6 +216,8 @@ def _conditions(job_filter: Filter) -> Iterator[tuple[str, Parameter]]:
         yield "job.chain_id = <bigint:#>", job_filter.chain_id
     if job_filter.batch_id is not None:
         yield "job.batch_id = <bigint:#>", job_filter.batch_id
+    if job_filter.parent_id is not None:
+        yield "job.parent_id = <bigint:#>", job_filter.parent_id
     if job_filter.tag is not None:
         yield "exists (select 1 from <job_tag> as tagged where tag = <text:#> and job_id = job.id)", job_filter.tag
     if job_filter.error_code is not None:

@@ -98,6 +98,9 @@ prune = f"""
                select finished_at from <job> where id = edge.job_id offset 0) as waiting
              where edge.blocker_id = any (array[job.id, job.chain_id]) and waiting.finished_at is null
              limit 1) is null
+        and (parent_id is null or (
+             select 1 from <job> as parent where parent.id = job.parent_id and parent.finished_at is null
+             limit 1) is null)
         and (chain_id is null or (
              select 1 from <job> as step where step.chain_id = job.chain_id
                and (step.finished_at is null or step.finished_at >= (select <time:4>)) limit 1) is null)

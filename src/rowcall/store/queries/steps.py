@@ -21,6 +21,7 @@ class Signal(NamedTuple):
     job_id: int
     name: str
     value: str | None
+    key: str | None
 
 
 class ParentCheck(NamedTuple):
@@ -37,6 +38,13 @@ class LostChild(NamedTuple):
     id: int
     parent_id: int
     cancel: int
+
+
+class Ancestor(NamedTuple):
+    """The parent of a job, and the value by which the job is in order."""
+
+    parent_id: int | None
+    ordered: str | None
 
 
 class EndedCall(NamedTuple):
@@ -141,11 +149,13 @@ _WAITING = """
 # the wait of a job that the next signal of a name would end: earlier ones are for the waits before it
 _NEXT_WAIT = f"""
     select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:1> and step.name = <text:2> order by step.position
-    limit 1 offset (select count(*) from <signal> where job_id = <bigint:1> and name = <text:2>)"""
+    limit 1 offset (
+      select count(*) from <signal> where job_id = <bigint:1> and name = <text:2> and received_at is null)"""
 NEXT_WAIT = Query("next_wait", (Int, Text), wait_from_row, text=_NEXT_WAIT)
 # a wait of a job that has not ended, without an answer that a worker is to receive
 _IS_OPEN = """and job.status in <unfinished> and (step.due_at is null or step.due_at > (select <now>))
-      and not exists (select 1 from <signal> as signal where signal.job_id = step.job_id and signal.name = step.name)"""
+      and not exists (select 1 from <signal> as signal where signal.job_id = step.job_id and signal.name = step.name
+                      and signal.received_at is null)"""
 _OPEN_WAITS_OF = f"""
     select {_FIELDS_OF_WAIT} {_WAITING} and step.job_id = <bigint:2> {_IS_OPEN} order by step.position limit <int:3>"""
 OPEN_WAITS_OF = Query("open_waits_of", (Now, Int, Int), wait_from_row, text=_OPEN_WAITS_OF)
@@ -170,16 +180,41 @@ _CHILDREN_OF = """
     order by job_id, position limit <int:2>"""
 CHILDREN_OF = Query("children_of", (Ids, Int), row_as(CalledJob), text=_CHILDREN_OF)
 
+# calls whose children have not succeeded, of jobs that run again: unless the handler continued after that
+_FAILED_CALLS = """
+    select job_id, position from <step> as step where job_id <in_ids:1> and kind = 'call' and first_at is null
+      and status in (<failed>, <cancelled>)
+      and not exists (select 1 from <step> as later where later.job_id = step.job_id and later.position > step.position
+                      and later.started_at > step.finished_at)"""
+FAILED_CALLS = Query("failed_calls", (Ids,), text=_FAILED_CALLS)
+_FORGET_STEP = "delete from <step> where job_id = <bigint:1> and position = <int:2>"
+FORGET_STEP = Query("forget_step", (Int, Int), text=_FORGET_STEP)
+# what some jobs wait for: jobs, steps of chains, children
+_AWAITED_BY = """
+    select blocker_id from <edge> where job_id <in_ids:1> and state = 'open'
+    union select job.id from <edge> as edge join <job> as job on job.chain_id = edge.blocker_id
+      where edge.job_id <in_ids:1> and edge.state = 'open' and edge.of_chain <> 0
+    union select child_id from <step> where job_id <in_ids:1> and status = 'waiting' and child_id is not null"""
+AWAITED_BY = Query("awaited_by", (Ids,), number_from_row, text=_AWAITED_BY)
+_PARENT_OF = "select parent_id, ordered from <job> where id = <bigint:1>"
+PARENT_OF = Query("parent_of", (Int,), row_as(Ancestor), text=_PARENT_OF)
 DELETE_STEPS = Query("delete_steps", (Ids,), text="delete from <step> where job_id <in_ids:1>")
 _FORGET_STEPS = "delete from <step> where job_id = <bigint:1> and position >= <int:2> returning position"
 FORGET_STEPS = Query("forget_steps", (Int, Int), text=_FORGET_STEPS)
 DELETE_SIGNALS_OF = Query("delete_signals_of", (Ids,), text="delete from <signal> where job_id <in_ids:1>")
 
-_SIGNALS = "select id, job_id, name, <text_of:value> from <signal> where job_id <in_ids:1> order by id"
+_SIGNALS = """
+    select id, job_id, name, <text_of:value>, key from <signal> where job_id <in_ids:1> and received_at is null
+    order by id"""
 SIGNALS = Query("signals", (Ids,), row_as(Signal), text=_SIGNALS)
 DELETE_SIGNALS = Query("delete_signals", (Ids,), text="delete from <signal> where id <in_ids:1>")
-_SEND_SIGNAL = "insert into <signal> (job_id, name, value) values (<bigint:1>, <text:2>, <json:3>) returning id"
-SEND_SIGNAL = Query("send_signal", (Int, Text, Text), text=_SEND_SIGNAL)
+_RECEIVE_SIGNALS = "update <signal> set received_at = <now>, value = null where id <in_ids:2>"
+RECEIVE_SIGNALS = Query("receive_signals", (Now, Ids), text=_RECEIVE_SIGNALS)
+_SEND_SIGNAL = """
+    insert into <signal> (job_id, name, value, key) values (<bigint:1>, <text:2>, <json:3>, <text:4>) returning id"""
+SEND_SIGNAL = Query("send_signal", (Int, Text, Text, Text), number_from_row, text=_SEND_SIGNAL)
+_WAS_SENT = "select id from <signal> where job_id = <bigint:1> and name = <text:2> and key = <text:3>"
+WAS_SENT = Query("was_sent", (Int, Text, Text), number_from_row, text=_WAS_SENT)
 # of jobs that were rescheduled: a sleep, and the pause before a step is tried again, do not last longer than that
 _END_SLEEPS = """
     update <step> as step set due_at = job.run_at from <job> as job
@@ -203,6 +238,7 @@ _WAKE = f"""
       and coalesce((select status from <attempt> where job_id = job.id order by id desc limit 1), '') <> <failed>
       and (<int:3> >= 1 and {_STILL_WAITS} is null or <int:3> = 2 and {_FIRST_IS_OVER} or exists (
         select 1 from <step> as step join <signal> as signal on signal.job_id = step.job_id and signal.name = step.name
+          and signal.received_at is null
         where step.job_id = job.id and step.kind = 'wait' and step.status = 'waiting'))
     returning id"""
 WAKE = Query("wake", (Now, Ids, Int), number_from_row, notifies=bool, text=_WAKE)

@@ -70,6 +70,7 @@ prune = f"""
       select id from {_FINISHED} and {_OF_GROUP} and finished_at < $4
         and not exists (select 1 from <edge> as edge cross join <job> as waiting on waiting.id = edge.job_id
                         where edge.blocker_id in (<job>.id, <job>.chain_id) and waiting.finished_at is null)
+        and not exists (select 1 from <job> as parent where parent.id = <job>.parent_id and parent.finished_at is null)
         and (chain_id is null or not exists (
           select 1 from <job> as step where step.chain_id = <job>.chain_id
             and (step.finished_at is null or step.finished_at >= $4)))

@@ -27,6 +27,7 @@ from rowcall.store.new_step import StepWrite
 from rowcall.store.queries import steps as queries
 from rowcall.store.queries.control import RECORD_EVENTS
 from rowcall.store.queries.counts import NOW
+from rowcall.store.queries.steps import Signal
 from rowcall.store.statement import Plan
 
 
@@ -112,16 +113,23 @@ def _receive(dialect: Dialect, waits: Sequence[StepWrite]) -> Plan[dict[tuple[in
         return {}
     signals = yield from dialect.ask(queries.SIGNALS, sorted({wait.job_id for wait in waits}))
     received: dict[tuple[int, int], str | None] = {}
-    used: set[int] = set()
+    used: dict[int, Signal] = {}
     for wait in sorted(waits, key=lambda wait: wait.position):
         for signal in signals:
             if signal.id not in used and (signal.job_id, signal.name) == (wait.job_id, wait.name):
-                used.add(signal.id)
+                used[signal.id] = signal
                 received[wait.job_id, wait.position] = signal.value
                 break
     if used:
-        yield from dialect.ask(queries.DELETE_SIGNALS, sorted(used))
+        yield from _use_up(dialect, list(used.values()))
     return received
+
+
+def _use_up(dialect: Dialect, received: Sequence[Signal]) -> Plan[None]:
+    """Note that signals were received. The row of one with a key stays, so that it is not received again."""
+    for query, with_key in ((queries.DELETE_SIGNALS, False), (queries.RECEIVE_SIGNALS, True)):
+        if ids := [signal.id for signal in received if (signal.key is not None) is with_key]:
+            yield from dialect.ask(query, ids)
 
 
 def _written(step: StepWrite, signals: dict[tuple[int, int], str | None], at_ms: int) -> StepWritten:
@@ -159,7 +167,7 @@ def _first(dialect: Dialect, first: StepWrite) -> Plan[StepWritten]:
             break
         if signal is not None:
             yield from dialect.ask(queries.END_STEP, job_id, position, StepStatus.FINISHED, signal.value)
-            yield from dialect.ask(queries.DELETE_SIGNALS, [signal.id])
+            yield from _use_up(dialect, [signal])
             break
         if row.due_in_ms is not None and row.due_in_ms <= 0:
             over = StepStatus.TIMED_OUT if row.kind == StepKind.WAIT else StepStatus.FINISHED
@@ -204,6 +212,13 @@ def forget_steps(dialect: Dialect, job_id: int, name: str) -> Plan[None]:
     yield from dialect.ask(queries.FORGET_STEPS, job_id, first)
 
 
+def forget_failed_calls(dialect: Dialect, job_ids: Sequence[int]) -> Plan[None]:
+    """Let jobs that run again call the children again that have not succeeded."""
+    if job_ids:
+        for job_id, position in (yield from dialect.ask(queries.FAILED_CALLS, job_ids)):
+            yield from dialect.ask(queries.FORGET_STEP, job_id, position)
+
+
 def wake(dialect: Dialect, job_ids: Sequence[int], how: Woken = Woken.BY_SIGNAL) -> Plan[bool]:
     """Let jobs run at once that do not wait any more. Their rows are locked. Return whether any job runs."""
     return bool((yield from dialect.ask(queries.WAKE, job_ids, how))) if job_ids else False
@@ -216,6 +231,7 @@ def signal(
     value: str | None,
     actor: str | None,
     position: int | None = None,
+    key: str | None = None,
     check: Callable[[OpenWait], None] = lambda wait: None,
 ) -> Plan[None]:
     """Keep a signal until the job's handler waits for it; let the job run now if it waits already.
@@ -225,13 +241,15 @@ def signal(
     job = yield from lock(dialect, job_id)
     if job.status in FINISHED:
         raise WrongState(job_id, job.status, "signal", [*map(str, WAITING), str(Status.RUNNING)])
+    if key is not None and (yield from dialect.ask(queries.WAS_SENT, job_id, name, key)):
+        return
     waits = yield from dialect.ask(queries.NEXT_WAIT, job_id, name)
     if position is not None and [wait.position for wait in waits] != [position]:
         problem = f"step {position} does not wait for {name!r}, or it was answered already"
         raise WrongState(job_id, job.status, "signal", [], problem)
     for wait in waits:
         check(wait)
-    yield from dialect.ask(queries.SEND_SIGNAL, job_id, name, value)
+    yield from dialect.ask(queries.SEND_SIGNAL, job_id, name, value, key)
     yield from refer_to(dialect, [value], [job_id])
     yield from dialect.ask(RECORD_EVENTS, [job_id], "SIGNALLED", actor, name)
     yield from wake(dialect, [job_id])
