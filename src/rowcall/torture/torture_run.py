@@ -290,7 +290,13 @@ class TortureRun:
             return False
         for stage in self._stages:
             counts = stage.counts()
-            if counts is None or counts[1] or len(stage.jobs.workers()) > len(stage.fleet.running["worker"]):
+            if counts is None or counts[1]:
+                return False
+            try:
+                listed = stage.jobs.workers()
+            except StoreUnavailable:
+                return False
+            if len(listed) > len(stage.fleet.running["worker"]):
                 return False
         return True
 
