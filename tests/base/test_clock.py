@@ -45,12 +45,13 @@ KNOWN_WAITS = {
     "wake/waiter.py": 2 * ["poll.poll(seconds * 1000 if seconds > 0 else 0)"],
     # processes: a fork, and children of a supervisor
     "drivers/forking.py": ["poll.poll(CHILD_SECONDS * 1000)"],
+    "drivers/mysql/pool.py": ["self._free.acquire(timeout=self._wait_seconds)"],
     "drivers/sqlite/connection.py": ["self._in_use.acquire(timeout=READ_SECONDS)"],
     "worker/process/supervisor.py": ["self._ended.get(timeout=self._next_in_seconds())"],
     # a count of another reader, which has a limit; threads that may be blocked by a server out of reach
     "http/shared_counts.py": ["asyncio.wait([self._asking])"],
     # a reading of events that several streams share: its own wait uses the clock
-    "http/live.py": ["reading.wait(position, quiet_at - timer())"],
+    "http/live.py": ["reading.wait(position, quiet_at - timer())", "asyncio.wait([taking])"],
     "http/shared_events.py": ["asyncio.wait([self._task])"],
     "overview/alerting.py": ["thread.join(STOP_SECONDS)"],
     "observe/meter.py": ["asking.join(self._patience_seconds)"],

@@ -14,7 +14,7 @@ from tests.docs.pages import DOCS, PAGES, blocks, read
 from tests.docs.running import PageRun, assert_same_shape, compiled
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
-LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml", "php"}
+LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml", "php", "js"}
 POOLER = "pooler-1"
 MOST_LINES_OF_A_RECIPE = 25
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why

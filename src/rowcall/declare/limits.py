@@ -93,8 +93,6 @@ class KnownLimits:
 
     def breakers_of(self, job: Ready) -> Mapping[str, Breaker]:
         """Return the breakers of a job's limits, by name."""
-        if not self.breakers:
-            return self.breakers
         return {one.name: self.breakers[one.name] for one in self.declared.of(job) if one.name in self.breakers}
 
     @property

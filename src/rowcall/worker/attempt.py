@@ -537,7 +537,8 @@ class Attempt:
 
     @property
     def _breakers(self) -> Mapping[str, Breaker]:
-        return self.common.completion.queue.declared.limits.breakers_of(self.ready)
+        limits = self.common.completion.queue.declared.limits
+        return limits.breakers_of(self.ready) if limits.breakers else limits.breakers
 
     @property
     def note_of_success(self) -> LimitNote | None:
