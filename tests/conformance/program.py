@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from rowcall import Backoff, Context, Fail, JobOutcome, Limit, Rowcall
@@ -46,6 +47,7 @@ def declare(jobs: Rowcall, notes: Notes) -> Declaration:
     lasting = _declare_waiting(jobs, noted)
     _declare_deadly(jobs, noted)
     _declare_failing(jobs, notes)
+    _declare_families(jobs)
     return Declaration(lasting, _declare_many(jobs, notes), *_declare_journeys(jobs, notes))
 
 
@@ -195,6 +197,23 @@ def _declare_journeys(
         return [*seen, saw(ctx, JOURNEY[4], await ctx.step(JOURNEY[4], aeffect, ctx, JOURNEY[4]))]
 
     return journey, journey_async
+
+
+def _declare_families(jobs: Rowcall) -> None:
+    @jobs.task
+    def leaf(number: int) -> int:
+        return number
+
+    @jobs.task
+    def family(ctx: Context) -> int:
+        results = ctx.gather(*(partial(ctx.call, leaf, number) for number in range(4)))
+        return sum(results) + int(ctx.call(leaf, 10))
+
+    @jobs.task
+    async def family_async(ctx: Context) -> int:
+        results = await ctx.gather(*(ctx.call(leaf, number) for number in range(4)))
+        _, more = await ctx.first(ctx.call(leaf, 10), ctx.wait_for("never"))
+        return sum(results) + int(str(more))
 
 
 def claim_all(jobs: Rowcall, notes: Notes) -> None:

@@ -9,8 +9,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
-import msgspec
-
 from rowcall.base import effects
 from rowcall.domain.backoff import Backoff, RetryPolicy
 from rowcall.domain.defaults import SHORTEST_TIMEOUT_SECONDS
@@ -21,7 +19,6 @@ from rowcall.durable import single_steps
 from rowcall.durable.single_steps import AwaitedStep
 from rowcall.durable.step_effects import CallFunction, Flow, ReturnType
 from rowcall.durable.step_state import CalledStep, StepFacts, StepState, StepStore, inside
-from rowcall.store.new_step import NewChild
 
 T = TypeVar("T")
 
@@ -150,9 +147,8 @@ class Steps:
     def call(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         child, function = self.store.bind(task, args, kwargs)
         step = self.state.enter(StepKind.CALL, child.job.type)
-        job = msgspec.structs.replace(child.job, parent_id=self.state.facts.job_id, parent_step=step.position)
         value = partial(single_steps.result_of_call, self.state, step, ReturnType.of(function))
-        wait = AwaitedStep(step, {"child": NewChild(job, child.payload)}, value)
+        wait = AwaitedStep(step, {"child": child}, value)
         return self._start(step, single_steps.call(self.state, wait), wait)
 
     def first(self, waits: Sequence[object]) -> object:
@@ -248,10 +244,20 @@ class Steps:
 
     async def _gather(self, steps: Sequence[Pending[object]]) -> tuple[object, ...]:
         """Wait until all have ended: an error or a sleep of one does not cut off the function of another."""
-        await effects.arun(
-            single_steps.begin_calls(self.state, calls_of(pending.wait for pending in steps)), self.state
-        )
-        return self._all_of(await asyncio.gather(*steps, return_exceptions=True))
+        calls = calls_of(pending.wait for pending in steps)
+        await effects.arun(single_steps.begin_calls(self.state, calls), self.state)
+        if not any(single_steps.is_open(self.state, call) for call in calls):
+            if len(calls) < len(steps):
+                return self._all_of(await asyncio.gather(*steps, return_exceptions=True))
+            return self._all_of([await _ended(pending) for pending in steps])  # no task for each of thousands
+        others = []  # thousands of calls need not run to find out that one of them is open
+        for pending in steps:
+            if calls_of([pending.wait]):
+                pending.close()
+                del self._open[pending]
+            else:
+                others.append(pending)
+        return self._all_of([*await asyncio.gather(*others, return_exceptions=True), Suspend(None, waits=True)])
 
     def _all_of(self, ended: Sequence[object]) -> tuple[object, ...]:
         """Return the results, or raise the first error, or suspend. An error of a child is recorded: it can wait."""
@@ -266,6 +272,14 @@ class Steps:
             times = [suspend.run_at_ms for suspend in suspends if suspend.run_at_ms is not None]
             self.state.suspend(min(times, default=None), waits=any(suspend.waits for suspend in suspends))
         return tuple(ended)
+
+
+async def _ended(pending: Pending[object]) -> object:
+    """Return the result or the error of a call that is over."""
+    try:
+        return await pending
+    except Exception as error:
+        return error
 
 
 def calls_of(waits: Iterable[AwaitedStep | None]) -> list[AwaitedStep]:

@@ -113,6 +113,12 @@ def call(state: StepState, wait: AwaitedStep) -> Flow[object]:
     return (yield from wait.value(row))
 
 
+def is_open(state: StepState, wait: AwaitedStep) -> bool:
+    """Return whether a call that was begun has not ended."""
+    row = state.recorded_as(wait.step)
+    return row is None or not row.is_over
+
+
 def result_of_call(state: StepState, step: CalledStep, returned: ReturnType, row: StepRow) -> Flow[object]:
     assert row.child_id is not None
     if row.status == StepStatus.FAILED:

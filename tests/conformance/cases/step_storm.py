@@ -49,6 +49,24 @@ class TestStepStorm:
         for job in written:
             self._check(jobs, job.id, by_job[job.id])
 
+    def test_each_child_is_enqueued_once_and_wakes_its_parent(
+        self, open_queue: OpenQueue, start_program: StartProgram, notes: Notes
+    ) -> None:
+        jobs = open_queue()
+        declare(jobs, notes)
+        names = ("family", "family_async")
+        parents = [jobs.enqueue(names[number % 2], max_attempts=1000) for number in range(self.COUNT)]
+
+        def done() -> bool:
+            return jobs.stats().by_status["succeeded"] == 6 * len(parents)
+
+        assert kill_until(done, jobs, start_program, 3), "no process was killed"
+        for parent in parents:
+            assert jobs.get(parent).result == 16
+            children = jobs.list(parent=parent, limit=50).jobs
+            assert [child.status for child in children] == ["succeeded"] * 5, "a child was enqueued twice, or never ran"
+            assert {child.id for child in children} == {step.child_id for step in jobs.steps(parent)} - {None}
+
     def _signals(self, jobs: Rowcall, ids: list[int]) -> Iterator[None]:
         for job_id in ids:
             jobs.signal(job_id, "go", f"signal of {job_id}")

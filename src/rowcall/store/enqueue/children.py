@@ -13,9 +13,11 @@ from rowcall.store.flows.inserted import insert_each
 from rowcall.store.new_job import NewJob, RelatedJob
 from rowcall.store.new_step import NewChild, StepWrite
 from rowcall.store.queries.flows import CHAIN_STEPS
+from rowcall.store.queries.jobs import BEGIN_BULK, END_BULK, MAKE_BULK_READY
 from rowcall.store.queries.steps import AWAITED_BY, PARENT_OF
 from rowcall.store.statement import Plan
 
+LEAST_BULK = 16
 MOST_AWAITED = 10_000
 """How many jobs are looked at before a call with `after=` counts as one without a cycle."""
 
@@ -26,7 +28,13 @@ def enqueue_children(dialect: Dialect, calls: Sequence[StepWrite]) -> Plan[list[
     alone = [child for child in children if child.job.is_alone and child.job.ordered is None]
     ids: dict[int, int | Exception] = {}
     if alone:
+        is_bulk = len(alone) >= LEAST_BULK and all(child.job.fair is None for child in alone)
+        if is_bulk:
+            yield from dialect.ask(BEGIN_BULK)
         rows = yield from insert_each(dialect, [(child.job, child.payload) for child in alone])
+        if is_bulk:
+            yield from dialect.ask(MAKE_BULK_READY)
+            yield from dialect.ask(END_BULK)
         yield from refer_to(dialect, [child.payload for child in alone], [row.id for row in rows])
         ids = {id(child): row.id for child, row in zip(alone, rows, strict=True)}
     for child in children:
