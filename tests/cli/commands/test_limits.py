@@ -29,7 +29,7 @@ def test_a_limit_is_listed_set_and_reset(run: Run, queue: Rowcall) -> None:
     [
         (["set"], 2, "write one name after set, got 0"),
         (["set", "api"], 2, "give --concurrency, or --rate and --per"),
-        (["set", "api", "--rate", "0"], 2, "rate must be a whole number from 1 to 1000000, got 0"),
+        (["set", "api", "--rate", "0"], 2, "rate must be a whole number from 1 to 1000000000, got 0"),
         (["set", "ap", "--concurrency", "1"], 1, "limit 'ap' does not exist (did you mean 'api'?)"),
         (["reset", "api", "--rate", "1"], 2, "--rate belongs to: rowcall limits set NAME"),
         (["raise", "api"], 2, "'raise' is not an action; write: set NAME, or: reset NAME"),
