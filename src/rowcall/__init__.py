@@ -98,6 +98,7 @@ from rowcall.domain.job import (
     Why,
     WorkerInfo,
 )
+from rowcall.domain.job_log import JobLog, LogLine
 from rowcall.domain.limits import Breaker, Limit, LimitChange, LimitInfo, LimitKey
 from rowcall.domain.push import PushedJob, PushOptions
 from rowcall.domain.retention import Retention
@@ -192,6 +193,7 @@ __all__ = [
     "JobCancelled",
     "JobEvent",
     "JobFailed",
+    "JobLog",
     "JobLogFilter",
     "JobNotFound",
     "JobOutcome",
@@ -205,6 +207,7 @@ __all__ = [
     "LimitInfo",
     "LimitKey",
     "LimitNotFound",
+    "LogLine",
     "NoAnswer",
     "Node",
     "OpenWait",

@@ -31,7 +31,7 @@ from rowcall.domain.limits import Limit
 from rowcall.domain.schedule import DEFAULT_CATCH_UP, CatchUp, timing_of
 from rowcall.http.server_options import AsgiApp, HttpOptions, WsgiApp
 from rowcall.http.server_options import settings as http_settings
-from rowcall.operations import batches, by_hand, flows, inspect, job_actions, pauses, results, signals
+from rowcall.operations import batches, by_hand, flows, inspect, job_actions, job_logs, pauses, results, signals
 from rowcall.operations import enqueue as enqueueing
 from rowcall.operations import events as streaming
 from rowcall.operations import limits as levers
@@ -115,6 +115,7 @@ class Rowcall:
         clock: a `Clock`, for tests.
         tracing: record OpenTelemetry spans; default false.
         alerts: an `Alerts`: where to report what needs attention.
+        job_log: a `JobLog`: how much is kept of what handlers write with `ctx.log`; None keeps nothing.
     """
 
     def __init__(self, url: Url = None, **options: Unpack[QueueOptions]) -> None:
@@ -425,6 +426,7 @@ class Rowcall:
     open_waits, aopen_waits = both(signals.open_waits)
     events, aevents = streaming.events, streaming.aevents
     stream, astream = values.stream, values.astream
+    log, alog = both(job_logs.log)
     blockers, ablockers = both(inspect.blockers)
     why, awhy = both(reasons.why)
     attention, aattention = both(attention_list.attention)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
@@ -15,6 +16,7 @@ from rowcall.domain.backoff import RetryPolicy
 from rowcall.domain.batches import BatchInfo
 from rowcall.domain.errors import InvalidArguments, InvalidOption
 from rowcall.domain.job import Job
+from rowcall.domain.job_log import KeepsLines
 from rowcall.domain.payload import value_as
 from rowcall.domain.question import question_to_json
 from rowcall.durable.handler_steps import StepOptions, Steps
@@ -52,6 +54,10 @@ class Attempted(Protocol):
     def worker_values(self) -> Mapping[Callable[..., object], object]: ...
     @property
     def log_fields(self) -> dict[str, object]: ...
+    @property
+    def log_lines(self) -> KeepsLines | None:
+        """Where lines are kept, if they are."""
+
     def claimed_job(self) -> Job: ...
     def claimed_jobs(self) -> list[Job]: ...
     def report(self, share: float, message: str | None) -> None: ...
@@ -470,8 +476,8 @@ class Context(Generic[Resources]):
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """Return a logger that adds the job's fields to each record."""
-        return JobLogger(logger, self._attempt.log_fields)
+        """Return a logger that adds the job's fields to each record. What it writes is kept, for `jobs.log`."""
+        return JobLogger(logger, self._attempt.log_fields, self._attempt.log_lines)
 
 
 if TYPE_CHECKING:
@@ -483,9 +489,40 @@ if TYPE_CHECKING:
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
+    def __init__(self, to: logging.Logger, fields: Mapping[str, object], lines: KeepsLines | None) -> None:
+        super().__init__(to, fields)
+        self._lines = lines
+
+    # Any: as in the standard library
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if self._lines is not None and level >= self._lines.lowest:
+            self._lines.add(level, _text_of(msg, args, kwargs.get("exc_info")))
+        if self.logger.isEnabledFor(level):
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller, not this method
+            super().log(level, msg, *args, **kwargs)
+
     def process(self, msg: str, kwargs: MutableMapping[str, object]) -> tuple[str, MutableMapping[str, object]]:
         kwargs["extra"] = {**(self.extra or {}), **_given(kwargs.get("extra"))}
         return msg, kwargs
+
+
+def _text_of(msg: object, args: tuple[object, ...], error: object) -> str:
+    """Return the text of a log record: with the traceback, if there is one."""
+    text = str(msg)
+    if args:
+        mapping = args[0] if len(args) == 1 and isinstance(args[0], Mapping) and args[0] else args
+        try:
+            text = text % mapping
+        except Exception:  # the logger reports wrong arguments where it writes the record
+            text = f"{text} {args}"
+    if error:
+        given = (type(error), error, error.__traceback__) if isinstance(error, BaseException) else error
+        info = given if isinstance(given, tuple) else sys.exc_info()
+        text += "\n" + _formatter.formatException(info)
+    return text
+
+
+_formatter = logging.Formatter()
 
 
 def _refuse_on_event_loop(name: str) -> None:

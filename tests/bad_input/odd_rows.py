@@ -59,6 +59,7 @@ ROWS: dict[str, dict[str, object]] = {
         "status": "waiting",
     },
     "signal": {"job_id": 1, "name": "x"},
+    "log": {"job_id": 1, "lease": 1, "attempt": 1, "at": LONG_AGO_MS, "lines": "[]"},
     "stream": {"job_id": 1, "number": 1, "part": 1, "bytes": 1, "name": "out", "value": "1"},
     "job_tag": {"tag": "t", "job_id": 1},
     "tally": {"at": LONG_AGO_MS, "queue": "q", "type": "note", "error_code": "", "attempt": 1, "jobs": 0},

@@ -54,3 +54,7 @@ def uses_units(ctx: Context) -> None:
         ctx.used("unknown", 1)
     except Exception:
         ctx.used("child", 15)
+
+
+def logged_in_a_child(ctx: Context, text: str) -> None:
+    ctx.log.info(text)

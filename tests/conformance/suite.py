@@ -79,6 +79,7 @@ from tests.conformance.cases.flow_processes import TestFlowProcesses  # noqa: E4
 from tests.conformance.cases.graph_storm import TestGraphStorm  # noqa: E402
 from tests.conformance.cases.graphs import TestGraphs, TestNeeded  # noqa: E402
 from tests.conformance.cases.history import TestHistory  # noqa: E402
+from tests.conformance.cases.job_logs import TestJobLogs  # noqa: E402
 from tests.conformance.cases.keys import TestKeys, TestKeysOfTasks  # noqa: E402
 from tests.conformance.cases.levers import TestLevers  # noqa: E402
 from tests.conformance.cases.lifecycle import TestLifecycle  # noqa: E402
@@ -196,6 +197,7 @@ __all__ = [
     "TestGraphStorm",
     "TestGraphs",
     "TestHistory",
+    "TestJobLogs",
     "TestJobsAreKeptFromRunning",
     "TestKeys",
     "TestKeysOfTasks",

@@ -23,6 +23,7 @@ from rowcall.domain.defaults import TaskDefaults
 from rowcall.domain.encryption import Encryption
 from rowcall.domain.errors import InvalidOption, seconds_of
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT, Scrub
+from rowcall.domain.job_log import JobLog
 from rowcall.domain.push import PushOptions
 from rowcall.domain.retention import Retention
 
@@ -35,6 +36,7 @@ _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 PATH_ADVICE = " or pass a pathlib.Path"
 
 DEFAULT_POOL_SIZE = 4
+DEFAULT_JOB_LOG = JobLog()
 DEFAULT_MISMATCH_GRACE_SECONDS = 600.0
 SHORTEST_GRACE_SECONDS = 60.0
 MOST_POOLED = 100
@@ -76,6 +78,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     push: PushOptions | None = None
     encrypt: Encryption | None = None
     alerts: Alerts | None = None
+    job_log: JobLog | None = DEFAULT_JOB_LOG
 
     @property
     def unknown_task_seconds(self) -> float:
@@ -108,6 +111,7 @@ class QueueOptions(TypedDict, total=False):
     push: Annotated[PushOptions | None, _instance(PushOptions, "a PushOptions")]
     encrypt: Annotated[Encryption | None, _instance(Encryption, "an Encryption(keys=[…])")]
     alerts: Annotated[Alerts | None, _instance(Alerts, "an Alerts(url=…)")]
+    job_log: Annotated[JobLog | None, _instance(JobLog, "a JobLog, or None")]
     clock: Clock | None
     tracing: bool
 

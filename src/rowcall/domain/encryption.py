@@ -35,6 +35,7 @@ class Kind(StrEnum):
     """The result of a step, or the value of a signal, which becomes the result of the step that waits for it."""
     STEP_ERROR = "step error"
     STREAM = "stream"
+    LOG = "log"
 
 
 def bound_step(kind: str, name: str, task: str) -> tuple[str, Kind, Kind]:

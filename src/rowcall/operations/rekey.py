@@ -20,10 +20,12 @@ from rowcall.store.queries.control import (
     DROP_OLD_REFERENCES,
     TEXTS_OF_ATTEMPTS,
     TEXTS_OF_JOBS,
+    TEXTS_OF_LOGS,
     TEXTS_OF_SIGNALS,
     TEXTS_OF_STEPS,
     TEXTS_OF_STREAMS,
     History,
+    LogText,
     SignalText,
     StepTexts,
     StreamText,
@@ -35,7 +37,8 @@ from rowcall.store.statement import Plan, Query
 ROWS_AT_ONCE = 200
 _CANNOT = (CannotDecrypt, BlobUnreadable, TooLarge)
 
-Row = TypeVar("Row", Texts, History, StepTexts, SignalText, StreamText)
+Text = TypeVar("Text", str, str | None)
+Row = TypeVar("Row", Texts, History, StepTexts, SignalText, StreamText, LogText)
 
 
 class EncryptedTable(NamedTuple, Generic[Row]):
@@ -66,6 +69,8 @@ def rekey(queue: Queue) -> Operation[Rekeyed]:
     yield from _rekey_table(queue, EncryptedTable(TEXTS_OF_SIGNALS, again.signal, plans.rewrite_signals), counts)
     streams = EncryptedTable(TEXTS_OF_STREAMS, again.stream, plans.rewrite_streams, lambda row: row[:2])
     yield from _rekey_table(queue, streams, counts, (0, 0))
+    logs = EncryptedTable(TEXTS_OF_LOGS, again.log, plans.rewrite_logs, lambda row: row[:2])
+    yield from _rekey_table(queue, logs, counts, (0, 0))
     for row in (yield from Read(schedules(queue.dialect))):
         counts["checked"] += 1
         try:
@@ -151,6 +156,9 @@ class _Again:
     def stream(self, row: StreamText) -> StreamText:
         return row._replace(value=self.in_row(row.value, row.type, Kind.STREAM))
 
+    def log(self, row: LogText) -> LogText:
+        return row._replace(lines=self._text(row.lines, row.type, Kind.LOG))
+
     def in_row(self, text: str, task: str, kind: Kind = Kind.ARGUMENTS) -> str:
         """Return a text that is never in a blob store."""
         if self._is_current(text):
@@ -175,7 +183,7 @@ class _Again:
         token = token_of(text)
         return token is not None and self._is_first(token)
 
-    def _text(self, text: str | None, task: str, kind: Kind) -> str | None:
+    def _text(self, text: Text, task: str, kind: Kind) -> Text:
         if text is None or self._is_first(text):
             return text
         token = TOKEN.match(text)

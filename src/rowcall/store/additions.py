@@ -134,6 +134,14 @@ ADDITIONS = (
   job_id bigint not null
   child_id bigint
 """,
+            # What handlers have logged, one row for each claim of a job, deleted with it.
+            "log": """
+  job_id bigint not null
+  lease bigint not null
+  attempt int not null
+  lines text not null
+  primary key (job_id, lease)
+""",
         },
         columns={
             # `deadline_at`: when a job that has not ended fails, whatever attempts it has left. `parent_step` is the

@@ -26,13 +26,14 @@ from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
+from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch_calls import BatchCall, Call
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settling import ended_of
-from rowcall.worker.streams import AttemptStream, StreamWriter, with_streams
+from rowcall.worker.streams import AttemptStream, StreamWriter
 
 NAME = "inline"
 
@@ -165,7 +166,7 @@ class CallingThreadWorker:
 
         def settle() -> Plan[None]:
             one = settle_one(queue.dialect, job, ended.transition, ended.then, ended.progress)
-            return with_streams(queue.dialect, [attempt], one, lambda settled: [job.id])
+            return with_output(queue.dialect, [attempt], one, lambda settled: [job.id])
 
         try:
             queue.run(Write(settle))

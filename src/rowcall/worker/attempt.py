@@ -33,6 +33,7 @@ from rowcall.domain.errors import (
     child_code,
 )
 from rowcall.domain.job import Job, StackFrame
+from rowcall.domain.job_log import AttemptLines, LogRow
 from rowcall.domain.lifecycle import Move
 from rowcall.domain.limits import NOTHING_USED, Breaker, LimitNote, UsedUnits
 from rowcall.domain.outcome import (
@@ -138,6 +139,8 @@ class Attempt:
     _steps: Steps | None = None
     _recorded: AttemptSteps | None = None
     streamed: AttemptStream | None = None
+    lines: AttemptLines | None = None
+    """What its handler has logged."""
 
     def __init__(self, ready: Ready, task: Declaration, common: CommonFacts, buffered: bool = False) -> None:
         self.ready = ready
@@ -207,6 +210,22 @@ class Attempt:
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         traced = self.trace.log_fields if self.trace is not None else {}
         return {**fields, "worker": self.common.identity.name, **traced}
+
+    @property
+    def log_lines(self) -> AttemptLines | None:
+        if self.lines is None and not self._is_over():
+            self.lines = self.common.completion.new_lines(self.task)
+        return self.lines
+
+    def log_row(self) -> LogRow | None:
+        """Return what is kept of the log, as its row."""
+        if self.lines is None or not (lines := self.lines.read()):
+            return None
+        ready, cipher = self.ready, self.common.completion.blobs.cipher
+        if cipher is None:
+            return LogRow(ready.id, ready.lease, ready.attempt, lines)
+        text = cipher.encrypted_text(msgspec.json.encode(lines).decode(), ready.type, Kind.LOG)
+        return LogRow(ready.id, ready.lease, ready.attempt, text)
 
     def claimed_job(self) -> Job:
         completion = self.common.completion
@@ -370,7 +389,9 @@ class Attempt:
 
     def _ending(self) -> CompletingAttempt:
         age_ms = int((self.common.clock.monotonic() - self.started_at) * 1000)
-        return CompletingAttempt(self.waited_ms, age_ms, self.then, self.reported, self.streamed)
+        return CompletingAttempt(
+            self.waited_ms, age_ms, self.then, self.reported, self.streamed, log_row=self.log_row()
+        )
 
     def succeed(self, result: object) -> None:
         if self.settled:

@@ -9,9 +9,11 @@ from typing import NamedTuple
 import msgspec
 
 from rowcall.context import NO_LIFESPAN
+from rowcall.declare.declaration import Declaration
 from rowcall.declare.limits import with_derived
 from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Status
+from rowcall.domain.job_log import AttemptLines, LineRules, LogRow
 from rowcall.domain.outcome import SUCCESS
 from rowcall.domain.stream import StreamRow
 from rowcall.operations import blobs
@@ -27,6 +29,7 @@ from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.statement import Plan
+from rowcall.store.streams.logs import write_logs
 from rowcall.store.streams.values import write
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter
@@ -43,6 +46,7 @@ class CompletingAttempt(NamedTuple):
     streamed: AttemptStream | None = None
     values: Sequence[StreamRow] = ()
     """What a handler in a child process has appended, and may not be written."""
+    log_row: LogRow | None = None
 
 
 class Completion:
@@ -53,6 +57,7 @@ class Completion:
         self.progress = ProgressWriter(queue)
         self.streams = StreamWriter(queue)
         self.blobs = queue.blobs
+        self._line_rules: dict[Declaration, LineRules] = {}
         self.resources = NO_LIFESPAN
         """What the app's lifespan has yielded."""
         self.keeps_errors = False
@@ -79,9 +84,17 @@ class Completion:
         if is_followed and not (yield from OnCallerConnection(target, dialect.holds_together())):
             raise several_statements("completing a job that another one follows takes")
         stored = yield from blobs.store(self.queue, ready.type, result, Kind.RESULT)
+        rows = [] if ending.log_row is None else [ending.log_row]
         values = ending.values if ending.streamed is None else (yield from unwritten(self.queue, ending.streamed))
-        plan = self._plan(dialect, ready, stored, ending, values)
+        plan = _followed(self._plan(dialect, ready, stored, ending, values), write_logs(dialect, rows))
         yield from OnCallerConnection(target, _reporting(plan, completed))
+
+    def new_lines(self, task: Declaration) -> AttemptLines | None:
+        rules = self._line_rules.get(task)
+        if rules is None and (options := self.queue.config.job_log) is not None:
+            scrub = task.failures.scrub if task.failures.scrubs else None
+            rules = self._line_rules[task] = LineRules.of(options, self.queue.clock, scrub)
+        return None if rules is None else AttemptLines(rules)
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """Return the next step of a chain, as it will be written."""

@@ -16,6 +16,7 @@ from rowcall.wake.waiter import Waker, Wakeup
 from rowcall.worker.attempt_log import AttemptLog, LogPace
 from rowcall.worker.claiming import Intake, KnownWork
 from rowcall.worker.completion import Completion
+from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.outage import Outage, Trouble
 from rowcall.worker.ownership import Ownership
@@ -38,7 +39,6 @@ from rowcall.worker.registrar import Registrar
 from rowcall.worker.settings import Settings
 from rowcall.worker.settling import Settler, settlements_of, tallies_of
 from rowcall.worker.slots import Slots
-from rowcall.worker.streams import with_streams
 from rowcall.worker.upkeep.unknown_tasks import UnknownTasks
 
 
@@ -333,7 +333,7 @@ class Loop:
             void=void,
             before_settle=self._pacing.start_accepted,
         )
-        together = with_streams(self._queue.dialect, attempts, plan, lambda result: result.settled)
+        together = with_output(self._queue.dialect, attempts, plan, lambda result: result.settled)
         result = self._connection.write(together)
         self._trouble.round_succeeded()
         self._settler.settled(attempts, result.settled, result.cancelled, len(late))

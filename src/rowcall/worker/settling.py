@@ -36,6 +36,7 @@ from rowcall.store.recovery.recover import release_unknown
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
+from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import (
     ALONE_SECONDS,
@@ -47,7 +48,6 @@ from rowcall.worker.pace import (
     NEVER,
 )
 from rowcall.worker.pacing.settle_thread import SettleThread
-from rowcall.worker.streams import with_streams
 
 NONE: Mapping[int, Transition] = MappingProxyType({})
 _JOB_ID = attrgetter("ready.id")
@@ -160,7 +160,7 @@ class Settler:
             tallies, freed = tallies_of(attempts, now, success_counts), attempts_of(ended, abandoned)
             return (yield from settle(self._queue.dialect, ended, tallies, freed, owner=owner))
 
-        return with_streams(self._queue.dialect, attempts, plan(), lambda written: written.live)
+        return with_output(self._queue.dialect, attempts, plan(), lambda written: written.live)
 
     def take_settled(self) -> bool:
         """Wait for the group of the thread, and return whether it was settled. Raise what the thread raised: then a
@@ -274,7 +274,7 @@ class Settler:
         ended = [ended_of(attempt, now) for attempt in attempts]
         freed = attempts_of(ended, self._dispatcher.abandoned)
         plan = settle(self._queue.dialect, ended, tallies_of(attempts, now), freed)
-        together = with_streams(self._queue.dialect, attempts, plan, lambda written: written.live)
+        together = with_output(self._queue.dialect, attempts, plan, lambda written: written.live)
         return self._connection.write(together).live
 
 
@@ -466,7 +466,7 @@ class CompletedAttempts:
         ended = [ended_of(attempt, now) for attempt in attempts]
         abandoned = self._dispatcher.abandoned
         plan = settle_completed(self._queue.dialect, ended, tallies_of(attempts, now), abandoned)
-        together = with_streams(self._queue.dialect, attempts, plan, lambda decided: decided.rolled_back)
+        together = with_output(self._queue.dialect, attempts, plan, lambda decided: decided.rolled_back)
         return self._connection.write(together)
 
     def _decided_one_by_one(self, attempts: list[Attempt], now: float) -> Completions:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import LeaseLost
@@ -17,8 +17,6 @@ from rowcall.store.statement import Plan
 from rowcall.store.streams import values
 from rowcall.worker.pace import FIRST_OUTAGE_SECONDS, STREAM_SECONDS
 from rowcall.worker.service import Background
-
-T = TypeVar("T")
 
 
 class Streaming(Protocol):
@@ -189,24 +187,9 @@ def unwritten(queue: Queue, stream: AttemptStream) -> Operation[list[StreamRow]]
     return stream.unwritten()
 
 
-def with_streams(
-    dialect: Dialect, attempts: Iterable[Streaming], plan: Plan[T], live: Callable[[T], Collection[int]]
-) -> Plan[T]:
-    """Run a plan that settles attempts; write what they have appended in the same transaction.
-
-    The claims are gone by then: a writer that has not committed these values finds that its attempt is lost.
-    """
-    result = yield from plan
-    streamed = [one.streamed for one in attempts if one.streamed is not None]
-    if streamed:
-        yield from _write_last(dialect, streamed, live(result))
-    return result
-
-
-def _write_last(dialect: Dialect, streamed: Iterable[AttemptStream], live: Collection[int]) -> Plan[None]:
-    # of a job that is there twice, after this worker was declared lost, the last attempt was settled
-    latest = {one.ready.id: one for one in sorted(streamed, key=lambda one: one.ready.lease)}
-    for stream in [one for job_id, one in latest.items() if job_id in live]:
+def write_last(dialect: Dialect, streams: Iterable[AttemptStream]) -> Plan[None]:
+    """Write what is left of attempts that this transaction has settled."""
+    for stream in streams:
         if not stream.is_numbered:
             stream.number_from((yield from values.start(dialect, stream.ready.id)))
         yield from values.write(dialect, stream.unwritten())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.isolation.lane import ChildSetup
+from rowcall.worker.job_logs import KeepEverything
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop import Loop
@@ -78,6 +80,7 @@ class Worker:
         self._errors: RaisedErrors | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
+        self._keep_everything = KeepEverything()
         self._asked_to_turn: list[threading.Event] = []
         self.ended = threading.Event()
         self.failure: BaseException | None = None
@@ -227,6 +230,9 @@ class Worker:
     def _make_loop(self, dispatcher: Dispatcher, waker: Waker) -> Loop:
         queue, clock, outage, completion = self._queue, self.clock, Outage(self.clock), Completion(self._queue)
         completion.resources, completion.worker_values = self._lifespans.resources, self._lifespans.values
+        options = queue.config.job_log
+        if options is not None and options.everything:
+            logging.getLogger().addHandler(self._keep_everything)
         completion.keeps_errors = self._errors is not None
         meter = self._endpoint.meter if self._endpoint is not None else None
         loop = Loop(queue, self._settings, dispatcher, waker, self._registrar, completion, outage, meter, self._errors)
@@ -293,6 +299,7 @@ class Worker:
         return self._shutdown.is_forced or not busy
 
     def _leave(self) -> None:
+        logging.getLogger().removeHandler(self._keep_everything)
         for service in self._services:
             service.stop()
         retired = self._registrar.retire(self._abandoned)

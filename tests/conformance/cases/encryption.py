@@ -52,6 +52,7 @@ def declare(jobs: Rowcall) -> App:
     def charge(ctx: Context, card: str) -> str:
         ctx.progress(0.5, f"charging {card}")
         ctx.stream({"card": card[:40]})
+        ctx.log.info("charging %s", card[:40])
         if card.endswith("fails"):
             raise ValueError(f"{card} was refused")
         return f"charged {card}"
@@ -76,7 +77,7 @@ class TestEncryption:
 
     def texts_in(self, store: Store) -> str:
         """All texts of all tables."""
-        tables = ("job", "attempt", "event", "schedule", "step", "signal", "stream")
+        tables = ("job", "attempt", "event", "schedule", "step", "signal", "stream", "log")
         return "\n".join(str(store.execute(f"select * from rowcall_{table}")) for table in tables)
 
     def test_no_row_holds_the_secret_and_every_reader_with_the_key_sees_it(self, open_app: Open, store: Store) -> None:
@@ -206,13 +207,15 @@ class TestEncryption:
         assert open_app(NEW).jobs.rekey().unreadable > 0
         both = open_app(NEW, OLD).jobs
         rekeyed = both.rekey()
-        assert (rekeyed.checked, rekeyed.unreadable) == (9, 0)
-        assert both.rekey() == Rekeyed(checked=9, rekeyed=0, unreadable=0)
+        assert (rekeyed.checked, rekeyed.unreadable) == (12, 0)
+        assert both.rekey() == Rekeyed(checked=12, rekeyed=0, unreadable=0)
         assert SECRET not in self.texts_in(store)
         collect_blobs(queue_of(both), grace_seconds=-1)
         new = open_app(NEW).jobs
         assert [new.get(job).payload["card"] for job in (*jobs, waiting)] == [f"{SECRET} fails", SECRET, LARGE, SECRET]
         assert [*new.stream(plain)] == [{"card": f"{SECRET} fails"}]
+        assert new.log(plain)[0].message == f"charging {SECRET} fails"
+        assert SECRET not in open_app().jobs.log(plain)[0].message
         with pytest.raises(CannotDecrypt):
             next(open_app().jobs.stream(plain))
         assert new.get(plain).error_detail == f"{SECRET} fails was refused"

@@ -15,6 +15,7 @@ from rowcall.cli.present.console import is_narrow, show, show_section
 from rowcall.cli.present.text_tables import Table, block, has_unicode, status_text, table_of, text
 from rowcall.cli.target import Target
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Why
+from rowcall.domain.job_log import LogLine
 from rowcall.domain.question import choices_of, prompt_of
 from rowcall.domain.step import RecordedStep, StepKind, StepStatus
 from rowcall.operations.inspect import get_row
@@ -41,6 +42,7 @@ _JSON_FIELDS = ("payload", "result", "tags")
 MOST_RELATED = 20
 LONGEST_RESULT = 200
 BAR_COLUMNS = 24
+MOST_LINES = 100
 
 
 @queue_command("show", words="ID", parse=one_job_id)
@@ -52,7 +54,8 @@ def show_command(target: Target, words: int, zone: tzinfo | None) -> Answer:
     "blockers": [{"id", "is_chain", "status", "open"}, …],
     "dependents": [{"id", "type", "queue", "status", "of_chain", "open"}, …], of which the first 100 are listed,
     "steps": [{"position", "kind", "name", "status", "result", …}, …],
-    "timeline": [{"at", "event", "actor", "detail"}, …]}.
+    "timeline": [{"at", "event", "actor", "detail"}, …],
+    "log": [{"at", "level", "message", "attempt"}, …]}.
     """
     found = everything_about(target, words, zone)
     return Answer({**found._asdict(), "job": job_as_json(found.job)}, lambda: _show(found, target, zone))
@@ -68,6 +71,7 @@ class AllOfJob(NamedTuple):
     dependents: list[Dependent]
     steps: list[RecordedStep]
     timeline: list[Event]
+    log: list[LogLine]
 
 
 def everything_about(target: Target, job_id: int, zone: tzinfo | None = UTC) -> AllOfJob:
@@ -80,11 +84,12 @@ def everything_about(target: Target, job_id: int, zone: tzinfo | None = UTC) -> 
         dependents=target.jobs.dependents(job_id),
         steps=[scrubbed(failures, step) for step in target.queue.run(step_rows(target.queue, job_id))],
         timeline=[scrubbed(failures, event) for event in target.jobs.timeline(job_id)],
+        log=[scrubbed(failures, line) for line in target.jobs.log(job_id)],
     )
 
 
 def _show(found: AllOfJob, target: Target, zone: tzinfo | None) -> None:
-    job, why, attempts, blockers, dependents, steps, timeline = found
+    job, why, attempts, blockers, dependents, steps, timeline, log = found
     now, relatives = database_time(target.queue), target.queue.run(family(target.queue, job.id))
     show(text(f"job {job.id}  {job.type}  ", "bold"), status_text(job.status))
     show(text(why.sentence))
@@ -103,6 +108,9 @@ def _show(found: AllOfJob, target: Target, zone: tzinfo | None) -> None:
     if relatives:
         show_section("parents and children", _relatives(relatives))
     show_section("timeline", _timeline(timeline, {_error(attempt): attempt.error_code for attempt in failed}, zone))
+    if log:
+        left = len(log) - MOST_LINES
+        show_section(f"log, without the first {left} lines" if left > 0 else "log", _log(log[-MOST_LINES:], zone))
     raised = [attempt for attempt in attempts if attempt.traceback]
     if raised:
         show_section(
@@ -208,6 +216,16 @@ def _relatives(relatives: list[Relative]) -> Table:
     for one in relatives:
         shown.add_row(str(one.job_id), block(f"{'  ' * one.depth}{one.type}"), status_text(one.status))
     return shown
+
+
+def _log(lines: list[LogLine], zone: tzinfo | None) -> Table:
+    columns: dict[str, Callable[[LogLine], object]] = {
+        "no.": lambda line: line.attempt,
+        f"at ({zone_name(zone)})": lambda line: moment(line.at, zone),
+        "level": lambda line: line.level.lower(),
+        "message": lambda line: block(line.message),
+    }
+    return table_of(lines, columns, right=("no.",), whole=("level",), line=False)
 
 
 def _step_result(step: RecordedStep, zone: tzinfo | None) -> str:

@@ -12,12 +12,13 @@ import msgspec
 from rowcall.declare.option_table import ENQUEUE_OPTIONS, checked
 from rowcall.domain.errors import in_row
 from rowcall.domain.job import Attempt, BlockedBy, Dependent, Event, Job, Page, Why
+from rowcall.domain.job_log import LogLine
 from rowcall.domain.step import OpenWait, RecordedStep
 from rowcall.domain.value import Value
 from rowcall.http.api.filters import JobsQuery
 from rowcall.http.endpoint import SEARCH_SECONDS, Call, EndpointInput
 from rowcall.http.problems import Problem
-from rowcall.operations import enqueue, inspect
+from rowcall.operations import enqueue, inspect, job_logs
 from rowcall.operations.enqueue import Bound
 from rowcall.operations.signals import open_waits_of, step_rows
 from rowcall.overview import reasons
@@ -42,7 +43,7 @@ async def list_jobs(call: Call, query: JobsQuery) -> Page:
 class JobDetail(Value, frozen=True, kw_only=True):
     """A job, why it waits, its history, its durable steps and open waits, and the trace that it is part of.
 
-    Of attempts, steps and events, the last 200 are here; `shortened` says whether there are more.
+    Of attempts, steps, events and lines of the log, the last 200 are here; `shortened` says whether there are more.
     """
 
     job: Job
@@ -53,6 +54,7 @@ class JobDetail(Value, frozen=True, kw_only=True):
     steps: list[RecordedStep]
     waits: list[OpenWait]
     timeline: list[Event]
+    log: list[LogLine]
     shortened: bool
     trace_id: str | None = None
 
@@ -63,6 +65,7 @@ async def get_job(call: Call, id: int) -> JobDetail:
     attempts = await call.read(inspect.last_attempts(queue, id, MOST_ROWS + 1))
     steps = await call.read(step_rows(queue, id, MOST_ROWS + 1))
     timeline = await call.read(inspect.last_events(queue, id, MOST_ROWS + 1))
+    lines = await call.read(job_logs.log(queue, id))
     return JobDetail(
         job=call.scrubbed(await call.read(inspect.get_row(queue, id))),
         why=call.scrubbed(await call.read(reasons.why(queue, id))),
@@ -72,7 +75,8 @@ async def get_job(call: Call, id: int) -> JobDetail:
         steps=call.all_scrubbed(steps[-MOST_ROWS:]),
         waits=call.all_scrubbed(await call.read(open_waits_of(queue, id))),
         timeline=call.all_scrubbed(timeline[-MOST_ROWS:]),
-        shortened=max(len(attempts), len(steps), len(timeline)) > MOST_ROWS,
+        log=call.all_scrubbed(lines[-MOST_ROWS:]),
+        shortened=max(len(attempts), len(steps), len(timeline), len(lines)) > MOST_ROWS,
         trace_id=await call.read(inspect.trace_id(queue, id)),
     )
 

@@ -46,6 +46,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "attempts": detail.attempts,
         "steps": detail.steps,
         "restarts": restarts_of(detail),
+        "log": detail.log,
         "shortened": detail.shortened,
         "bars": waterfall(job, detail.attempts, detail.steps, now),
         "most_rows": MOST_ROWS,

@@ -27,6 +27,7 @@ class ReceivedAttempt:
 
     cancelled = False
     saw_cancelled = False
+    log_lines = None
     worker_values: Mapping[Callable[..., object], object] = {}
 
     def __init__(self, pushed: PushedJob) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rowcall.store.blobs.references import refer_to
 from rowcall.store.dialect import Dialect
 from rowcall.store.queries import control as queries
-from rowcall.store.queries.control import History, SignalText, StepTexts, StreamText, Texts
+from rowcall.store.queries.control import History, LogText, SignalText, StepTexts, StreamText, Texts
 from rowcall.store.statement import Plan
 
 
@@ -47,6 +47,13 @@ def rewrite_streams(dialect: Dialect, changes: Sequence[tuple[StreamText, Stream
     for _, after in changes:
         yield from dialect.ask(queries.REKEY_STREAM, *after[:-1])
     return len(changes)
+
+
+def rewrite_logs(dialect: Dialect, changes: Sequence[tuple[LogText, LogText]]) -> Plan[int]:
+    written = 0
+    for before, after in changes:
+        written += len((yield from dialect.ask(queries.REKEY_LOG, *after[:-1], before.lines)))
+    return written
 
 
 def rewrite_schedule(dialect: Dialect, name: str, before: str, after: str) -> Plan[None]:

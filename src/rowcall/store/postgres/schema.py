@@ -333,6 +333,9 @@ begin
   if exists (select from <schema>.<stream>) then
     delete from <schema>.<stream> where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
+  if exists (select from <schema>.<log>) then
+    delete from <schema>.<log> where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
   if {_IS_READ} then
     insert into <schema>.<change> (jobs)
     select format('[[%s,-%s]%s]', min(id), max(id),
@@ -368,6 +371,7 @@ begin
   delete from <schema>.<step>;
   delete from <schema>.<signal>;
   delete from <schema>.<stream>;
+  delete from <schema>.<log>;
   delete from <schema>.<ready>;
   delete from <schema>.<served>;
   delete from <schema>.<claim> where job_id = any (array(

@@ -85,6 +85,15 @@ class StreamText(NamedTuple):
     type: str
 
 
+class LogText(NamedTuple):
+    """What the row of a log holds that can be encrypted."""
+
+    job_id: int
+    lease: int
+    lines: str
+    type: str
+
+
 class SignalText(NamedTuple):
     """What the row of a signal holds that can be encrypted."""
 
@@ -259,9 +268,9 @@ PAUSED = Query("paused", (), paused_from_row, text="select kind, name, actor, <m
 # Everything but workers, waiters and the settings of the queue. Jobs come first: that is the order of locks, and takes
 # the rows with it that belong to one job.
 _CLEARED = (
-    "job", "ready", "claim", "served", "step", "signal", "stream", "edge", "slot", "start", "opening", "limit_hold",
-    "breaker", "outcome", "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause", "schedule",
-    "finding", "alert", "batch", "batch_tally", "parent_check",
+    "job", "ready", "claim", "served", "step", "signal", "stream", "log", "edge", "slot", "start", "opening",
+    "limit_hold", "breaker", "outcome", "tally", "total", "history", "change", "audit", "note", "blob_pin", "pause",
+    "schedule", "finding", "alert", "batch", "batch_tally", "parent_check",
 )  # fmt: skip
 CLEAR = tuple(Query(f"clear_{table}", text=f"delete from <{table}>") for table in _CLEARED)
 RESTART_IDS = Query("restart_ids")
@@ -312,6 +321,15 @@ _TEXTS_OF_STREAMS = """
 TEXTS_OF_STREAMS = Query("texts_of_streams", (Int, Int, Int), row_as(StreamText), text=_TEXTS_OF_STREAMS)
 _REKEY_STREAM = "update <stream> set value = <text:3> where job_id = <bigint:1> and number = <int:2>"
 REKEY_STREAM = Query("rekey_stream", (Int, Int, Text), text=_REKEY_STREAM)
+_TEXTS_OF_LOGS = """
+    select log.job_id, log.lease, log.lines, <text_of:job.type>
+    from <log> as log join <job> as job on job.id = log.job_id
+    where (log.job_id, log.lease) > (<bigint:1>, <bigint:2>) order by log.job_id, log.lease limit <int:3>"""
+TEXTS_OF_LOGS = Query("texts_of_logs", (Int, Int, Int), row_as(LogText), text=_TEXTS_OF_LOGS)
+_REKEY_LOG = """
+    update <log> set lines = <text:3> where job_id = <bigint:1> and lease = <bigint:2> and lines = <text:4>
+    returning job_id"""
+REKEY_LOG = Query("rekey_log", (Int, Int, Text, Text), number_from_row, text=_REKEY_LOG)
 # references of jobs to blobs that neither the job nor its steps and signals name any more
 _NAMES_IT = "like '%' || digest || '%'"
 _DROP_OLD_REFERENCES = f"""

@@ -1,9 +1,10 @@
-"""Streams of jobs. The worker of an attempt numbers its values, so a value that is written twice is there once."""
+"""Streams and logs of jobs. The worker of an attempt numbers its values: one that is written twice is there once."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from rowcall.domain.job_log import LogRow
 from rowcall.domain.stream import StreamRow, StreamStart
 from rowcall.store.statement import Int, Json, Query, Text, row_as
 
@@ -21,6 +22,13 @@ class StoredValue(NamedTuple):
     number: int
     part: int
     value: str | None
+
+
+class StoredLines(NamedTuple):
+    """What an attempt has logged."""
+
+    attempt: int
+    lines: str
 
 
 # An attempt after one that failed or was cut off begins a new part; one after a sleep or a wait does not.
@@ -43,3 +51,11 @@ _STREAM_VALUES = """
     select number, part, case when name = <text:3> then value end from <stream>
     where job_id = <bigint:1> and number > <int:2> order by number limit <int:4>"""
 STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue), text=_STREAM_VALUES)
+
+_WRITE_LOGS = f"""
+    insert into <log> ({", ".join(LogRow._fields)})
+    select <fields:bigint bigint int text> from <rows:1> where true
+    on conflict (job_id, lease) do update set lines = excluded.lines"""
+WRITE_LOGS = Query("write_logs", (Json,), text=_WRITE_LOGS)
+_LOG_OF = "select attempt, lines from <log> where job_id = <bigint:1> order by lease"
+LOG_OF = Query("log_of", (Int,), row_as(StoredLines), text=_LOG_OF)

@@ -271,6 +271,7 @@ create trigger <prefix>job_belongings after delete on <job> begin
   delete from <step> where job_id = old.id;
   delete from <signal> where job_id = old.id;
   delete from <stream> where job_id = old.id;
+  delete from <log> where job_id = old.id;
   delete from <claim> where job_id = old.id;
 end
 """

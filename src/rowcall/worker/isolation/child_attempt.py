@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from rowcall.base.clock import SystemClock
 from rowcall.context import Context
@@ -27,8 +28,23 @@ from rowcall.worker.completion import CompletingAttempt, Completion
 from rowcall.worker.isolation.child_exceptions import rebuilt
 from rowcall.worker.isolation.child_lifespan import ChildLifespan
 from rowcall.worker.isolation.child_steps import ChildSteps
-from rowcall.worker.isolation.messages import Answered, Asked, AttemptMessage, NotCompleted, Progressed, RunAttempt
+from rowcall.worker.isolation.messages import (
+    Answered,
+    Asked,
+    AttemptMessage,
+    LineKept,
+    NotCompleted,
+    Progressed,
+    RunAttempt,
+)
 from rowcall.worker.steps import facts_of
+
+
+class ChildLines(NamedTuple):
+    """What `ctx.log` writes goes to the worker, which keeps it."""
+
+    lowest: int
+    add: Callable[[int, str], None]
 
 
 class ChildAttempt:
@@ -68,6 +84,14 @@ class ChildAttempt:
         ready = self.ready
         fields = {"job_id": ready.id, "job_type": ready.type, "job_queue": ready.queue, "job_attempt": ready.attempt}
         return {**fields, "worker": self._call.worker}
+
+    @property
+    def log_lines(self) -> ChildLines | None:
+        return None if self._call.lowest_kept is None else ChildLines(self._call.lowest_kept, self._send_line)
+
+    def _send_line(self, level: int, text: str) -> None:
+        if not self.is_over:
+            self._send(LineKept(level, text.encode("utf-8", "replace").decode()))
 
     def claimed_job(self) -> Job:
         return job_of(self.ready, self._call.worker, self._call.claimed_at_ms)

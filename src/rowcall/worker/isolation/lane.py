@@ -38,6 +38,7 @@ from rowcall.worker.isolation.messages import (
     Begun,
     Failed,
     Hello,
+    LineKept,
     Logged,
     NotCompleted,
     NotEntered,
@@ -332,6 +333,9 @@ def _is_last(message: ToWorker, attempt: Attempt, child: ChildProcess) -> bool:
     match message:
         case Progressed(share=share, message=text, replays=replays):
             attempt.note_report(share, text, replays=replays)
+        case LineKept(level=level, text=text):
+            if attempt.log_lines is not None:
+                attempt.log_lines.add(level, text)
         case Asked() as asked:
             child.send(_answer(attempt, asked))
         case NotCompleted():
@@ -411,5 +415,6 @@ def _call_of(attempt: Attempt) -> RunAttempt:
         claimed_at_ms=attempt.common.claimed_at_ms,
         memory_limit=task.options.memory_limit,
         log_level=logger.getEffectiveLevel(),
+        lowest_kept=None if attempt.log_lines is None else attempt.log_lines.lowest,
         has_middleware=task.has_middleware,
     )

@@ -39,6 +39,8 @@ class RunAttempt(msgspec.Struct, tag=True):
     claimed_at_ms: int
     memory_limit: int | None
     log_level: int
+    lowest_kept: int | None = None
+    """The lowest level of lines of `ctx.log` that are kept."""
     has_middleware: bool = False
 
 
@@ -95,6 +97,13 @@ class Progressed(AboutAttempt, tag=True):
     share: float
     message: str | None
     replays: bool
+
+
+class LineKept(AboutAttempt, tag=True):
+    """A line of `ctx.log`, to be kept with the attempt."""
+
+    level: int
+    text: str
 
 
 class Logged(msgspec.Struct, tag=True):
@@ -168,7 +177,7 @@ class RaisedControl(msgspec.Struct):
 
 
 ToChild = Hello | RunAttempt | Answered | ReadStack | End
-AttemptMessage = Begun | Progressed | Asked | NotCompleted | Returned | Unfitting | Failed
+AttemptMessage = Begun | Progressed | LineKept | Asked | NotCompleted | Returned | Unfitting | Failed
 ToWorker = Prepared | NotEntered | Logged | StackRead | AttemptMessage
 
 to_child = msgspec.json.Decoder(ToChild)

@@ -12,6 +12,7 @@ from rowcall.context import Context
 from rowcall.declare.declaration import Declaration
 from rowcall.declare.tracing import Processing
 from rowcall.domain.job import Job
+from rowcall.domain.job_log import AttemptLines
 from rowcall.domain.outcome import Lost, Outcome, Raised, Reported, Succeeded, Unfit
 from rowcall.durable.handler_steps import Steps
 from rowcall.worker.attempt import Attempt, Stop
@@ -74,6 +75,13 @@ class BatchCall:
     def log_fields(self) -> dict[str, object]:
         fields = self.attempts[0].log_fields
         return {name: value for name, value in fields.items() if name not in ("job_id", "job_attempt")}
+
+    @property
+    def log_lines(self) -> AttemptLines | None:
+        lines = self.attempts[0].log_lines
+        for attempt in self.attempts[1:]:
+            attempt.lines = lines
+        return lines
 
     def claimed_job(self) -> Job:
         if len(self._called) > 1:

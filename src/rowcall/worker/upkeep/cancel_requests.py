@@ -7,6 +7,7 @@ from rowcall.operations.effects import Read
 from rowcall.queue import Queue
 from rowcall.store.queries.control import INTERRUPTED, LIMIT_CHANGED, STACK_REQUEST
 from rowcall.worker.attempt_log import log_ended_outside
+from rowcall.worker.job_logs import JobLogWriter
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.pace import CANCEL_CHECK_SECONDS
 from rowcall.worker.service import Background
@@ -22,6 +23,7 @@ class CancelRequests:
         self._queue = queue
         self._dispatcher = dispatcher
         self._changed_limits = ChangedLimits(queue, dispatcher)
+        self._job_logs = JobLogWriter(queue)
         self._blocked_loop = BlockedLoop(queue.clock, dispatcher)
 
     def run(self, thread: Background) -> None:
@@ -53,6 +55,7 @@ class CancelRequests:
         }
         if not attempts:
             return
+        self._job_logs.write(attempts.values())
         fences = [attempt.ready.fence for attempt in attempts.values()]
         requests: set[str] = set()
         for interrupted in self._queue.run(Read(self._queue.dialect.ask(INTERRUPTED, fences))):
