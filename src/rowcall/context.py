@@ -477,7 +477,9 @@ class Context(Generic[Resources]):
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Return a logger that adds the job's fields to each record. What it writes is kept, for `jobs.log`."""
-        return JobLogger(logger, self._attempt.log_fields, self._attempt.log_lines)
+        adapter = JobLogger(logger, self._attempt.log_fields)
+        adapter.lines = self._attempt.log_lines
+        return adapter
 
 
 if TYPE_CHECKING:
@@ -489,14 +491,13 @@ if TYPE_CHECKING:
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    def __init__(self, to: logging.Logger, fields: Mapping[str, object], lines: KeepsLines | None) -> None:
-        super().__init__(to, fields)
-        self._lines = lines
+    lines: KeepsLines | None = None
 
     # Any: as in the standard library
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        if self._lines is not None and level >= self._lines.lowest:
-            self._lines.add(level, _text_of(msg, args, kwargs.get("exc_info")))
+        lines = self.lines
+        if lines is not None and level >= lines.lowest:
+            lines.add(level, _text_of(msg, args, kwargs.get("exc_info")) if args or kwargs else str(msg))
         if self.logger.isEnabledFor(level):
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller, not this method
             super().log(level, msg, *args, **kwargs)

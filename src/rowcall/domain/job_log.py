@@ -12,7 +12,7 @@ import msgspec
 
 from rowcall.base.clock import Clock
 from rowcall.base.text import storable
-from rowcall.base.times import milliseconds_of, time_of
+from rowcall.base.times import time_of
 from rowcall.domain import checks
 from rowcall.domain.errors import InvalidOption
 from rowcall.domain.value import OptionsMeta, Value
@@ -59,11 +59,16 @@ class LogLine(Value, frozen=True, kw_only=True):
     attempt: int
 
 
-Line = tuple[int, str, str]
-"""Milliseconds since 1970, level and message."""
+# Structs that the garbage collector does not track: a drain makes one for each line
+class Line(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Seconds since 1970, the level and the message."""
+
+    at: float
+    level: int
+    message: str
 
 
-class LogRow(NamedTuple):
+class LogRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The lines of one attempt, as they are written, or encrypted as one text."""
 
     job_id: int
@@ -83,61 +88,78 @@ class LineRules(NamedTuple):
 
     most_lines: int
     most_bytes: int
+    longest: int
+    """How many characters a line may have."""
     lowest: int
-    wall_ms: Callable[[], int]
+    seconds: Callable[[], float]
     scrub: Callable[[str], str] | None
 
     @classmethod
     def of(cls, options: JobLog, clock: Clock, scrub: Callable[[str], str] | None) -> LineRules:
-        def wall_ms() -> int:
+        def seconds() -> float:
             now = clock.now()
-            return int(clock.wall() * 1000) if now is None else milliseconds_of(now)
+            return clock.wall() if now is None else now.timestamp()
 
-        return cls(options.lines, options.bytes, options.lowest, wall_ms, scrub)
+        read_time = clock.wall if clock.now() is None else seconds
+        return cls(
+            options.lines,
+            options.bytes,
+            options.bytes // MOST_BYTES_OF_A_CHARACTER,
+            options.lowest,
+            read_time,
+            scrub,
+        )
 
 
-class AttemptLines:
-    """The newest lines of one attempt. Lines may come from several threads: one that comes while the oldest are dropped
-    is kept, too.
-    """
+class AttemptLines(msgspec.Struct, gc=False):
+    """The newest lines of one attempt. They may come from several threads."""
 
-    __slots__ = ("_bytes", "_lines", "_rules", "is_new", "lowest")
-
-    def __init__(self, rules: LineRules) -> None:
-        self.lowest = rules.lowest
-        self.is_new = False
-        """Whether a line has come since the lines were last read."""
-        self._rules = rules
-        self._lines: list[Line] = []
-        self._bytes = 0
+    rules: LineRules
+    lowest: int
+    lines: list[Line]
+    is_new: bool = False
+    """Whether a line has come since the lines were last read."""
 
     def add(self, level: int, text: str) -> None:
-        rules = self._rules
-        if rules.scrub is not None:
-            text = rules.scrub(text)
-        if len(text) * MOST_BYTES_OF_A_CHARACTER > rules.most_bytes or "\0" in text or not text.isascii():
-            text = storable(text, rules.most_bytes // MOST_BYTES_OF_A_CHARACTER)
-        lines = self._lines
-        lines.append((rules.wall_ms(), getLevelName(level), text))
-        self._bytes += size_of(text)
+        """Add a line. A drain waits for this: what can be done later is."""
+        rules, lines = self.rules, self.lines
+        if len(text) > rules.longest:
+            text = storable(text, rules.longest)
+        lines.append(Line(rules.seconds(), level, text))
         self.is_new = True
-        while len(lines) > rules.most_lines or self._bytes > rules.most_bytes:
-            self._bytes -= size_of(lines.pop(0)[2])
+        if len(lines) > rules.most_lines:
+            del lines[0]
 
     def read(self) -> list[Line]:
+        """Return the newest lines that have room, scrubbed."""
         self.is_new = False
-        return list(self._lines)
+        rules, lines = self.rules, self.lines[:]
+        together = "".join([line.message for line in lines])
+        if rules.scrub is None and together.isascii() and "\0" not in together and len(together) <= rules.most_bytes:
+            return lines
+        room, newest = rules.most_bytes, list[Line]()
+        for line in reversed(lines):
+            text = line.message if rules.scrub is None else rules.scrub(line.message)
+            if not text.isascii() or "\0" in text:
+                text = storable(text, rules.longest)
+            room -= len(text) if text.isascii() else len(text.encode())
+            if room < 0:
+                break
+            newest.append(line if text is line.message else Line(line.at, line.level, text))
+        return newest[::-1]
+
+
+def no_lines(rules: LineRules) -> AttemptLines:
+    return AttemptLines(rules, rules.lowest, [])
 
 
 def lines_of(text: str, attempt: int) -> list[LogLine]:
     """Return the lines in the JSON of a row.
 
-    >>> lines_of('[[0,"INFO","hello"]]', 1)[0].message
-    'hello'
+    >>> lines_of('[[0,20,"hello"]]', 1)[0].level
+    'INFO'
     """
-    decoded = msgspec.json.decode(text, type=list[Line])
-    return [LogLine(at=time_of(ms), level=level, message=message, attempt=attempt) for ms, level, message in decoded]
-
-
-def size_of(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
+    return [
+        LogLine(at=time_of(int(line.at * 1000)), level=getLevelName(line.level), message=line.message, attempt=attempt)
+        for line in msgspec.json.decode(text, type=list[Line])
+    ]

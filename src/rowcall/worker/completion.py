@@ -13,7 +13,7 @@ from rowcall.declare.declaration import Declaration
 from rowcall.declare.limits import with_derived
 from rowcall.domain.encryption import Kind
 from rowcall.domain.job import Status
-from rowcall.domain.job_log import AttemptLines, LineRules, LogRow
+from rowcall.domain.job_log import AttemptLines, LineRules, LogRow, no_lines
 from rowcall.domain.outcome import SUCCESS
 from rowcall.domain.stream import StreamRow
 from rowcall.operations import blobs
@@ -94,7 +94,7 @@ class Completion:
         if rules is None and (options := self.queue.config.job_log) is not None:
             scrub = task.failures.scrub if task.failures.scrubs else None
             rules = self._line_rules[task] = LineRules.of(options, self.queue.clock, scrub)
-        return None if rules is None else AttemptLines(rules)
+        return None if rules is None else no_lines(rules)
 
     def next_step(self, ready: Ready, task: object, arguments: tuple[object, ...], options: dict[str, object]) -> Then:
         """Return the next step of a chain, as it will be written."""

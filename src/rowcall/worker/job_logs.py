@@ -57,9 +57,11 @@ def with_output(
     telling = [one for one in attempts if one.lines is not None or one.streamed is not None]
     if telling:
         ids = live(result)
-        # of a job that is there twice, after this worker was declared lost, the last attempt was settled
-        latest = {one.ready.id: one for one in sorted(telling, key=_lease)}
-        settled = [one for job_id, one in latest.items() if job_id in ids]
+        settled = [one for one in telling if one.ready.id in ids]
+        if len({one.ready.id for one in settled}) < len(
+            settled
+        ):  # one is there twice, after this worker was declared lost: its last attempt counts
+            settled = list({one.ready.id: one for one in sorted(settled, key=_lease)}.values())
         yield from write_last(dialect, [one.streamed for one in settled if one.streamed is not None])
         yield from logs.write_logs(dialect, [row for one in settled if (row := one.log_row()) is not None])
     return result

@@ -53,7 +53,7 @@ _STREAM_VALUES = """
 STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue), text=_STREAM_VALUES)
 
 _WRITE_LOGS = f"""
-    insert into <log> ({", ".join(LogRow._fields)})
+    insert into <log> ({", ".join(LogRow.__struct_fields__)})
     select <fields:bigint bigint int text> from <rows:1> where true
     on conflict (job_id, lease) do update set lines = excluded.lines"""
 WRITE_LOGS = Query("write_logs", (Json,), text=_WRITE_LOGS)
