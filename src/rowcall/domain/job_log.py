@@ -1,7 +1,5 @@
 """What handlers write with `ctx.log`, as it is kept with the attempt."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -60,7 +58,7 @@ class LogLine(Value, frozen=True, kw_only=True):
 
 
 # Structs that the garbage collector does not track: a drain makes one for each line
-class Line(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class LoggedLine(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Seconds since 1970, the level and the message."""
 
     at: float
@@ -74,7 +72,7 @@ class LogRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     job_id: int
     lease: int
     attempt: int
-    lines: Sequence[Line] | str
+    lines: Sequence[LoggedLine] | str
 
 
 class KeepsLines(Protocol):
@@ -95,7 +93,7 @@ class LineRules(NamedTuple):
     scrub: Callable[[str], str] | None
 
     @classmethod
-    def of(cls, options: JobLog, clock: Clock, scrub: Callable[[str], str] | None) -> LineRules:
+    def of(cls, options: JobLog, clock: Clock, scrub: Callable[[str], str] | None) -> "LineRules":
         def seconds() -> float:
             now = clock.now()
             return clock.wall() if now is None else now.timestamp()
@@ -116,7 +114,7 @@ class AttemptLines(msgspec.Struct, gc=False):
 
     rules: LineRules
     lowest: int
-    lines: list[Line]
+    lines: list[LoggedLine]
     is_new: bool = False
     """Whether a line has come since the lines were last read."""
 
@@ -125,19 +123,19 @@ class AttemptLines(msgspec.Struct, gc=False):
         rules, lines = self.rules, self.lines
         if len(text) > rules.longest:
             text = storable(text, rules.longest)
-        lines.append(Line(rules.seconds(), level, text))
+        lines.append(LoggedLine(rules.seconds(), level, text))
         self.is_new = True
         if len(lines) > rules.most_lines:
             del lines[0]
 
-    def read(self) -> list[Line]:
+    def read(self) -> list[LoggedLine]:
         """Return the newest lines that have room, scrubbed."""
         self.is_new = False
         rules, lines = self.rules, self.lines[:]
         together = "".join([line.message for line in lines])
         if rules.scrub is None and together.isascii() and "\0" not in together and len(together) <= rules.most_bytes:
             return lines
-        room, newest = rules.most_bytes, list[Line]()
+        room, newest = rules.most_bytes, list[LoggedLine]()
         for line in reversed(lines):
             text = line.message if rules.scrub is None else rules.scrub(line.message)
             if not text.isascii() or "\0" in text:
@@ -145,7 +143,7 @@ class AttemptLines(msgspec.Struct, gc=False):
             room -= len(text) if text.isascii() else len(text.encode())
             if room < 0:
                 break
-            newest.append(line if text is line.message else Line(line.at, line.level, text))
+            newest.append(line if text is line.message else LoggedLine(line.at, line.level, text))
         return newest[::-1]
 
 
@@ -161,5 +159,5 @@ def lines_of(text: str, attempt: int) -> list[LogLine]:
     """
     return [
         LogLine(at=time_of(int(line.at * 1000)), level=getLevelName(line.level), message=line.message, attempt=attempt)
-        for line in msgspec.json.decode(text, type=list[Line])
+        for line in msgspec.json.decode(text, type=list[LoggedLine])
     ]

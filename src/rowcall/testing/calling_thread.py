@@ -26,10 +26,10 @@ from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, CommonFacts
 from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
-from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.async_lane import AsyncLane
 from rowcall.worker.lanes.batch_calls import BatchCall, Call
 from rowcall.worker.lifespan import Lifespans
+from rowcall.worker.output import with_output
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.registrar import Identity
 from rowcall.worker.settling import ended_of

@@ -16,9 +16,9 @@ from rowcall.wake.waiter import Waker, Wakeup
 from rowcall.worker.attempt_log import AttemptLog, LogPace
 from rowcall.worker.claiming import Intake, KnownWork
 from rowcall.worker.completion import Completion
-from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.outage import Outage, Trouble
+from rowcall.worker.output import with_output
 from rowcall.worker.ownership import Ownership
 from rowcall.worker.pace import (
     AHEAD_SECONDS,

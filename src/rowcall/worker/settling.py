@@ -36,8 +36,8 @@ from rowcall.store.recovery.recover import release_unknown
 from rowcall.store.statement import Plan
 from rowcall.worker.attempt import Attempt, clear_started
 from rowcall.worker.attempt_log import AttemptLog, log_dropped, log_left_open, log_opened
-from rowcall.worker.job_logs import with_output
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.output import with_output
 from rowcall.worker.pace import (
     ALONE_SECONDS,
     ASK_AGAIN_SECONDS,

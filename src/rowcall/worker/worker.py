@@ -30,11 +30,11 @@ from rowcall.worker.attempt_log import summary_of
 from rowcall.worker.completion import Completion
 from rowcall.worker.isolation.import_guard import refuse_while_importing
 from rowcall.worker.isolation.lane import ChildSetup
-from rowcall.worker.job_logs import KeepEverything
 from rowcall.worker.lanes.dispatcher import Dispatcher
 from rowcall.worker.lifespan import Lifespans
 from rowcall.worker.loop import Loop
 from rowcall.worker.outage import Outage
+from rowcall.worker.output import KeepEverything
 from rowcall.worker.raised_errors import RaisedErrors
 from rowcall.worker.registrar import Registrar
 from rowcall.worker.service import Background, Service

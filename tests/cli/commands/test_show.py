@@ -77,7 +77,7 @@ def test_show_names_the_jobs_that_wait_for_it(run: Run, queue: Rowcall) -> None:
 
 def test_show_in_json(run: Run, filled: Rowcall) -> None:
     shown = json.loads(run("show", "app:jobs", "1", "--json").stdout)
-    assert list(shown) == ["job", "why", "attempts", "blockers", "dependents", "steps", "timeline"]
+    assert list(shown) == ["job", "why", "attempts", "blockers", "dependents", "steps", "timeline", "log"]
     assert shown["job"]["status"] == "failed"
     assert shown["attempts"][0]["traceback"].startswith("Traceback")
     assert [event["event"] for event in shown["timeline"]] == ["ENQUEUED", "CLAIMED", "STARTED", "FAILED"]

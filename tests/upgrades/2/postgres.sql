@@ -493,6 +493,14 @@ create table rowcall_parent_check (
   child_id bigint 
 )
 -- next statement
+create table rowcall_log (
+  job_id bigint not null,
+  lease bigint not null,
+  attempt integer not null,
+  lines text not null,
+  primary key (job_id, lease)
+)
+-- next statement
 alter table rowcall_step drop constraint rowcall_step_kind_is_known, drop constraint rowcall_step_status_is_known, add constraint rowcall_step_kind_is_known check (kind in ('step', 'sleep', 'wait', 'call', 'first', 'patch')) not valid, add constraint rowcall_step_status_is_known check (status in ('waiting', 'finished', 'timed_out', 'failed', 'cancelled', 'abandoned')) not valid
 -- next statement
 alter table rowcall_job add column batch_id bigint
@@ -551,7 +559,7 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, '200a96cc1ba072f6')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, 'dd6da08ed64f8b25')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$
@@ -675,6 +683,9 @@ begin
   if exists (select from public.rowcall_stream) then
     delete from public.rowcall_stream where job_id operator(pg_catalog.=) any (array(select id from deleted));
   end if;
+  if exists (select from public.rowcall_log) then
+    delete from public.rowcall_log where job_id operator(pg_catalog.=) any (array(select id from deleted));
+  end if;
   if exists (select from public.rowcall_waiter where job_id operator(pg_catalog.=) 0) then
     insert into public.rowcall_change (jobs)
     select format('[[%s,-%s]%s]', min(id), max(id),
@@ -706,6 +717,7 @@ begin
   delete from public.rowcall_step;
   delete from public.rowcall_signal;
   delete from public.rowcall_stream;
+  delete from public.rowcall_log;
   delete from public.rowcall_ready;
   delete from public.rowcall_served;
   delete from public.rowcall_claim where job_id = any (array(

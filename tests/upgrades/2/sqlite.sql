@@ -462,6 +462,14 @@ create table rowcall_parent_check (
   child_id integer  constraint child_id_is_integer check (child_id is null or (child_id between -9223372036854775807 and 9223372036854775807 and child_id = cast(child_id as integer)))
 )
 -- next statement
+create table rowcall_log (
+  job_id integer not null constraint job_id_is_integer check (job_id between -9223372036854775807 and 9223372036854775807 and job_id = cast(job_id as integer)),
+  lease integer not null constraint lease_is_integer check (lease between -9223372036854775807 and 9223372036854775807 and lease = cast(lease as integer)),
+  attempt integer not null constraint attempt_is_integer check (attempt between -9007199254740992 and 9007199254740992 and attempt = cast(attempt as integer)),
+  lines text not null constraint lines_is_text check (lines < x''),
+  primary key (job_id, lease)
+) without rowid
+-- next statement
 create table rowcall_step_kept as select job_id, position, attempt, failures, started_at, due_at, finished_at, kind, name, status, error_code, error_detail, result from rowcall_step
 -- next statement
 drop table rowcall_step
@@ -545,7 +553,7 @@ create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) 
 -- next statement
 create index rowcall_job_reported on rowcall_job (id) where batch_id is not null or parent_id is not null
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, '2fda7163f64ce674')
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', cast(round((julianday('now') - 2440587.5) * 86400000) as integer), 2, 'f95a78f2615570e6')
 -- next statement
 create trigger rowcall_job_tags_changed before update of tags on rowcall_job when new.tags is not null begin
   
@@ -651,6 +659,7 @@ create trigger rowcall_job_belongings after delete on rowcall_job begin
   delete from rowcall_step where job_id = old.id;
   delete from rowcall_signal where job_id = old.id;
   delete from rowcall_stream where job_id = old.id;
+  delete from rowcall_log where job_id = old.id;
   delete from rowcall_claim where job_id = old.id;
 end
 -- next statement

@@ -7,8 +7,8 @@ from rowcall.operations.effects import Read
 from rowcall.queue import Queue
 from rowcall.store.queries.control import INTERRUPTED, LIMIT_CHANGED, STACK_REQUEST
 from rowcall.worker.attempt_log import log_ended_outside
-from rowcall.worker.job_logs import JobLogWriter
 from rowcall.worker.lanes.dispatcher import Dispatcher
+from rowcall.worker.output import JobLogWriter
 from rowcall.worker.pace import CANCEL_CHECK_SECONDS
 from rowcall.worker.service import Background
 from rowcall.worker.upkeep.blocked_loop import BlockedLoop
