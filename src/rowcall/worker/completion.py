@@ -29,7 +29,7 @@ from rowcall.store.ends.next_steps import Then
 from rowcall.store.queries.claims import Mark, Ready
 from rowcall.store.queries.flows import BLOCKER_RESULTS, PREVIOUS_RESULT
 from rowcall.store.statement import Plan
-from rowcall.store.streams.logs import write_logs
+from rowcall.store.streams.lines import write_logs
 from rowcall.store.streams.values import write
 from rowcall.worker.progress import ProgressWriter
 from rowcall.worker.steps import StepWriter

@@ -13,7 +13,7 @@ from rowcall.operations.effects import Write
 from rowcall.queue import Queue
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
-from rowcall.store.streams import logs
+from rowcall.store.streams import lines
 from rowcall.worker.pace import LOG_SECONDS
 from rowcall.worker.streams import Streaming, write_last
 
@@ -43,7 +43,7 @@ class JobLogWriter:
         told = [one for one in attempts if one.lines is not None and one.lines.is_new]
         rows = {one.ready.fence: row for one in told if (row := one.log_row()) is not None}
         if rows:
-            self._queue.run(Write(logs.write_running, self._queue.dialect, rows))
+            self._queue.run(Write(lines.write_running, self._queue.dialect, rows))
 
 
 def with_output(
@@ -63,7 +63,7 @@ def with_output(
         ):  # one is there twice, after this worker was declared lost: its last attempt counts
             settled = list({one.ready.id: one for one in sorted(settled, key=_lease)}.values())
         yield from write_last(dialect, [one.streamed for one in settled if one.streamed is not None])
-        yield from logs.write_logs(dialect, [row for one in settled if (row := one.log_row()) is not None])
+        yield from lines.write_logs(dialect, [row for one in settled if (row := one.log_row()) is not None])
     return result
 
 
