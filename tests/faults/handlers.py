@@ -48,6 +48,21 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[
         return ctx.wait_for(SIGNAL, int, timeout=60, prompt="How many?")
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_child(ctx: Context) -> int:
+        noted(ctx.job)
+        return 1
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_call(ctx: Context) -> object:
+        noted(ctx.job)
+        return ctx.call(ctx_child.using(queue="call"))
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    async def ctx_first(ctx: Context) -> object:
+        noted(ctx.job)
+        return await ctx.first(ctx.call(ctx_child.using(queue="first")), ctx.sleep(60))
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_progress(ctx: Context) -> None:
         noted(ctx.job)
         ctx.progress(0.25, "a quarter")
