@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from rowcall.base.effects import Effect, Effects
 from rowcall.base.times import milliseconds_of
 from rowcall.declare.declarations import Declarations
 from rowcall.domain.blobs import BlobStore
-from rowcall.domain.config import Config
+from rowcall.domain.config import Config, ServerKind
 from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
@@ -291,7 +292,7 @@ Operation = Effects[Queue, T]
 
 def open_database(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
     """Return the database, without a connection to it yet, and its dialect."""
-    return _sqlite(config, now_ms) if config.server is None else _postgres(config, now_ms)
+    return _sqlite(config, now_ms) if config.server is None else _ON_SERVER[config.server.kind](config, now_ms)
 
 
 def _sqlite(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
@@ -300,16 +301,35 @@ def _sqlite(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
 
 
 def _postgres(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
-    try:
+    with _advised("PostgreSQL", "postgres", "psycopg", "psycopg_pool"):
         from rowcall.drivers.postgres.database import PostgresDatabase
-    except ModuleNotFoundError as error:
-        if error.name not in ("psycopg", "psycopg_pool"):
-            raise
-        raise InvalidOption("url", f"PostgreSQL needs {error.name}: pip install 'rowcall[postgres]'") from None
     from rowcall.store.postgres.dialect import PostgresDialect
 
     dialect = PostgresDialect(config.table_prefix, now_ms)
     return dialect, PostgresDatabase(config, partial(enqueue_members, dialect), dialect.notification())
+
+
+def _mysql(config: Config, now_ms: ReadTime) -> tuple[Dialect, Database]:
+    with _advised("MariaDB or MySQL", "mysql", "pymysql"):
+        from rowcall.drivers.mysql.database import MysqlDatabase
+    from rowcall.store.mysql.dialect import MysqlDialect
+
+    dialect = MysqlDialect(config.table_prefix, now_ms)
+    return dialect, MysqlDatabase(config, partial(enqueue_members, dialect))
+
+
+_ON_SERVER: Mapping[ServerKind, OpenDatabase] = {"postgresql": _postgres, "mysql": _mysql}
+
+
+@contextlib.contextmanager
+def _advised(database: str, extra: str, *modules: str) -> Iterator[None]:
+    """Say what to install if a driver is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in modules:
+            raise
+        raise InvalidOption("url", f"{database} needs {error.name}: pip install 'rowcall[{extra}]'") from None
 
 
 def _blob_store(config: Config, dialect: Dialect, database: Database) -> BlobStore:

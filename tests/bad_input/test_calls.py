@@ -120,9 +120,9 @@ Call = Callable[[Task[..., Any], Rowcall], object]
             lambda send, jobs: send.using(on="a"), InvalidOption, ["on is an option of task(on=…)"], id="on of one job"
         ),
         pytest.param(
-            lambda send, jobs: Rowcall("mysql://localhost/app"),
+            lambda send, jobs: Rowcall("oracle://localhost/app"),
             InvalidOption,
-            ["url: unknown database mysql://", "sqlite:///app.db"],
+            ["url: unknown database oracle://", "sqlite:///app.db"],
             id="URL of an unknown kind",
         ),
     ],

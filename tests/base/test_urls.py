@@ -23,7 +23,12 @@ from rowcall.base.urls import is_clear, looks_secret, may_be_url, redacted, show
         ("postgresql://bob%3Ahunter2%40db-1/shop", "postgresql://***"),
         ("postgresql://bob%40corp:a%3Ab@db-1/shop", "postgresql://bob%40corp@db-1/shop"),
         ("postgresql://db-1/shop?user=bob%3Ahunter2", "postgresql://db-1/shop?user=***"),
-        ("mysql://bob:hunter2@db-1", "mysql://***"),
+        (
+            "mysql://bob:hunter2@db-1/shop?unix_socket=/run/db&ssl_ca=a b",
+            "mysql://bob@db-1/shop?unix_socket=/run/db&ssl_ca=***",
+        ),
+        ("mariadb://bob:hunter2@db-1", "mariadb://bob@db-1"),
+        ("redis://bob:hunter2@db-1", "redis://***"),
         ("sqlite:///app.db", "sqlite:///app.db"),
         ("sqlite:///app.db?key=hunter2", "sqlite:///app.db?***"),
         ("sqlite:///app.db#hunter2", "sqlite:///app.db#***"),

@@ -53,7 +53,7 @@ def test_no_command_shows_the_help_as_wrong_use(run: Run) -> None:
         (["wrok"], "unknown command 'wrok' (did you mean 'work'?)"),
         (["stats", "--nonsense"], "No such option '--nonsense'"),
         (["work"], "Missing argument 'APP'"),
-        (["stats", "--url", "mysql://host/db"], "unknown database mysql://"),
+        (["stats", "--url", "oracle://host/db"], "unknown database oracle://"),
         (["jobs", "--status", "done"], "'done' is not one of"),
         (["jobs", "--limit", "0"], "0 is not in the range"),
         (["work", "app:jobs", "--concurrency", "0"], "--concurrency must be a whole number"),

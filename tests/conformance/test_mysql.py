@@ -1,7 +1,4 @@
-"""The conformance kit on MariaDB or MySQL: the classes of cases that pass so far.
-
-`Rowcall` does not open such a database yet, so this module opens it in another way.
-"""
+"""The conformance kit on MariaDB or MySQL: the classes of cases that pass so far."""
 
 from __future__ import annotations
 
@@ -10,15 +7,7 @@ from collections.abc import Callable, Iterator
 import pymysql
 import pytest
 
-import rowcall.queue
-from rowcall.domain import config
-from rowcall.domain.config import Config
 from rowcall.drivers.mysql.connection import SQL_MODE, options_of
-from rowcall.drivers.mysql.database import MysqlDatabase
-from rowcall.store.dialect import Dialect
-from rowcall.store.jobs.enqueue import enqueue_members
-from rowcall.store.mysql.dialect import MysqlDialect
-from rowcall.store.statement import ReadTime
 from rowcall.testing.mysql import MysqlServer
 from tests.conformance.cases.claim import TestClaim
 from tests.conformance.cases.control import TestRetry
@@ -63,21 +52,14 @@ class MysqlStore:
 
 
 @pytest.fixture
-def new_store(mysql_server: MysqlServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Store]]:
+def new_store(mysql_server: MysqlServer) -> Iterator[Callable[[], Store]]:
     made: list[MysqlStore] = []
 
     def make() -> Store:
         made.append(MysqlStore(mysql_server.create_database()))
         return made[-1]
 
-    monkeypatch.setattr(config, "_is_server_url", lambda url: True)
-    monkeypatch.setattr(rowcall.queue, "_postgres", opened)
     yield make
     for opened_store in made:
         opened_store.close()
         mysql_server.drop_database(opened_store.url.rpartition("/")[2])
-
-
-def opened(config: Config, now_ms: ReadTime) -> tuple[Dialect, MysqlDatabase]:
-    dialect = MysqlDialect(config.table_prefix, now_ms)
-    return dialect, MysqlDatabase(config, lambda members: enqueue_members(dialect, members))

@@ -8,7 +8,7 @@ import pytest
 
 from rowcall import InvalidOption, Rowcall
 from rowcall.app import queue_of
-from rowcall.domain.config import Config, configure, database_of
+from rowcall.domain.config import URL_FORMS, Config, configure, database_of
 
 
 def configured(url: str = "sqlite:///app.db", /, **given: object) -> Config:
@@ -53,13 +53,33 @@ def test_without_either_there_is_a_default(monkeypatch: pytest.MonkeyPatch, valu
 
 
 @pytest.mark.parametrize(
+    ("url", "kind"),
+    [("postgres://db-1/shop", "postgresql"), ("mysql://db-1/shop", "mysql"), ("mariadb://db-1/shop", "mysql")],
+)
+def test_the_scheme_of_a_url_says_which_server_it_is(url: str, kind: str) -> None:
+    server = configured(url, pool_size=9).server
+    assert server is not None
+    assert (server.url, server.kind, server.pool_size) == (url, kind, 9)
+
+
+def test_a_url_to_listen_on_is_for_postgresql() -> None:
+    for url, problem in (
+        ("mysql://db-1/shop", "remove it for MariaDB"),
+        ("postgresql://db-1/shop", "must be a postgresql://"),
+    ):
+        with pytest.raises(InvalidOption, match=problem):
+            configured(url, listen_url="mysql://db-1/shop")
+
+
+@pytest.mark.parametrize(
     ("url", "advice"),
     [
-        ("mysql://localhost/db", "unknown database mysql://"),
+        ("oracle://localhost/db", f"unknown database oracle://; write {URL_FORMS}"),
         ("redis://localhost", "sqlite:///app.db"),
         ("sqlite://app.db", "three slashes"),
         ("sqlite:///", "does not name a file"),
         ("postgresql+asyncpg://user@host/db", "write postgresql://"),
+        ("mysql+pymysql://user@host/db", "write mysql://"),
         ("app.db", "write sqlite:///app.db or pass a pathlib.Path"),
         ("", "is not a URL"),
         ("sqlite:///a%00b", "does not name a file"),
@@ -118,7 +138,7 @@ def test_a_wrong_option_is_refused_by_name(option: str, value: object) -> None:
 
 def test_one_error_lists_all_problems() -> None:
     with pytest.raises(InvalidOption) as caught:
-        Rowcall("mysql://x", table_prefix="", durability="off", default_queue="", busy_timeout=-1)
+        Rowcall("oracle://x", table_prefix="", durability="off", default_queue="", busy_timeout=-1)
     for name in ("url", "table_prefix", "durability", "default_queue", "busy_timeout"):
         assert re.search(rf"\b{name}(:| must) ", str(caught.value))
 

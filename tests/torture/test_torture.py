@@ -178,7 +178,7 @@ def test_the_last_certificate_is_in_the_docs(database: str) -> None:
         (["sqlite:///app.db", "--restart=true"], "--restart is for servers"),
         (["sqlite:///:memory:"], "a queue in memory"),
         (["app.db"], "'app.db' is not a URL"),
-        (["mysql://ann@db-1/shop"], "unknown database mysql://"),
+        (["oracle://ann@db-1/shop"], "unknown database oracle://"),
     ],
 )
 def test_wrong_use(folder: Path, words: list[str], problem: str) -> None:

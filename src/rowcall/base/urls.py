@@ -14,7 +14,7 @@ SECRET = re.compile(  # a name is read once, from its start: texts may be long
 )
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-_SERVERS = ("postgresql", "postgres")
+_SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 _USER = re.compile(r"[\w.%~+-]*")
 _HOST = r"(?:\[[0-9A-Za-z:.%]+\]|[\w.%~-]*)(?::\d{1,5}(?=[,/?]|$))?"
 _HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*(?=[/?]|$)")
@@ -35,6 +35,7 @@ _PARAMETERS = """
     sslcrl sslcrldir sslsni sslcertmode requirepeer ssl_min_protocol_version ssl_max_protocol_version
     min_protocol_version max_protocol_version channel_binding require_auth krbsrvname service target_session_attrs
     load_balance_hosts
+    unix_socket ssl_ca ssl_cert ssl_key
 """
 _KNOWN = frozenset(_PARAMETERS.split())
 
@@ -44,8 +45,8 @@ def shown(url: str) -> str:
 
     >>> shown("postgresql://ann:secret@db-1:5432/shop?sslmode=require&password=x")
     'postgresql://ann@db-1:5432/shop?sslmode=require&password=***'
-    >>> shown("postgresql://ann:secret"), shown("mysql://ann:secret@db-1"), shown("ann:secret@db-1")
-    ('postgresql://ann***', 'mysql://***', '***')
+    >>> shown("mysql://ann:secret"), shown("redis://ann:secret@db-1"), shown("ann:secret@db-1")
+    ('mysql://ann***', 'redis://***', '***')
     """
     scheme, mark, address = url.partition("://")
     if not mark or not _SCHEME.fullmatch(scheme):

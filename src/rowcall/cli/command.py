@@ -15,6 +15,7 @@ from rowcall.actions import BulkRetryOptions
 from rowcall.base.text import one_line, seconds_from_text, whole_number
 from rowcall.cli.present.console import print_json
 from rowcall.cli.target import Target, existing
+from rowcall.domain.config import URL_FORMS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,7 +86,7 @@ def queue_command(
         command = answering_command(name, short_help)(run)
         named = f"[APP] {words or ''}".rstrip()
         command.params.insert(0, click.Argument(["app"], required=False, nargs=-1 if words else 1, metavar=named))
-        said = "Database: sqlite:///app.db or postgresql://user@host/database."
+        said = f"Database: {URL_FORMS}."
         command.params.insert(-1, click.Option(["--url"], metavar="URL", help=said))
         return command
 

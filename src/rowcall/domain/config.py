@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict, Unpack
+from types import MappingProxyType
+from typing import Annotated, Literal, TypedDict, TypeGuard, Unpack
 from urllib.parse import unquote
 
 import msgspec
@@ -30,7 +31,13 @@ from rowcall.domain.retention import Retention
 VERSION = "0.1.0"
 
 Durability = Literal["full", "normal"]
+ServerKind = Literal["postgresql", "mysql"]
 
+_KINDS: Mapping[str, ServerKind] = MappingProxyType(
+    {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+)
+"""The kinds of servers, by the schemes of their URLs. MariaDB and MySQL are one kind."""
+URL_FORMS = "sqlite:///app.db, postgresql://user@host/database or mysql://user@host/database"
 _FILE = re.compile(r"(?:[A-Za-z]:(?=[\\/]))?[^:@=?#]*")
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 PATH_ADVICE = " or pass a pathlib.Path"
@@ -46,11 +53,15 @@ LEAST_BYTES, MOST_BYTES = 1024, 512 * 1024 * 1024  # what PostgreSQL can hold in
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A database on a PostgreSQL server. `listen_url` is the same database without a pooler in between."""
+    """A database on a server. `listen_url` is the same PostgreSQL database without a pooler in between."""
 
     url: str
     listen_url: str | None = None
     pool_size: int = DEFAULT_POOL_SIZE
+
+    @property
+    def kind(self) -> ServerKind:
+        return _KINDS[self.url.partition("://")[0]]
 
     def __repr__(self) -> str:
         return f"Server({shown(self.url)!r})"
@@ -136,10 +147,12 @@ def _database(url: str | Path | None, values: Mapping[str, object]) -> dict[str,
     if isinstance(database, str):
         for option in ("listen_url", "pool_size"):
             if values.get(option) is not None:
-                raise InvalidOption(option, "is an option for PostgreSQL; remove it for a SQLite file")
+                raise InvalidOption(option, "is an option for servers; remove it for a SQLite file")
         return {"path": database}
     listen_url, size = values.get("listen_url"), values.get("pool_size")
-    if listen_url is not None and not _is_server_url(listen_url):
+    if listen_url is not None and database.kind != "postgresql":
+        raise InvalidOption("listen_url", "is an option for PostgreSQL; remove it for MariaDB or MySQL")
+    if listen_url is not None and (not _is_server_url(listen_url) or Server(url=listen_url).kind != "postgresql"):
         raise InvalidOption("listen_url", "must be a postgresql:// URL that does not go through a pooler")
     pool_size = DEFAULT_POOL_SIZE if size is None else checks.whole(1, MOST_POOLED)("pool_size", size)
     return {"server": msgspec.structs.replace(database, listen_url=listen_url, pool_size=pool_size)}
@@ -201,8 +214,11 @@ _BYTES = checks.whole(LEAST_BYTES, MOST_BYTES, "a number of bytes")
 _OPTIONS = checks.options_of(QueueOptions)
 
 
-def _is_server_url(url: object) -> bool:
-    return isinstance(url, str) and url.startswith(("postgresql://", "postgres://")) and "\0" not in url
+def _is_server_url(url: object) -> TypeGuard[str]:
+    if not isinstance(url, str) or "\0" in url:
+        return False
+    scheme, mark, _ = url.partition("://")
+    return bool(mark) and scheme in _KINDS
 
 
 def database_of(url: str | Path | None) -> str | Server:
@@ -238,13 +254,13 @@ def database_of(url: str | Path | None) -> str | Server:
     scheme, mark, _ = url.partition("://")
     if mark:
         scheme = shown(url).partition("://")[0]
-    if mark and scheme.startswith(("postgresql+", "postgres+")):
-        raise InvalidOption("url", f"{scheme}:// names a driver, as in SQLAlchemy; write postgresql://")
+    dialect, plus, _ = scheme.partition("+")
+    if plus and dialect in _KINDS:
+        raise InvalidOption("url", f"{scheme}:// names a driver, as in SQLAlchemy; write {dialect}://")
     if mark:
         if scheme == "sqlite":
             raise InvalidOption("url", "must have three slashes after sqlite:, such as sqlite:///app.db")
-        advice = "write sqlite:///app.db or postgresql://user@host/database"
-        raise InvalidOption("url", f"unknown database {scheme}://; {advice}")
+        raise InvalidOption("url", f"unknown database {scheme}://; write {URL_FORMS}")
     if not _FILE.fullmatch(url):  # perhaps a server's with a password, so it is not shown
-        raise InvalidOption("url", "is not a URL; for a server write postgresql://user@host/database")
+        raise InvalidOption("url", f"is not a URL; write {URL_FORMS}")
     raise InvalidOption("url", f"{url!r} is not a URL; for a file write sqlite:///{url}{PATH_ADVICE}")

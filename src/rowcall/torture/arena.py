@@ -53,6 +53,8 @@ def arena_of(url: str, prefix: str) -> Arena:
             if queue.config.in_memory:
                 raise InvalidOption("url", "names a queue in memory, which no other process can use")
             return SqliteArena(queue.config.path, prefix)
+        if queue.config.server.kind != "postgresql":
+            raise InvalidOption("url", "must name a SQLite file or a PostgreSQL server")
         queue.database.read(queue.dialect.version(), snapshot=True)  # a server that is away is reported as everywhere
         return PostgresArena(url, queue.database.name, prefix)
 

@@ -20,7 +20,7 @@ from rowcall.cli.processes import interruptible
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
     help="Measure on the disk that holds this folder (default: the current folder).",
 )
-@click.option("--url", metavar="URL", help="Measure on this server: postgresql://user@host/database.")
+@click.option("--url", metavar="URL", help="Measure on this server.")
 def bench_command(folder: Path | None, url: str | None) -> Answer:
     """Measure Rowcall on this machine and disk, or on a server. Takes a few seconds.
 

@@ -10,6 +10,7 @@ import click
 
 from rowcall.cli.present import log
 from rowcall.cli.target import existing, find
+from rowcall.domain.config import URL_FORMS
 from rowcall.domain.errors import InvalidOption
 from rowcall.http.server_options import HttpSettings, settings
 from rowcall.queue import Queue
@@ -19,7 +20,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8642
 
 @click.command("dashboard", short_help="Serve the dashboard and the JSON API.")
 @click.argument("app", metavar="[APP]", required=False)
-@click.option("--url", metavar="URL", help="Database: sqlite:///app.db or postgresql://user@host/database.")
+@click.option("--url", metavar="URL", help=f"Database: {URL_FORMS}.")
 @click.option("--host", metavar="HOST", default=DEFAULT_HOST, show_default=True, help="Address to listen at.")
 @click.option(
     "--port",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import click
@@ -15,6 +16,8 @@ from rowcall.cli.present.text_tables import Table, block, has_unicode, text
 from rowcall.cli.target import Target, find
 from rowcall.overview.formats import counted
 
+_CHECKS = {"postgresql": "rowcall.cli.doctor.server", "mysql": "rowcall.cli.doctor.mysql_server"}
+"""The modules with the checks of servers: they import drivers, which not everybody has."""
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.PROBLEM: "bold red"}
 
 
@@ -38,9 +41,8 @@ def doctor_command(target: Target, strict: bool) -> Answer:
 def _examine(target: Target) -> list[CheckResult]:
     queue = target.queue
     if queue.config.server is not None:
-        from rowcall.cli.doctor.server import check_server  # needs psycopg, which not everybody has
-
-        return list(check_server(target))
+        checks = importlib.import_module(_CHECKS[queue.config.server.kind])
+        return list(checks.check_server(target))
     if queue.config.in_memory:
         return [check_sqlite(), check_clock(queue.clock), ok("file", "in memory: it ends with its process")]
     path = os.path.realpath(queue.database.path)

@@ -6,12 +6,13 @@ import click
 
 from rowcall.cli.present import log
 from rowcall.cli.target import existing
+from rowcall.domain.config import URL_FORMS
 from rowcall.observe.optional_libraries import missing
 
 
 @click.command("mcp", short_help="Let an assistant look at a queue (Model Context Protocol).")
 @click.argument("app", metavar="[APP]", required=False)
-@click.option("--url", metavar="URL", help="Database: sqlite:///app.db or postgresql://user@host/database.")
+@click.option("--url", metavar="URL", help=f"Database: {URL_FORMS}.")
 @click.option("--allow-changes", is_flag=True, help="Also offer changes, each in two calls: show, then confirm.")
 def mcp_command(app: str | None, url: str | None, allow_changes: bool) -> None:
     """Serve a queue to an assistant with the Model Context Protocol, over standard input and output.

@@ -18,6 +18,7 @@ from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target, existing
 from rowcall.domain.alerts import AlertEvent, Alerts, Followed, decide_alerts, named
 from rowcall.domain.attention import Finding
+from rowcall.domain.config import URL_FORMS
 from rowcall.domain.errors import RowcallError
 from rowcall.overview.alerting import LOOK_SECONDS, Watcher, alerts_of
 from rowcall.overview.formats import moment
@@ -28,7 +29,7 @@ _GONE_STYLE = "green"
 
 @click.command("watch", short_help="Watch what needs attention, and send alerts.")
 @click.argument("app", metavar="[APP]", required=False)
-@click.option("--url", metavar="URL", help="Database: sqlite:///app.db or postgresql://user@host/database.")
+@click.option("--url", metavar="URL", help=f"Database: {URL_FORMS}.")
 @click.option(
     "--webhook",
     metavar="URL",

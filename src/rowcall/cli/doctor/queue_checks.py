@@ -12,6 +12,7 @@ from rowcall.cli.doctor.finding import CheckResult, ok, problem, warn
 from rowcall.cli.target import Target
 from rowcall.domain.attention import Severity
 from rowcall.domain.job import what_is_paused
+from rowcall.observe.health import CLOCK_SECONDS
 from rowcall.overview.attention.attention_list import find_all, most_urgent_first
 from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
@@ -88,6 +89,20 @@ def check_version(
         what = f"{summary}, but {', '.join(version.missing)} {'is' if len(version.missing) == 1 else 'are'} missing"
         return problem("tables", what, _capitalized(RESTORE_ADVICE))
     return ok("tables", summary if number == newest else f"{summary}, newer than this code ({newest}) but compatible")
+
+
+def check_clocks(there: float, asked_at: float, answered_at: float) -> CheckResult:
+    """Compare a server's time with this machine's, right before and after it was asked.
+
+    The server's clock decides when jobs are due; this machine's is used in logs, and in a run_at of an app.
+    """
+    unsure = (answered_at - asked_at) / 2
+    ahead = there - (asked_at + answered_at) / 2
+    if abs(ahead) - unsure < CLOCK_SECONDS:
+        return ok("clock", f"the server's and this machine's agree within {duration(max(0.001, abs(ahead) + unsure))}")
+    what = f"the server's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    advice = "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off"
+    return warn("clock", what, advice)
 
 
 def _workers(workers: Sequence[SeenWorker], target: Target) -> Iterator[CheckResult]:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from rowcall.base.text import duration
-from rowcall.cli.doctor import server_queries
+from rowcall.cli.doctor import queue_checks, server_queries
 from rowcall.cli.doctor.finding import CheckResult, ok, problem, unavailable, warn
 from rowcall.cli.doctor.server_queries import ANSWER_SECONDS, ServerConnection, connected
 from rowcall.cli.doctor.server_tables import check_tables
@@ -19,7 +19,6 @@ from rowcall.domain.config import Config, Server, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.postgres.connection import OLDEST_SERVER, is_pooled
 from rowcall.drivers.postgres.errors import explained
-from rowcall.observe.health import CLOCK_SECONDS
 
 NOTIFICATION_SECONDS = 3.0
 MANY_CONNECTIONS = 0.8
@@ -120,16 +119,8 @@ def _wants_primary(url: str) -> bool:
 
 
 def _clock(server: ServerConnection) -> CheckResult:
-    """The server's clock decides when jobs are due; this machine's is used in logs, and in a run_at of an app."""
     there, asked_at, answered_at = server.timed(server_queries.CLOCK)
-    here = (asked_at + answered_at) / 2
-    unsure = (answered_at - asked_at) / 2
-    ahead = there - here
-    if abs(ahead) - unsure < CLOCK_SECONDS:
-        return ok("clock", f"the server's and this machine's agree within {duration(max(0.001, abs(ahead) + unsure))}")
-    what = f"the server's clock is {duration(abs(ahead))} {'ahead of' if ahead > 0 else 'behind'} this machine's"
-    advice = "Run NTP on both: jobs are due by the server's clock, so a run_at from this machine's clock is off"
-    return warn("clock", what, advice)
+    return queue_checks.check_clocks(there, asked_at, answered_at)
 
 
 def _settings(server: ServerConnection, config: Config) -> Iterator[CheckResult]:

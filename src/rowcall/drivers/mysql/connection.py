@@ -13,10 +13,11 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
 from rowcall.base.effects import drive
+from rowcall.base.urls import is_clear
 from rowcall.domain.config import Config, shown
 from rowcall.domain.errors import StoreUnavailable
 from rowcall.drivers.group_commit import NothingWritten
-from rowcall.drivers.mysql.errors import explained, is_lost
+from rowcall.drivers.mysql.errors import cannot_connect, explained, is_lost
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.drivers.patience import current_patience
 from rowcall.store.statement import Plan, Row, Statement
@@ -40,6 +41,8 @@ SQL_MODE = (
 BEGIN = "start transaction"
 BEGIN_SNAPSHOT = ("set transaction isolation level repeatable read", "start transaction with consistent snapshot")
 
+_FORM = "mysql://user@host/database"
+_ESCAPING = f"Write {_FORM}; in a password, write %, @, /, ?, # and spaces as %25, %40, %2F, %3F, %23 and %20"
 _UNSURE = "It is unknown whether the last write was committed: it may have been written"
 
 
@@ -60,8 +63,12 @@ def options_of(url: str) -> dict[str, Any]:
         parts = urlsplit(url)
         port = parts.port or 3306
         parameters = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+        if not is_clear(url):
+            raise ValueError
     except ValueError:
-        raise StoreUnavailable(f"{shown(url)}: the URL cannot be parsed", "Write mysql://user@host/database") from None
+        raise StoreUnavailable(f"{shown(url)}: the URL cannot be parsed", _ESCAPING) from None
+    if not parts.path.removeprefix("/"):
+        raise StoreUnavailable(f"{shown(url)}: the URL names no database", f"Write {_FORM}")
     if unknown := sorted(parameters.keys() - set(URL_PARAMETERS)):
         advice = f"Known are {', '.join(URL_PARAMETERS)}"
         raise StoreUnavailable(f"{shown(url)}: the URL has the unknown parameter {unknown[0]}", advice)
@@ -70,7 +77,7 @@ def options_of(url: str) -> dict[str, Any]:
         "port": port,
         "user": unquote(parts.username) if parts.username else None,
         "password": unquote(parts.password or ""),
-        "database": unquote(parts.path.removeprefix("/")) or None,
+        "database": unquote(parts.path.removeprefix("/")),
         **parameters,
     }
 
@@ -95,7 +102,7 @@ def connect(url: str, config: Config, *, hurried: bool = False) -> pymysql.Conne
             raw.connect()
         except pymysql.MySQLError as error:
             _close_socket(raw)
-            raise explained(error, name) from None  # its traceback has the password
+            raise cannot_connect(error, url) from None  # its traceback has the password
         _set_up(raw, config, hurried=hurried)
     except pymysql.MySQLError as error:
         raw.close()
@@ -172,13 +179,13 @@ class MysqlSession:
             return self.run(plan)
         try:
             if seconds is not None:
-                self._limit(seconds)
+                self.limit(seconds)
             for statement in BEGIN_SNAPSHOT:
                 self._raw.query(statement)
             result = drive(plan, self.execute)
             self._raw.query("commit")
             if seconds is not None:
-                self._limit(0)
+                self.limit(0)
         except pymysql.MySQLError as error:
             self.roll_back()
             raise self._explained(error) from error
@@ -187,7 +194,7 @@ class MysqlSession:
             raise
         return result
 
-    def _limit(self, seconds: float) -> None:
+    def limit(self, seconds: float) -> None:
         """Let the server end each statement after that time; 0: never. Each server has its own name for it."""
         milliseconds = round(seconds * 1000)
         self._raw.query(
@@ -233,7 +240,7 @@ class MysqlSession:
             if self._raw.open:
                 self._raw.query("rollback")
                 self._raw.query("do release_all_locks()")
-                self._limit(0)
+                self.limit(0)
 
     def interrupt(self) -> None:
         """From another thread: cancel the running statement."""

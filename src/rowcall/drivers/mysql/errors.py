@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pymysql
 
+from rowcall.base.urls import redacted, shown
 from rowcall.domain.errors import (
     MISSING_ADVICE,
     Conflict,
@@ -68,6 +69,15 @@ def explained(error: pymysql.MySQLError, name: str) -> RowcallError:
     if isinstance(error, pymysql.OperationalError):
         return StoreUnavailable(f"{name}: {message}")
     return RowcallError(f"{name}: {message} ({code})")
+
+
+def cannot_connect(error: pymysql.MySQLError, url: str) -> RowcallError:
+    """Return the error for a failed connection attempt, without the password."""
+    name, code = shown(url), code_of(error)
+    message = redacted(str(error.args[-1]) if error.args else str(error), url)
+    if code in _LOST:
+        return StoreUnavailable(f"{name}: cannot connect ({message})", "Is the server up, and is the URL right?")
+    return explained(type(error)(code, message), name)
 
 
 def of_any_driver(error: Exception, name: str) -> Exception:
