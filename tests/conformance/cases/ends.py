@@ -72,9 +72,15 @@ class Attached:
         self.work, self.last, self.behind = work, last, behind
 
     def enqueue(
-        self, how: int = SUCCEED, *, after: Job | None = None, expires_in: float | None = None, delay: float = 0
+        self,
+        how: int = SUCCEED,
+        *,
+        after: Job | None = None,
+        expires_in: float | None = None,
+        deadline: float | None = None,
+        delay: float = 0,
     ) -> Job:
-        options = {"after": after, "expires_in": expires_in, "delay": delay}
+        options = {"after": after, "expires_in": expires_in, "deadline": deadline, "delay": delay}
         given = {name: value for name, value in options.items() if value}
         first = self.work.using(tags=["red"], **given).bind(how, 1)  # type: ignore[arg-type]
         first = Bound(msgspec.structs.replace(first.job, batch_id=self.batch.id), first.payload)
@@ -216,9 +222,23 @@ def _expire(attached: Attached) -> Job:
     return job
 
 
+def _overrun(attached: Attached) -> Job:
+    job = attached.enqueue(deadline=5, delay=60)
+    attached.clock.advance(66)
+    attached.jobs.claim("hand", queues=["no such queue"])
+    return job
+
+
 def _cancel(attached: Attached) -> Job:
     job = attached.enqueue(delay=60)
     attached.jobs.cancel(job)
+    return job
+
+
+def _cancel_its_parent(attached: Attached) -> Job:
+    job, parent = attached.enqueue(delay=60), attached.jobs.enqueue("parent", delay=60)
+    attached.store.execute(f"update rowcall_job set parent_id = {parent.id} where id = {job.id}")
+    attached.jobs.cancel(parent)
     return job
 
 
@@ -264,7 +284,9 @@ WAYS: dict[Way, set[str]] = {
     _fail_by_hand: {"settle"},
     _lose_the_worker: {"settle"},
     _expire: {"expire"},
+    _overrun: {"end_overdue"},
     _cancel: {"cancel_waiting"},
+    _cancel_its_parent: {"cancel_waiting", "cancel_children"},
     _complete_while_it_waits: {"complete_by_hand"},
     _complete_its_chain: {"skip_steps", "complete_by_hand"},
     _refuse: {"fail_unknown"},
