@@ -1,4 +1,4 @@
-"""Draw the state diagram of docs/states.md from the table in rowcall.domain.lifecycle: `make docs`."""
+"""Draw the state diagram of docs/tables.md from the table in rowcall.domain.lifecycle: `make docs`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from rowcall.domain.job import FINISHED, Status
 from rowcall.domain.lifecycle import TABLE, Move, Rule
 
-PAGE = Path(__file__).with_name("states.md")
+PAGE = Path(__file__).with_name("tables.md")
 BEGIN = "<!-- drawn from rowcall.domain.lifecycle by docs/draw_states.py; `make docs` draws it again -->"
 END = "<!-- end of the drawing -->"
 

@@ -35,7 +35,7 @@ RANKS = {
     "reference.md": 0.2,
     API: 0.2,
 }
-RANKS |= {"tour.md": 0.5, "cli.md": 0.5, "http-api.md": 0.5, "mcp.md": 0.5}
+RANKS |= {"cli.md": 0.5, "http-api.md": 0.5}
 CERTIFICATES = {"SQLite": "sqlite-*.json", "PostgreSQL": "postgresql-*.json"}
 PROOF = ROOT / "docs" / "proof"
 FOR_DEVELOPERS = {"Contribute", "Examples"}

@@ -1,4 +1,4 @@
-"""FastAPI. See docs/fastapi.md."""
+"""FastAPI. See docs/web.md."""
 
 from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.integrations.fastapi.dependencies import RowcallTasks, jobs_in

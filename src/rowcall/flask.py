@@ -1,4 +1,4 @@
-"""Flask. See docs/flask.md."""
+"""Flask. See docs/web.md."""
 
 from rowcall.integrations.flask.extension import RowcallFlask
 from rowcall.integrations.flask.extension import attribute as __getattr__

@@ -1,4 +1,4 @@
-"""Litestar. See docs/fastapi.md."""
+"""Litestar. See docs/web.md."""
 
 from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.integrations.litestar.hooks import problem_details, rowcall_tasks

@@ -1,4 +1,4 @@
-"""Pydantic AI. See docs/pydantic-ai.md."""
+"""Pydantic AI. See docs/agents.md."""
 
 from rowcall.integrations.pydantic_ai.durability import RowcallDurability, ask_people, stream_text
 

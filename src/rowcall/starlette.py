@@ -1,4 +1,4 @@
-"""Starlette. See docs/fastapi.md."""
+"""Starlette. See docs/web.md."""
 
 from rowcall.integrations.asgi.background_tasks import Tasks
 from rowcall.integrations.starlette.problem_handler import add_problem_details

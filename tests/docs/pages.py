@@ -14,6 +14,7 @@ WRITING = DOCS / "README.md"  # about the pages, and not one of them
 PAGES = [README, *sorted({*DOCS.glob("*.md")} - {WRITING})]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_IN_AN_EMPTY_FOLDER = re.compile(r"^<!-- in an empty folder -->$", re.MULTILINE)
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\n\Z")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -78,6 +79,28 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(page, before.count("\n") + 1, found[1], found[2], reason[1] if reason else None)
 
 
+def parts(page: Path) -> list[list[Block]]:
+    """Return the blocks of each part of a page that runs alone: a comment begins the next part."""
+    found: list[list[Block]] = [[]]
+    begins = [read(page)[: mark.start()].count("\n") for mark in _IN_AN_EMPTY_FOLDER.finditer(read(page))]
+    for block in blocks(page):
+        while begins and begins[0] < block.line:
+            found.append([])
+            del begins[0]
+        found[-1].append(block)
+    return [part for part in found if part]
+
+
+PARTS = {  # by the name of the page, with a number from the second part on
+    page.stem if number == 1 else f"{page.stem}-{number}": part
+    for page in PAGES
+    for number, part in enumerate(parts(page), start=1)
+}
+SEPARATE = {  # parts that other test modules run in separate processes
+    name for name, part in PARTS.items() if any(re.search(r"sentry_sdk|django\.setup", block.text) for block in part)
+}
+
+
 def prose(page: Path) -> str:
     """Return the page without its blocks."""
     return _FENCE.sub("", read(page))
@@ -99,7 +122,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def section(page: Path, heading: str) -> str:
-    """Return the text under a heading of the second level."""
-    _, mark, rest = read(page).partition(f"\n## {heading}\n")
-    assert mark, f"{page.name} has no section {heading!r}"
-    return rest.partition("\n## ")[0]
+    """Return the text under a heading, up to the next one of its level or above."""
+    found = re.search(rf"^(##+) {re.escape(heading)}\n", read(page), re.MULTILINE)
+    assert found, f"{page.name} has no section {heading!r}"
+    return re.split(rf"^#{{2,{len(found[1])}}} ", read(page)[found.end() :], maxsplit=1, flags=re.MULTILINE)[0]

@@ -1,4 +1,4 @@
-"""The two versions of docs/changing-tasks.md, each with a worker process, side by side on both databases."""
+"""The two versions of docs/deploy.md, each with a worker process, side by side on both databases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> PageDatabase:
 @pytest.fixture
 def jobs(database: PageDatabase, tmp_path: Path) -> Iterator[Rowcall]:
     """A queue without declared tasks, next to the modules of the page."""
-    for block in blocks(DOCS / "changing-tasks.md"):
+    for block in blocks(DOCS / "deploy.md"):
         if block.file_name is not None:
             (tmp_path / block.file_name).write_text(database.filled_in(block.text))
     with database.open() as jobs:

@@ -10,7 +10,7 @@ import pytest
 
 from rowcall.testing.postgres_database import database_of
 from tests.docs.databases import File, OnServer, PageDatabase
-from tests.docs.pages import DOCS, PAGES, blocks, read
+from tests.docs.pages import DOCS, PAGES, PARTS, SEPARATE, Block, blocks, read
 from tests.docs.running import PageRun, assert_same_shape, compiled
 from tests.pgbouncer import PgBouncer, find_pgbouncer
 
@@ -19,24 +19,23 @@ POOLER = "pooler-1"
 MOST_LINES_OF_A_RECIPE = 25
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
 SQLITE, ONLY_ON_SERVER = DOCS / "sqlite.md", {DOCS / "postgresql.md", DOCS / "high-availability.md"}
-SEPARATE = {"django", "error-trackers", "from-django-tasks", "transactions"}  # their test modules start processes
 BEGINNINGS = {"README", "getting-started", "deploy"}  # on a server without tables
-FOLLOWED_HERE = [page for page in PAGES if page.stem not in SEPARATE]
+FOLLOWED_HERE = {name: part for name, part in PARTS.items() if name not in SEPARATE}
 
-Follow = Callable[[Path, PageDatabase], None]
+Follow = Callable[[list[Block], PageDatabase], None]
 
 
 @pytest.fixture
 def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow]:
-    """Follow a page in an empty folder."""
+    """Follow a part of a page in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROWCALL_URL", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
     runs: list[PageRun] = []
 
-    def from_top_to_bottom(page: Path, database: PageDatabase) -> None:
+    def from_top_to_bottom(part: list[Block], database: PageDatabase) -> None:
         runs.append(PageRun(tmp_path, database))
-        for block in blocks(page):
+        for block in part:
             if block.not_run is None:
                 runs[-1].follow(block)
 
@@ -47,9 +46,9 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Follow]:
 
 @pytest.fixture
 def server_database(
-    page: Path, users: dict[str, str], postgres_server_url: str, postgres_url: str
+    part: list[Block], users: dict[str, str], postgres_server_url: str, postgres_url: str
 ) -> Iterator[PageDatabase]:
-    if POOLER not in page.read_text(encoding="utf-8") or find_pgbouncer() is None:
+    if not any(POOLER in block.text for block in part) or find_pgbouncer() is None:
         yield OnServer(postgres_url, postgres_url, users)
         return
     with PgBouncer(postgres_server_url) as bouncer:
@@ -57,24 +56,25 @@ def server_database(
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in FOLLOWED_HERE if page not in ONLY_ON_SERVER], ids=lambda page: page.stem
+    "part",
+    [pytest.param(part, id=name) for name, part in FOLLOWED_HERE.items() if part[0].page not in ONLY_ON_SERVER],
 )
-def test_a_page_runs_from_top_to_bottom(page: Path, follow: Follow, tmp_path: Path) -> None:
-    follow(page, File(tmp_path))
+def test_a_page_runs_from_top_to_bottom(part: list[Block], follow: Follow, tmp_path: Path) -> None:
+    follow(part, File(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "page",
+    "part",
     [
-        pytest.param(page, id=page.stem, marks=[pytest.mark.no_tables] if page.stem in BEGINNINGS else [])
-        for page in FOLLOWED_HERE
-        if page != SQLITE
+        pytest.param(part, id=name, marks=[pytest.mark.no_tables] if name in BEGINNINGS else [])
+        for name, part in FOLLOWED_HERE.items()
+        if part[0].page != SQLITE
     ],
 )
 def test_a_page_runs_on_a_server_with_only_the_url_changed(
-    page: Path, follow: Follow, server_database: PageDatabase
+    part: list[Block], follow: Follow, server_database: PageDatabase
 ) -> None:
-    follow(page, server_database)
+    follow(part, server_database)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

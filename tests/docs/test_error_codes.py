@@ -12,7 +12,7 @@ from rowcall.domain import error_codes
 from rowcall.domain.failure import DEFAULT_TRACEBACK_LIMIT
 from tests.docs.pages import DOCS, read, section
 
-PAGE = DOCS / "error-codes.md"
+PAGE = DOCS / "errors.md"
 
 
 def table(head: str) -> dict[str, str]:

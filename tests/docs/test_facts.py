@@ -87,12 +87,24 @@ def test_every_public_method_is_explained(kind: type) -> None:
 
 
 EXPLAINED_IN: dict[str, tuple[type[msgspec.Struct], ...]] = {
-    "inspecting.md": (Job, Attempt, Event, Page, WorkerInfo),
     "controlling.md": (Paused,),
-    "questions.md": (Stats, Pace, Percentiles, Activity, Period, Retries, ErrorGroup),
+    "questions.md": (
+        Job,
+        Attempt,
+        Event,
+        Page,
+        WorkerInfo,
+        Stats,
+        Pace,
+        Percentiles,
+        Activity,
+        Period,
+        Retries,
+        ErrorGroup,
+    ),
     "schedules.md": (Schedule,),
     "flows.md": (Chain, ChainPage),
-    "retention.md": (Retention, RetentionReport, Kept, Pruned),
+    "operations.md": (Retention, RetentionReport, Kept, Pruned),
 }
 
 
@@ -116,7 +128,7 @@ def test_every_count_of_a_summary_is_explained() -> None:
 
 def test_every_option_is_explained() -> None:
     assert missing(set(TASK_OPTIONS), section(DOCS / "tasks.md", "Options of a task")) == []
-    assert missing(set(ENQUEUE_OPTIONS), section(DOCS / "enqueueing.md", "Options")) == []
+    assert missing(set(ENQUEUE_OPTIONS), section(DOCS / "tasks.md", "Options of a call")) == []
 
 
 def test_every_argument_of_a_queue_is_explained() -> None:
@@ -161,7 +173,7 @@ def test_a_server_has_no_other_tables_views_and_columns(tmp_path: Path, postgres
 
 
 def test_every_state_has_its_line() -> None:
-    assert missing({status.value for status in Status}, read(DOCS / "states.md")) == []
+    assert missing({status.value for status in Status}, section(DOCS / "tables.md", "The states of a job")) == []
 
 
 def test_every_error_is_explained() -> None:

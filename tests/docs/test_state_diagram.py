@@ -23,7 +23,7 @@ def draw_states() -> ModuleType:
 
 
 def test_the_page_is_drawn_from_the_table_of_today(draw_states: ModuleType) -> None:
-    page = (DOCS / "states.md").read_text()
+    page = (DOCS / "tables.md").read_text()
     assert draw_states.drawn(page) == page, "run: make docs"
 
 

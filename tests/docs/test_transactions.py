@@ -18,11 +18,9 @@ from sqlalchemy import create_engine
 
 from rowcall import Rowcall
 from tests.docs.follow import follow_in_a_process
-from tests.docs.pages import DOCS
 
 pytestmark = pytest.mark.no_tables
 
-PAGE = DOCS / "transactions.md"
 ANYWHERE = {"gil", "hal", "ivy", "jan", "kim", "lea", "liz", "mia", "ned", "pia", "rob", "sue"}
 
 Follow = Callable[..., str]
@@ -30,7 +28,7 @@ Follow = Callable[..., str]
 
 @pytest.fixture
 def follow(tmp_path: Path) -> Follow:
-    return partial(follow_in_a_process, PAGE, tmp_path)
+    return partial(follow_in_a_process, "transactions", tmp_path)
 
 
 def names(addresses: list[str]) -> list[str]:
