@@ -72,6 +72,9 @@ def work_a_day(path: Path) -> None:
             hour = HOURS - left / 3600
             for _ in range(int(chance.gauss(6 + 5 * math.sin(hour / 3), 2) + (20 if 17 < hour < 17.5 else 1))):
                 enqueue(jobs, chance)
+            if not 11 < hour < 13:
+                with closing(queue.database.connect()) as connection:
+                    sample(queue, connection)
             clock.advance(chance.uniform(2, 15))
             for job in jobs.claim(chance.choice(["web-1:4711", "web-2:5120"]), limit=40):
                 clock.advance(chance.expovariate(4))
@@ -82,9 +85,6 @@ def work_a_day(path: Path) -> None:
                     jobs.complete(job, {"ok": True})
             code = "0.1.0 5d41402a" if hour < 20 else "0.1.0 7d793037"
             queue.run(Write(partial(note_code, queue.dialect, code)))
-            if not 11 < hour < 13:
-                with closing(queue.database.connect()) as connection:
-                    sample(queue, connection)
             clock.advance(chance.uniform(40, 70))
     with Rowcall(path, clock=FakeClock(now), durability="normal") as jobs:
         for number in range(60):

@@ -17,6 +17,7 @@ from rowcall import Context, Rowcall
 from tests.http.server import served
 
 REQUIRE_CHROMIUM = "ROWCALL_REQUIRE_CHROMIUM"
+LONG = "import_all_rows_of_each_customer"
 TRACE_URL = "https://traces.example.com/{trace_id}"
 
 
@@ -76,6 +77,7 @@ class Shop:
         jobs.claim("by-hand:1", limit=1, queues=["default"])
         jobs.enqueue("send_email", {"to": "late@example.com"}, queue="slow")
         jobs.pause("slow", actor="ann")
+        jobs.enqueue(f"{LONG}_of_the_night", {"path": "IMG_1.jpg"}, queue="imports-of-the-whole-night", priority=-1)
         jobs.add_schedule("nightly", "report", {"month": "all"}, cron="0 3 * * *", tz="Europe/Berlin")
 
 

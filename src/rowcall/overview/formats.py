@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, tzinfo
 
 from rowcall.base.text import NOTHING, duration
@@ -12,6 +13,9 @@ from rowcall.domain.step import FOREVER_MS
 SIGNALLED = "when signalled"
 _FOREVER = time_of(FOREVER_MS)
 _MINUTE, _HOUR = 60, 3600
+# quoted words of a command may have a semicolon in them
+_STEP = re.compile("(?:'[^']*'|[^;]|;(?! ))+")
+_COMMAND = re.compile(r"(?:(?<=: )(?:rowcall|pip) |^rowcall [a-z-]+ app:jobs\b).*$")
 
 
 def moment(at: datetime | None, zone: tzinfo | None = UTC) -> str:
@@ -117,3 +121,17 @@ def share(part: int, whole: int) -> str:
     if percent == 0 and part:
         return "<1 %"
     return ">99 %" if percent == 100 and part < whole else f"{percent} %"
+
+
+def steps_of(advice: str) -> list[tuple[str, str]]:
+    """Return what an advice says to do, one thing at a time: words, and the command that they end with.
+
+    >>> steps_of("See the error: rowcall errors app:jobs; or wait")
+    [('See the error: ', 'rowcall errors app:jobs'), ('or wait', '')]
+    """
+    steps = []
+    for match in _STEP.finditer(advice):
+        step = match[0].strip()
+        command = _COMMAND.search(step)
+        steps.append((step, "") if command is None else (step[: command.start()], command[0]))
+    return steps

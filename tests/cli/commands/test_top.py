@@ -105,14 +105,23 @@ def test_a_key_quits_it(busy: Rowcall) -> None:
     assert terminal.drawn.endswith("\x1b[?1049l")
 
 
-def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall) -> None:
+def test_a_small_terminal_shows_the_most_urgent_and_names_the_rest(busy: Rowcall, folder: Path) -> None:
+    for number in range(4):
+        busy.enqueue("hello", {"name": "Ann"}, queue=f"queue-{number}")
+        busy.pause(f"queue-{number}")
+    change(folder, "update rowcall_pause set at = at - 3600000")
     with Terminal("top", "app:jobs", columns=80, lines=24, NO_COLOR="1") as terminal:
         terminal.wait_for("q quit")
         assert len(terminal.screen) <= 24
+        warned = [line for line in terminal.screen if line.startswith("warning  queue queue-")]
+        assert len(warned) == 4
+        assert [line[-1] for line in warned[1:]] == ["…"] * 3  # only of the first one there is room for what to do
         assert max(len(line) for line in terminal.screen) <= 80
         assert [line.split()[:5] for line in terminal.screen if line.startswith("queue ")] == [
             ["queue", "pending", "oldest", "in/h", "out/h"]
         ]
+        for number in range(4):
+            busy.resume(f"queue-{number}")
         terminal.resize(80, 8)
         terminal.wait_for("6 totals+")
         terminal.type("x4")  # one part alone, as far as there is room

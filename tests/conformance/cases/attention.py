@@ -14,7 +14,7 @@ from rowcall.base.clock import SystemClock
 from rowcall.domain.outcome import Raised, Succeeded
 from rowcall.domain.payload import UNKNOWN_TASK_CODE
 from rowcall.operations.effects import Write
-from rowcall.overview.attention import machine, thresholds
+from rowcall.overview.attention import machine, not_running, thresholds
 from rowcall.overview.attention.thresholds import THRESHOLDS
 from rowcall.store.queries.workers import REMOVE_WORKER
 from rowcall.testing.fake_clock import FakeClock
@@ -195,7 +195,7 @@ class TestJobsAreKeptFromRunning:
         jobs.enqueue("send")
         assert "rowcall resume app:jobs --task send" in only(jobs).advice
 
-    def test_a_full_limit(self, jobs: Rowcall, clock: FakeClock) -> None:
+    def test_a_full_limit(self, jobs: Rowcall, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
         @jobs.task(limit=Limit("stripe", concurrency=1, by="customer"))
         def charge(customer: int) -> None: ...
 
@@ -208,6 +208,8 @@ class TestJobsAreKeptFromRunning:
         assert found.message == ("limit stripe of 42 is full: 1 of 1 run; 3 jobs wait for it, the first for 5 min 10 s")
         assert (found.evidence["held"], found.evidence["jobs"]) == (3, ids[1:2])
         assert "rowcall stuck app:jobs" in found.advice
+        monkeypatch.setattr(not_running, "MOST_HELD", 2)  # one key has all of it
+        assert "; 2+ jobs wait for it" in only(jobs).message
         for one in ids[1:]:
             jobs.cancel(one)
         assert codes(jobs) == []

@@ -12,7 +12,8 @@ from rowcall.cli.doctor.finding import CheckResult, Level, ok
 from rowcall.cli.doctor.sqlite_file import check_clock, check_file_and_disk, check_sqlite
 from rowcall.cli.doctor.sqlite_tables import check_tables
 from rowcall.cli.present.console import show
-from rowcall.cli.present.text_tables import Table, block, has_unicode, text
+from rowcall.cli.present.findings import advice_lines
+from rowcall.cli.present.text_tables import Table, block, text
 from rowcall.cli.target import Target, find
 from rowcall.overview.formats import counted
 
@@ -54,9 +55,8 @@ def _examine(target: Target) -> list[CheckResult]:
 
 def _show(findings: list[CheckResult]) -> None:
     shown = Table("level", "check", "what", right=("level",), whole=("check",), headings=False)
-    arrow = "→" if has_unicode() else "->"
     for finding in findings:
-        said = f"{finding.what}\n{arrow} {finding.advice}" if finding.advice else finding.what
+        said = "\n".join([finding.what, *advice_lines(finding.advice)])
         shown.add_row(text(finding.level, _STYLES[finding.level]), finding.check, block(said))
     show(shown)
     show("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -53,6 +54,8 @@ SHOWN = 20
 LATE_SECONDS = 3.0
 ROWS = (8, 5, 3, 1)
 """Of each table, as far as there is room."""
+FINDINGS = ((SHOWN, SHOWN), (8, 8), (8, 3), (8, 1), (5, 1), (3, 1), (3, 0), (1, 0))
+"""How many are shown, and of how many what to do."""
 TALL_LINES, SHORT_LINES = 40, 30
 SPARKLINE_SECONDS, SPARKLINE_WIDTH = 3600.0, 12
 _GAP = 4
@@ -181,10 +184,13 @@ def _data(snapshot: Snapshot) -> dict[str, object]:
 
 
 class Section(NamedTuple):
-    """A part of the screen. `draw` returns it with at most that many rows, `share` is its part of the lines at most."""
+    """A part of the screen, in several sizes: alone on the screen, and next to others, the largest one first.
+
+    `share` is its part of the lines at most.
+    """
 
     part: str
-    draw: Callable[[int], RenderableType]
+    sizes: Sequence[Callable[[], RenderableType]]
     share: float = 1.0
 
 
@@ -223,8 +229,8 @@ class Screen:
             room = height - 1 - len(lines)  # the last line has the keys
             if self._part is None:
                 room = min(room, round(height * section.share))
-            for rows in ROWS if self._part is None else (SHOWN, *ROWS):
-                more = console.render_lines(Group(Text(), section.draw(rows)), flowing, pad=False)
+            for draw in section.sizes[1:] if self._part is None else section.sizes:
+                more = console.render_lines(Group(Text(), draw()), flowing, pad=False)
                 if len(more) <= room:
                     lines += more
                     break
@@ -263,7 +269,7 @@ def whole(snapshot: Snapshot, width: int) -> Group:
     """Return everything, at any height."""
     parts: list[RenderableType] = [head(snapshot)]
     for section in sections(snapshot, width, TALL_LINES):
-        parts += [Text(), section.draw(ROWS[0])]
+        parts += [Text(), section.sizes[1]()]
     return Group(*parts)
 
 
@@ -286,10 +292,11 @@ def head(snapshot: Snapshot) -> Text:
 def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
     """Yield sections, most important first."""
     if snapshot.attention:
-        yield Section("attention", lambda rows: attention_text(snapshot.attention, rows), share=0.4)
-    yield Section("queues", lambda rows: queues_table(snapshot, rows), share=0.6)
+        sizes = [partial(attention_text, snapshot.attention, *size) for size in FINDINGS]
+        yield Section("attention", sizes, share=0.4)
+    yield _sized("queues", lambda rows: queues_table(snapshot, rows), share=0.6)
     short, wide = height < SHORT_LINES, width >= NARROW_COLUMNS
-    yield Section("totals", lambda rows: _totals(snapshot, short, wide))
+    yield _sized("totals", lambda rows: _totals(snapshot, short, wide))
     if snapshot.stuck:
         yield _headed(
             *("running", "running, longest without a heartbeat first"),
@@ -305,9 +312,9 @@ def sections(snapshot: Snapshot, width: int, height: int) -> Iterator[Section]:
         heading = f"tasks in the last {duration(snapshot.stats.window)}"
         yield _headed("tasks", heading, lambda rows: pace_table("task", paces, rows)[0])
     if not wide and not short and snapshot.retries.by_attempts:
-        yield Section("totals", lambda rows: attempts_table(snapshot.retries, bar_width(width), rows))
+        yield _sized("totals", lambda rows: attempts_table(snapshot.retries, bar_width(width), rows))
     if not short:
-        yield Section("totals", lambda rows: text(retention_line(snapshot.retention)))
+        yield _sized("totals", lambda rows: text(retention_line(snapshot.retention)))
 
 
 def queues_table(snapshot: Snapshot, most: int) -> RenderableType:
@@ -369,4 +376,9 @@ def _totals(snapshot: Snapshot, short: bool, wide: bool) -> Group:
 
 
 def _headed(part: str, heading: str, draw: Callable[[int], RenderableType]) -> Section:
-    return Section(part, lambda rows: Group(text(heading, "bold"), draw(rows)))
+    return _sized(part, lambda rows: Group(text(heading, "bold"), draw(rows)))
+
+
+def _sized(part: str, draw: Callable[[int], RenderableType], share: float = 1.0) -> Section:
+    """Return a section of which `draw` returns at most that many rows."""
+    return Section(part, [partial(draw, rows) for rows in (SHOWN, *ROWS)], share)

@@ -12,8 +12,8 @@ from rowcall.base.times import milliseconds_of
 from rowcall.cli.command import local_option, typed_seconds
 from rowcall.cli.present import log
 from rowcall.cli.present.console import print_json, show
-from rowcall.cli.present.findings import STYLES, findings
-from rowcall.cli.present.text_tables import has_unicode, text
+from rowcall.cli.present.findings import STYLES, advice_lines, findings
+from rowcall.cli.present.text_tables import text
 from rowcall.cli.processes import interruptible
 from rowcall.cli.target import Target, existing
 from rowcall.domain.alerts import AlertEvent, Alerts, Followed, decide_alerts, named
@@ -133,4 +133,5 @@ def _show(at: str, event: AlertEvent, finding: Finding) -> None:
     line.append_text(text(f"  {finding.message}"))
     show(line)
     if event is AlertEvent.APPEARED:
-        show(text(f"  {'→' if has_unicode() else '->'} {finding.advice}", "dim"))
+        for step in advice_lines(finding.advice):
+            show(text(f"  {step}", "dim"))

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rowcall.cli.present.text_tables import has_unicode, text
 from rowcall.cli.target import Target
 from rowcall.domain.attention import Finding, Severity
+from rowcall.overview.formats import steps_of
 from rowcall.overview.scrub import scrubbed
 
 STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow"}
@@ -23,14 +24,26 @@ def findings(target: Target) -> list[Finding]:
     ]
 
 
-def attention_text(listed: list[Finding], most: int) -> Group:
-    """Return a line for each finding and one for its advice; of more than `most`, how many there are."""
+def advice_lines(advice: str) -> list[str]:
+    """Return what to do, one thing in each line."""
     arrow = "→" if has_unicode() else "->"
+    return [f"{arrow} {words}{command}" for words, command in steps_of(advice)]
+
+
+def attention_text(listed: list[Finding], most: int, advised: int) -> Group:
+    """Return the findings, the first `advised` with what to do; of more than `most`, how many there are.
+
+    Others are one line each, shortened if the terminal is narrow.
+    """
     lines: list[RenderableType] = []
-    for finding in listed[:most]:
+    for number, finding in enumerate(listed[:most]):
         line = text(finding.severity, STYLES[finding.severity])
         line.append_text(text(f"  {finding.message}", "bold" if finding.severity is Severity.CRITICAL else ""))
-        lines += [line, Padding(text(f"{arrow} {finding.advice}", "dim"), (0, 0, 0, 2))]
+        lines.append(line)
+        if number < advised:
+            lines += [Padding(text(step, "dim"), (0, 0, 0, 2)) for step in advice_lines(finding.advice)]
+        else:
+            line.no_wrap, line.overflow = True, "ellipsis"
     if len(listed) > most:
         lines.append(text(f"and {len(listed) - most} more: rowcall doctor", "dim"))
     return Group(*lines)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 
+from rowcall.domain.attention import Finding
+from rowcall.domain.job import Paused, Stats
 from rowcall.http.endpoint import Call
 from rowcall.http.guard import base_path
 from rowcall.http.pages.charts import activity_chart
@@ -39,6 +43,13 @@ async def overview(call: Call, request: Request) -> dict[str, object]:
         "busy": sum(worker.running for worker in alive),
         "now": now,
         "attention": findings,
+        "paused": _other_pauses(totals, findings),
         "verdict": verdict(findings),
         "health": health_text(findings, totals, alive),
     }
+
+
+def _other_pauses(totals: Stats, findings: Sequence[Finding]) -> list[Paused]:
+    """Return the pauses that no finding names."""
+    named = [one.evidence for one in findings if one.code == "paused"]
+    return [pause for pause in totals.paused if all(evidence.get(pause.kind) != pause.name for evidence in named)]

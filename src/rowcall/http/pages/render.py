@@ -28,6 +28,9 @@ LONGEST_SHOWN, LONGEST_VALUE, MOST_ARGUMENTS = 20_000, 80, 6
 # a string that was shortened has no end: it is found, too, or the search would start again at each quote in it
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"(:?)|$)', re.DOTALL)
 
+_WORD = re.compile(r"[^:_./-]*[:_./-]|[^:_./-]+")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?) UTC")
+
 _templates = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent.parent / "templates"),
     autoescape=True,
@@ -52,6 +55,32 @@ def time_element(at: datetime | None, now: datetime) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         at.astimezone(UTC).isoformat(), formats.exact(at), formats.ago(at, now)
     )
+
+
+def timed(text: str) -> Markup:
+    """Return a text whose times the reader can switch to local time."""
+    parts, end = [], 0
+    for match in _TIME.finditer(text):
+        try:
+            at = datetime.fromisoformat(f"{match[1]}+00:00").isoformat()
+        except ValueError:  # a text that only looks like a time
+            continue
+        time = Markup('<time datetime="{}" title="{}">{} UTC</time>').format(at, match[0], match[1][:19])
+        parts += [escape(text[end : match.start()]), time]
+        end = match.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def advice_steps(advice: str) -> Markup:
+    """Return what to do, one thing in each line, with commands that stand out."""
+    lines = (Markup("<li>{}{}</li>").format(words, _command(typed)) for words, typed in formats.steps_of(advice))
+    return Markup("").join(lines)
+
+
+def _command(typed: str) -> Markup:
+    """Return a command, whose options are not broken after a hyphen."""
+    words = (Markup('<span class="whole">{}</span>').format(one) if one[:1] == "-" else one for one in typed.split(" "))
+    return Markup("<code>{}</code>").format(Markup(" ").join(words)) if typed else Markup()
 
 
 def pretty_json(value: object) -> str:
@@ -108,7 +137,9 @@ _templates.filters.update(
     percent=lambda value: f"{value:.0%}",
     pretty=pretty_json,
     coloured=coloured_json,
-    breakable=lambda code: Markup(":<wbr>").join(map(escape, code.split(":"))),
+    advice=advice_steps,
+    timed=timed,
+    breakable=lambda name: Markup("<wbr>").join(map(escape, _WORD.findall(name))),
     shortened=shortened,
     segment=lambda text: quote(text, safe=""),
 )

@@ -12,7 +12,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.domain.attention import Finding
 from rowcall.observe.health import CLOCK_SECONDS, LITTLE_SPACE_BYTES, LONG_TRANSACTION_SECONDS, OVERSIZED_WAL_BYTES
 from rowcall.overview.attention import thresholds
-from rowcall.overview.attention.situation import Situation, finding
+from rowcall.overview.attention.situation import APP, Situation, finding
 from rowcall.overview.formats import size
 from rowcall.queue import Queue
 from rowcall.store.queries.attention import NEWEST_CREATED, SERVER_STATE
@@ -48,7 +48,8 @@ def about_files(facts: FileFacts) -> Iterator[Finding]:
         yield finding(
             code,
             f"only {size(free)} are free on the disk of the database",
-            "Free disk space: enqueueing fails when the disk is full. Finished jobs: rowcall prune, rowcall vacuum",
+            "Free disk space: enqueueing fails when the disk is full;"
+            f" delete finished jobs: rowcall prune {APP}; return their space to the disk: rowcall vacuum {APP}",
             link="/storage",
             free_bytes=free,
         )
@@ -56,7 +57,7 @@ def about_files(facts: FileFacts) -> Iterator[Finding]:
         yield finding(
             "wal",
             f"the write-ahead log has {size(facts.wal_bytes)}",
-            "Find and end the read transaction that has been open for long; then the log shrinks",
+            "Find and end the read transaction that has been open for long: then the log shrinks",
             link="/storage",
             wal_bytes=facts.wal_bytes,
         )
@@ -93,7 +94,7 @@ def server(situation: Situation) -> Plan[list[Finding]]:
     for state in (yield from situation.dialect.ask(SERVER_STATE)):
         if state.read_only:
             message = "the server is read-only: nothing can be enqueued, claimed or ended"
-            advice = "Connect to the primary; if that failed, promote this standby. See: rowcall doctor"
+            advice = f"Connect to the primary; if that failed, promote this standby; see: rowcall doctor {APP}"
             findings.append(finding("read_only", message, advice, server=situation.queue.database.name))
         if state.sessions >= state.most_sessions * thresholds.SESSIONS_SHARE:
             findings.append(
@@ -112,7 +113,7 @@ def server(situation: Situation) -> Plan[list[Finding]]:
                     "long_transaction",
                     f"a transaction has been open for {duration(health.oldest_transaction_seconds)}"
                     f" (process {health.oldest_transaction_pid}): rows that died since then stay",
-                    "End it where it began; rowcall doctor names its user and application",
+                    f"End it where it began; see its user and application: rowcall doctor {APP}",
                     pid=health.oldest_transaction_pid,
                     seconds=round(health.oldest_transaction_seconds),
                 )
@@ -122,7 +123,7 @@ def server(situation: Situation) -> Plan[list[Finding]]:
                 finding(
                     "dead_rows",
                     f"the table of jobs has {health.dead_rows:,} dead rows",
-                    "Autovacuum is too slow or blocked; rowcall doctor says by what",
+                    f"Autovacuum is too slow or blocked; see by what: rowcall doctor {APP}",
                     dead_rows=health.dead_rows,
                 )
             )

@@ -187,7 +187,7 @@ def _paused(situation: Situation, pause: Paused, backlogs: list[Backlog], jobs: 
 def limit_full(situation: Situation) -> Plan[list[Finding]]:
     """Find limits whose first held job has waited for long; keys of one limit count together."""
     by_limit: dict[str, list[HeldBacklog]] = defaultdict(list)
-    for one in (yield from situation.dialect.ask(HELD_BACKLOGS, MOST_HELD_KEYS, MOST_HELD // MOST_HELD_KEYS)):
+    for one in (yield from situation.dialect.ask(HELD_BACKLOGS, MOST_HELD_KEYS, MOST_HELD)):
         if one.by.startswith(HELD_PREFIX) and one.since_ms is not None:
             by_limit[name_of(one.by.removeprefix(HELD_PREFIX))].append(one)
     findings = []
@@ -199,7 +199,7 @@ def limit_full(situation: Situation) -> Plan[list[Finding]]:
         held = yield from held_job(situation.dialect, keys[0].first_id)
         key = keys[0].by.removeprefix(HELD_PREFIX)
         state = f"limit {name} is full" if held is None else limit_text(key, held)
-        more = any(one.jobs == MOST_HELD // MOST_HELD_KEYS for one in keys) or len(keys) == MOST_HELD_KEYS
+        more = any(one.jobs == one.most for one in keys) or len(keys) == MOST_HELD_KEYS
         waits = duration((situation.at_ms - since_ms) / 1000)
         findings.append(
             finding(

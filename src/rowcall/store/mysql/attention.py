@@ -12,7 +12,7 @@ ready_backlogs = f"""
     from {given("queue text, type text", 1)}"""
 held_backlogs = f"""
     {HOPS.format("'limit:'", "$1")}
-    select hop.held, least((select count(*) from {HELD} = hop.held), $2),
+    select hop.held, least((select count(*) from {HELD} = hop.held), $2), $2,
            (select id from {HELD} = hop.held {IN_TURN} limit 1),
            (select <ms:greatest(run_at, created_at)> from {HELD} = hop.held {IN_TURN} limit 1)
     from hop where hop.held is not null"""

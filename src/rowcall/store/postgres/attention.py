@@ -17,10 +17,11 @@ held_backlogs = f"""
       select next.held, hops + 1 from hop cross join lateral (
         select held from {HELD} > hop.held order by held limit 1) as next
       where hops < $1::int
-    )
-    select hop.held, (select count(*) from (select from {HELD} = hop.held {IN_TURN} limit $2::int) as counted),
+    ), share as (select $2::int / greatest(count(*), 1) as most from hop)
+    select hop.held, (select count(*) from (
+             select from {HELD} = hop.held {IN_TURN} limit (select most from share)) as counted), share.most,
            first.id, <ms_or_null:first.since>
-    from hop cross join lateral (
+    from share cross join hop cross join lateral (
       select id, greatest(run_at, created_at) as since from {HELD} = hop.held {IN_TURN} limit 1) as first"""
 # `= any (array[…])` is not a constant to the planner, so only this index has the order
 newest_with_error = """

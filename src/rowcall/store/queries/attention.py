@@ -36,10 +36,11 @@ class Backlog(NamedTuple):
 
 
 class HeldBacklog(NamedTuple):
-    """Jobs that one value of `held` holds, counted up to a number, and since when the first in turn is due."""
+    """Jobs that one value of `held` holds, counted up to `most`, and since when the first in turn is due."""
 
     by: str
     jobs: int
+    most: int
     first_id: int
     since_ms: int | None
 
@@ -134,7 +135,7 @@ _FIRST_OVERDUE = """
     select id from <job> <indexed:job_due> where status = <scheduled> and run_at <= (select <time:1>)
     order by run_at limit <int:2>"""
 FIRST_OVERDUE = Query("first_overdue", (Ms, Int), number_from_row, text=_FIRST_OVERDUE)
-# at most how many values of `held`, and how many jobs of each
+# at most how many values of `held`, and how many jobs of all of them, which get equal shares
 HELD_BACKLOGS = Query("held_backlogs", (Int, Int), row_as(HeldBacklog))
 # each job is read by its id: a join might be turned round, and read all jobs
 _LONG_ATTEMPTS = """

@@ -6,6 +6,7 @@ from rowcall.store.sqlite.limits import HELD
 from rowcall.store.sqlite.words import given
 
 _OF_GIVEN = "<ready> as ready where ready.queue = given.queue and ready.type = given.type"
+_SHARE = "(select $2 / max(count(held), 1) from hop)"
 _IN_TURN = "order by priority desc, coalesce(turn, id), id"
 
 ready_backlogs = f"""
@@ -19,7 +20,7 @@ held_backlogs = f"""
       select (select held from {HELD} > hop.held order by held limit 1), hops + 1
       from hop where hop.held is not null and hops < $1
     )
-    select hop.held, (select count(*) from (select 1 from {HELD} = hop.held limit $2)),
+    select hop.held, (select count(*) from (select 1 from {HELD} = hop.held limit {_SHARE})), {_SHARE},
            (select id from {HELD} = hop.held {_IN_TURN} limit 1),
            (select max(run_at, created_at) from {HELD} = hop.held {_IN_TURN} limit 1)
     from hop where hop.held is not null"""
