@@ -122,8 +122,9 @@ bench: $(INSTALLED_BENCH) ## Measure, and print the figures
 bench-field: $(INSTALLED_TEST) ## Measure other queues by the commands of their docs (ARGS="--only huey,rowcall-sqlite --quick")
 	$(PYTHON) -m benchmarks.field $(ARGS)
 
-docs: $(INSTALLED_TEST) ## Draw the state diagram, and build the site of the documentation into build/site
+docs: $(INSTALLED_TEST) ## Draw the states, write the commands, and build the site of the documentation into build/site
 	$(PYTHON) docs/draw_states.py
+	$(PYTHON) docs/write_cli.py
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --strict
 
 terminal: $(INSTALLED) ## Draw what demo and top print into docs/terminal again

@@ -51,7 +51,7 @@ def _enqueue_options(function: F) -> F:
             help="What happens if a job with the key exists.",
         ),
         click.option("--key-window", type=typed_seconds, metavar="DURATION", help="How long the key stays taken."),
-        click.option("--key-scope", type=click.Choice(["active", "any"]), help="Which jobs take the key."),
+        click.option("--key-scope", type=click.Choice(["active", "waiting", "any"]), help="Which jobs take the key."),
         click.option("--key", metavar="KEY", help="Enqueue only one job of the task with this key."),
         job_options,
     ):
