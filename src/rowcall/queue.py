@@ -18,7 +18,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.declare.declarations import Declarations
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config, ServerKind
-from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable
+from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable, Suspend
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
@@ -87,6 +87,8 @@ class Backend:
         self.end_waiter: QueueThread | None = None
         self.at_close: set[Callable[[], None]] = set()
         """Called when the queue is closed, while it can still be used."""
+        self.only_reads = False
+        """Whether a handler is replayed: what would write ends it."""
         self.last_queue = ""
         """When jobs are claimed by hand, the queue behind this one comes first."""
         self._configure = configure
@@ -136,6 +138,10 @@ class Backend:
     def opened(self, value: T) -> T:
         """Return what a plan has read, decrypted if there are keys."""
         return value if self.cipher is None else self.cipher.opened(value)
+
+    def check_may_write(self) -> None:
+        if self.only_reads:
+            raise Suspend(None, waits=True)
 
     def check_outside_block(self) -> None:
         """Refuse a write that would wait for the end of the block that it is in."""

@@ -108,6 +108,7 @@ from tests.conformance.cases.processes import TestProcesses  # noqa: E402
 from tests.conformance.cases.progress import TestProgress  # noqa: E402
 from tests.conformance.cases.pushing import TestPushing  # noqa: E402
 from tests.conformance.cases.recovery import TestLeasesByHand, TestLostWorkers  # noqa: E402
+from tests.conformance.cases.replays import TestReplays  # noqa: E402
 from tests.conformance.cases.requests import TestRequests  # noqa: E402
 from tests.conformance.cases.results import TestResults  # noqa: E402
 from tests.conformance.cases.retention import TestClear, TestRetention  # noqa: E402
@@ -235,6 +236,7 @@ __all__ = [
     "TestPushing",
     "TestQuestions",
     "TestRateLimits",
+    "TestReplays",
     "TestRequests",
     "TestReschedule",
     "TestResults",

@@ -20,14 +20,14 @@ from rowcall.domain.errors import InvalidArguments, InvalidOption, RowcallError,
 GROUPS = {
     "Run": ("work", "enqueue", "publish", "watch", "dashboard", "mcp", "init", "demo"),
     "Look": (
-        *("top", "stats", "jobs", "show", "why", "stack", "stuck", "errors", "retries", "events"),
+        *("top", "stats", "jobs", "show", "why", "stack", "stuck", "errors", "retries", "events", "replay"),
         *("tasks", "workers", "schedules", "limits", "batches", "retention"),
     ),
     "Change": (
         *("retry", "cancel", "delete", "reschedule", "set-priority", "edit", "complete", "signal"),
         *("pause", "resume"),
     ),
-    "Maintain": ("doctor", "migrate", "prune", "vacuum", "rekey", "bench", "torture", "completion"),
+    "Maintain": ("check", "doctor", "migrate", "prune", "vacuum", "rekey", "bench", "torture", "completion"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 _MODULES = {

@@ -34,6 +34,8 @@ def run_step(
     failures = 0 if row is None else row.failures
     if row is not None and row.due_in_ms is not None and row.due_in_ms > 0:
         state.suspend(row.due_at_ms)  # another step let the handler run before the next try
+    if not state.store.may_call(step):
+        state.suspend(None, waits=True)
     began = state.facts.clock.timer()
     try:
         value = yield from call

@@ -63,6 +63,9 @@ class StepStore(Protocol):
         """Write steps in one transaction, which other attempts share."""
 
     async def awrite_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]: ...
+    def may_call(self, step: CalledStep) -> bool:
+        """Return whether the function of a step without a recorded result is called. A replay ends there."""
+
     def fetched(self, text: str, child: str | None) -> str:
         """Return a result that a row holds or refers to: of the step, or of a job of the task `child`."""
 

@@ -79,11 +79,13 @@ class Write(Effect[Queue, T]):
         self._make_plan = partial(make_plan, *args, **kwargs)
 
     def run(self, queue: Queue) -> T:
+        queue.backend.check_may_write()
         queue.backend.check_outside_block()
         queue.backend.ensure_schema()
         return queue.backend.opened(queue.database.write(self._make_plan))
 
     async def arun(self, queue: Queue) -> T:
+        queue.backend.check_may_write()
         queue.backend.check_outside_block()
         await queue.backend.aensure_schema()
         return queue.backend.opened(await queue.database.awrite(self._make_plan))
@@ -212,6 +214,7 @@ def write(
     connection = yield from joined(queue, connection)
     if connection is None:
         return (yield from Write(make_plan, queue.dialect, *args, **kwargs))
+    queue.backend.check_may_write()
     target, dialect = yield from open_target(queue, connection)
     if not (yield from OnCallerConnection(target, dialect.holds_together())):
         raise several_statements("this call takes")

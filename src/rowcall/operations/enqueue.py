@@ -229,6 +229,7 @@ def _enqueue(queue: Queue, job: NewJob, payloads: Sequence[str], connection: obj
         related = [RelatedJob(job=job, payload=payload) for payload in payloads]
         return (yield from _enqueue_rows(queue, related, connection))
     backend = queue.backend
+    backend.check_may_write()
     if connection is None and innermost.get() is not None:  # not by `joined`, which costs every enqueue
         connection = innermost_connection(backend.database)
     if connection is None and backend.surrounding is not None:
@@ -325,6 +326,7 @@ def enqueue_related(
 def _enqueue_related(
     queue: Queue, related: Sequence[RelatedJob], connection: object, whole: bool, once: Once | None
 ) -> Operation[list[Job]]:
+    queue.backend.check_may_write()
     write = write_related if once is None else partial(write_once, once)
     keyed = [with_key(item) for item in related]
     connection = yield from joined(queue, connection)

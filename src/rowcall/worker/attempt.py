@@ -188,7 +188,7 @@ class Attempt:
         if self.completed:
             raise WrongState(self.ready.id, "completed", "run a step of", [], "it is completed already")
         if self._steps is None:
-            store = self._recorded = AttemptSteps(self.common.completion.steps, self.ready, self._unwritten)
+            store = self._recorded = self.common.completion.steps_of(self.ready, self._unwritten)
             self._steps = Steps(store, facts_of(self.ready, self.task, self.common.clock, self._is_over))
         return self._steps
 

@@ -32,7 +32,7 @@ from rowcall.store.statement import Plan
 from rowcall.store.streams.lines import write_logs
 from rowcall.store.streams.values import write
 from rowcall.worker.progress import ProgressWriter
-from rowcall.worker.steps import StepWriter
+from rowcall.worker.steps import AttemptSteps, StepWriter
 from rowcall.worker.streams import AttemptStream, StreamWriter, unwritten
 
 
@@ -68,6 +68,10 @@ class Completion:
     @cached_property
     def steps(self) -> StepWriter:
         return StepWriter(self.queue)
+
+    def steps_of(self, ready: Ready, unwritten: Callable[[], Operation[Sequence[StreamRow]]]) -> AttemptSteps:
+        """Return the steps of an attempt. `unwritten` returns what it has appended to streams."""
+        return AttemptSteps(self.steps, ready, unwritten)
 
     def complete(
         self,

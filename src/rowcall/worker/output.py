@@ -14,7 +14,7 @@ from rowcall.queue import Queue
 from rowcall.store.dialect import Dialect
 from rowcall.store.statement import Plan
 from rowcall.store.streams import lines
-from rowcall.worker.pace import LOG_SECONDS
+from rowcall.worker.pace import JOB_LOG_SECONDS
 from rowcall.worker.streams import Streaming, write_last
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class JobLogWriter:
 
     def write(self, attempts: Iterable[Logging]) -> None:
         timer = self._queue.clock.timer
-        if timer() - self._written_at < LOG_SECONDS:
+        if timer() - self._written_at < JOB_LOG_SECONDS:
             return
         self._written_at = timer()
         told = [one for one in attempts if one.lines is not None and one.lines.is_new]

@@ -59,7 +59,7 @@ ALONE_SECONDS = 10.0
 STREAM_SECONDS = 0.005
 """Values of streams gather for so long after a write. The first one after a pause is written at once."""
 
-LOG_SECONDS = 2.0
+JOB_LOG_SECONDS = 2.0
 """How old the lines of running attempts may be, about, that readers of job logs see."""
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from rowcall.domain.errors import UnknownTask
 from rowcall.domain.step import StepKind, StepRow, StepWritten
 from rowcall.domain.stream import StreamRow
 from rowcall.drivers.group_commit import GroupCommit
-from rowcall.durable.step_state import Function, StepFacts
+from rowcall.durable.step_state import CalledStep, Function, StepFacts
 from rowcall.operations import blobs
 from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
 from rowcall.operations.enqueue import Bound, bind, with_key
@@ -46,7 +46,10 @@ class StepWriter:
         return queue.database.share(lambda members: _record(queue.dialect, members))
 
     def read(self, job_id: int) -> list[StepRow]:
-        rows = self.queue.run(Read(recorded.read(self.queue.dialect, job_id)))
+        return self.opened(self.queue.run(Read(recorded.read(self.queue.dialect, job_id))))
+
+    def opened(self, rows: Sequence[StepRow]) -> list[StepRow]:
+        """Return recorded steps as handlers read them."""
         for row in rows:
             self.queue.blobs.check(row.result)
         return [self._opened(row) if row.kind == StepKind.CALL and row.error_detail else row for row in rows]
@@ -212,6 +215,9 @@ class AttemptSteps:
         if connection is None:
             return (await self._writer.awrite(self._task, [write]))[0]
         return await self._writer.queue.arun(self._writer.write_on(connection, self._task, write))
+
+    def may_call(self, step: CalledStep) -> bool:
+        return True
 
     def fetched(self, text: str, child: str | None) -> str:
         task, kind = (self._task, Kind.STEP) if child is None else (child, Kind.RESULT)

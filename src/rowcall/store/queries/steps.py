@@ -92,6 +92,11 @@ def recorded_from_row(row: Row) -> RecordedStep:
     )
 
 
+def step_of_job_from_row(row: Row) -> tuple[int, StepRow]:
+    job_id, *fields = cast("tuple[Any, ...]", row)
+    return job_id, StepRow(*fields)
+
+
 def wait_from_row(row: Row) -> OpenWait:
     job_id, task, queue, position, name, asked_ms, due_ms, *texts = cast(
         "tuple[int, str, str, int, str, int, int | None, Any, Any]", row
@@ -110,11 +115,12 @@ def wait_from_row(row: Row) -> OpenWait:
     )
 
 
-_STEPS = """
-    select position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>,
-           child_id, error_code, error_detail
-    from <step> where job_id = <bigint:2> order by position"""
+_STEP = """position, kind, name, status, failures, <ms:due_at>, <ms:due_at> - <ms:(select <now>)>, <text_of:result>,
+           child_id, error_code, error_detail"""
+_STEPS = f"select {_STEP} from <step> where job_id = <bigint:2> order by position"
 STEPS = Query("steps", (Now, Int), row_as(StepRow), text=_STEPS)
+_STEPS_OF = f"select job_id, {_STEP} from <step> where job_id <in_ids:2> order by job_id, position"
+STEPS_OF = Query("steps_of", (Now, Ids), step_of_job_from_row, text=_STEPS_OF)
 # a sleep ends when its time has come: no attempt writes that
 _SLEPT = "kind = 'sleep' and status = 'waiting' and due_at <= (select <now>)"
 _SHOW_STEPS = f"""

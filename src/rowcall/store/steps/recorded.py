@@ -49,6 +49,14 @@ def read(dialect: Dialect, job_id: int) -> Plan[list[StepRow]]:
     return (yield from dialect.ask(queries.STEPS, job_id))
 
 
+def read_of(dialect: Dialect, job_ids: Sequence[int]) -> Plan[dict[int, list[StepRow]]]:
+    """Return the steps of those of the jobs that have any."""
+    steps: dict[int, list[StepRow]] = {}
+    for job_id, step in (yield from dialect.ask(queries.STEPS_OF, sorted(job_ids))):
+        steps.setdefault(job_id, []).append(step)
+    return steps
+
+
 def show(dialect: Dialect, job_id: int, limit: int) -> Plan[list[RecordedStep]]:
     """Return the last steps, in their order."""
     job = yield from get(dialect, job_id)

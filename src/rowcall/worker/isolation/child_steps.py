@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rowcall.domain.step import StepRow, StepWritten
+from rowcall.durable.step_state import CalledStep
 from rowcall.queue import Queue
 from rowcall.store.new_step import StepWrite
 from rowcall.worker.isolation.messages import Answered, Asked
@@ -45,6 +46,9 @@ class ChildSteps:
 
     def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
         return child_of(self._own_queue("call"), task, args, kwargs)
+
+    def may_call(self, step: CalledStep) -> bool:
+        return True
 
     def fetched(self, text: str, child: str | None) -> str:
         return str(self._ask(Asked("result of a step", task=child or "", payload=text)).value)
