@@ -65,21 +65,26 @@ def queue_command(
     words: str | None = None,
     parse: Callable[[tuple[str, ...]], object] = tuple,
     opened: Callable[[str | None, str | None], Target] = existing,
+    needs_code: bool = False,
 ) -> Callable[[Callable[..., Answer]], click.Command]:
     """Declare a command with [APP] and --url.
 
-    Its function gets a `Target`, its options, and its `words`, checked by `parse` beforehand.
+    Its function gets a `Target`, its options, and its `words`, checked by `parse` beforehand. With `needs_code`,
+    there is no --url: only an app has handlers.
     """
 
     def declare(function: Callable[..., Answer]) -> click.Command:
         @functools.wraps(function)
-        def run(app: str | tuple[str, ...] | None, url: str | None, **options: Any) -> Answer:
+        def run(app: str | tuple[str, ...] | None, url: str | None = None, **options: Any) -> Answer:
             if isinstance(app, tuple):
                 app, rest = split_app(app, url)
                 options["words"] = parse(rest)
                 if parse is optional_job_ids and not rest and not given_options(options).keys() & _SELECTING:
                     raise click.UsageError("give job ids, or a filter such as --queue")
             target = opened(app, url)
+            if needs_code and target.app is None:
+                target.jobs.close()
+                raise click.UsageError(f"name the app, whose handlers are called: rowcall {name} app:jobs")
             with target.jobs:
                 return function(target, **options)
 
@@ -87,7 +92,8 @@ def queue_command(
         named = f"[APP] {words or ''}".rstrip()
         command.params.insert(0, click.Argument(["app"], required=False, nargs=-1 if words else 1, metavar=named))
         said = f"Database: {URL_FORMS}."
-        command.params.insert(-1, click.Option(["--url"], metavar="URL", help=said))
+        if not needs_code:
+            command.params.insert(-1, click.Option(["--url"], metavar="URL", help=said))
         return command
 
     return declare

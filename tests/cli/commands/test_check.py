@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from rowcall.app import Rowcall
 from rowcall.cli.load import load
 from tests.cli.conftest import Run
@@ -64,11 +66,14 @@ def test_check_and_replay(run: Run, folder: Path) -> None:
     assert run("check", "other:jobs", "--declared").stdout == "0 jobs checked, 0 with recorded steps: all fit\n"
 
 
-def test_wrong_use(run: Run, queue: Rowcall) -> None:
-    for words in (("check", "--url", "sqlite:///queue.db"), ("replay", "--url", "sqlite:///queue.db", "1")):
+def test_wrong_use(run: Run, queue: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("check", "--url", "sqlite:///queue.db").exit_code == 2
+    queue.stats()
+    monkeypatch.setenv("ROWCALL_URL", "sqlite:///queue.db")
+    for words in (("check",), ("replay", "1")):
         refused = run(*words)
         assert refused.exit_code == 2
-        assert f"name the app, whose code is needed: rowcall {words[0]} app:jobs" in refused.stderr
+        assert f"name the app, whose handlers are called: rowcall {words[0]} app:jobs" in refused.stderr
     job = queue.enqueue("hello", {"name": "ann"})
     refused = run("replay", "app:jobs", str(job.id))
     assert (refused.exit_code, refused.stderr) == (1, f"error: cannot replay job {job.id}: it has no recorded steps\n")

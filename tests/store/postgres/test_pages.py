@@ -207,8 +207,8 @@ CASES = {
     ),
     "prune": (
         DIALECT.change(PRUNE, *GROUP, LATER_MS, 100),
-        # also of the jobs that wait for it, and of its chain
-        ["rowcall_job_aged(status, queue, type, finished_at)", "rowcall_job_chain(chain_id)", BY_ID, BY_ID],
+        # also of the jobs that wait for it, of its chain, and of its parent
+        ["rowcall_job_aged(status, queue, type, finished_at)", "rowcall_job_chain(chain_id)", BY_ID, BY_ID, BY_ID],
         True,
     ),
     "prunable": (

@@ -20,7 +20,7 @@ from rowcall.worker.replay import NOT_DECLARED_CODE, Replayed, check_jobs
 MOST_SHOWN = 50
 
 
-@queue_command("check", "Try the jobs that have not ended against the present code.")
+@queue_command("check", "Try the jobs that have not ended against the present code.", needs_code=True)
 @click.option("--declared", is_flag=True, help="Leave out jobs of tasks that the app does not declare.")
 def check_command(target: Target, declared: bool) -> Answer:
     """Try all jobs that have not ended against the present code, before a deploy: their arguments, and their steps.
@@ -32,7 +32,6 @@ def check_command(target: Target, declared: bool) -> Answer:
 
     With --json: {"checked", "with_steps", "breaking": [{"job_id", "type", "error_code", "error_detail"}, …]}.
     """
-    require_app(target, "check")
     counts, breaking = Counter[str](), []
     with quiet():
         for replayed in check_jobs(target.queue):
@@ -44,11 +43,6 @@ def check_command(target: Target, declared: bool) -> Answer:
                 breaking.append(breaking_as_json(replayed))
     data = {"checked": counts["checked"], "with_steps": counts["with_steps"], "breaking": breaking}
     return Answer(data, lambda: _show(counts, breaking), ok=not breaking)
-
-
-def require_app(target: Target, command: str) -> None:
-    if target.app is None:
-        raise click.UsageError(f"name the app, whose code is needed: rowcall {command} app:jobs")
 
 
 @contextlib.contextmanager

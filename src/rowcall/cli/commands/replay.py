@@ -10,7 +10,6 @@ import click
 
 from rowcall.base.text import one_line
 from rowcall.cli.command import Answer, one_job_id, queue_command
-from rowcall.cli.commands.check import require_app
 from rowcall.cli.present.console import show
 from rowcall.cli.present.text_tables import block, text
 from rowcall.cli.target import Target
@@ -20,7 +19,13 @@ from rowcall.observe.shown_exceptions import drop_callers
 from rowcall.worker.replay import Replayed, replay_job
 
 
-@queue_command("replay", "Run a job here with its recorded steps, and write nothing.", words="ID", parse=one_job_id)
+@queue_command(
+    "replay",
+    "Run a job here with its recorded steps, and write nothing.",
+    words="ID",
+    parse=one_job_id,
+    needs_code=True,
+)
 @click.option("--run-steps", is_flag=True, help="Also call the functions of steps that are not recorded.")
 def replay_command(target: Target, words: int, run_steps: bool) -> Answer:
     """Call the handler of a job with the recorded results of its steps, to look at it in a debugger. The job may have
@@ -36,7 +41,6 @@ def replay_command(target: Target, words: int, run_steps: bool) -> Answer:
     With --json: {"job_id", "type", "ended", "result", "error_code", "error_detail", "stopped_at"}; "ended" is
     "returned", "raised" or "stopped", and "stopped_at" is null or {"position", "kind", "name"}.
     """
-    require_app(target, "replay")
     with contextlib.nullcontext() if sys.stdout.isatty() else contextlib.redirect_stdout(sys.stderr):
         replayed = replay_job(target.queue, words, runs_steps=run_steps)
     stopped_at = replayed.stopped_at
