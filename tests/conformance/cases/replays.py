@@ -36,13 +36,19 @@ class TestReplays:
 
         calls: list[str] = []
 
+        async def number(text: str) -> int:
+            return int(text)
+
+        async def call(text: str) -> None:
+            calls.append(text)
+
         @new.task(name="order")
         async def new_order(ctx: Context, first: str) -> object:
             calls.append(first)
-            await ctx.step("price", int, "1")
-            await ctx.step("charge", calls.append, "charged")
+            await ctx.step("price", number, "1")
+            await ctx.step("charge", call, "charged")
             await ctx.wait_for("go")
-            return await ctx.step("ship", calls.append, "shipped")
+            return await ctx.step("ship", call, "shipped")
 
         @old.task(name="greet")
         def greet(name: str) -> None: ...
@@ -87,15 +93,18 @@ class TestReplays:
             index, _ = ctx.first(partial(ctx.wait_for, "go"), partial(ctx.sleep, 3600))
             return ctx.step("end", str, index)
 
+        async def text(value: object) -> str:
+            return str(value)
+
         @jobs.task
         async def in_loop(ctx: Context) -> object:
             total = await ctx.call(double, 2) + sum(await ctx.gather(*(ctx.call(double, n) for n in (1, 2))))
             if ctx.patched("new"):
-                await ctx.step("log", str, total)
+                await ctx.step("log", text, total)
             ctx.stream(total)
             ctx.progress(0.5)
             index, _ = await ctx.first(ctx.wait_for("go"), ctx.sleep(3600))
-            return await ctx.step("end", str, index)
+            return await ctx.step("end", text, index)
 
         job = (in_loop if is_async else in_thread).enqueue()
         jobs.drain()
