@@ -199,7 +199,7 @@ def chain_id(world: World) -> int:
     return world.jobs.start_chain([world.send.using(queue=world.queue).bind("first")]).id
 
 
-for _name in "aget", "aattempts", "atimeline", "ablockers", "adependents", "awhy":
+for _name in "aget", "aattempts", "alog", "atimeline", "ablockers", "adependents", "awhy":
     reading(_name, job_id)
 for _name in (
     *(

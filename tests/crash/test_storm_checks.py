@@ -161,7 +161,7 @@ def a_job_of_a_transaction_that_was_rolled_back(story: Story) -> None:
 @breaks(checks.states_follow_the_table)
 def a_move_that_no_table_has(story: Story) -> None:
     story.enqueue(20, status="scheduled")
-    story.change(20, "failed")
+    story.change(20, "blocked")
 
 
 @breaks(checks.states_follow_the_table)

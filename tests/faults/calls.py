@@ -17,9 +17,21 @@ from rowcall.domain.push_signatures import callback_token
 from tests.faults.call import Call, Threads, in_thread
 from tests.faults.handlers import caller_connection
 from tests.faults.worker_calls import worker_calls
-from tests.faults.world import NAME, PUSH, App, Scene, more
+from tests.faults.world import NAME, PUSH, QUESTION, App, Scene, more
 
-STATES = ("pending", "scheduled", "claimed", "succeeded", "failed", "keyed", "blocker", "blocked", "waiting")
+STATES = (
+    "pending",
+    "scheduled",
+    "claimed",
+    "succeeded",
+    "failed",
+    "keyed",
+    "blocker",
+    "blocked",
+    "waiting",
+    "parent",
+    "child",
+)
 OPTIONS: Mapping[str, Mapping[str, object]] = {
     "add_schedule": {"every": 60},
     "enqueue": {"queue": "new"},
@@ -59,7 +71,17 @@ def methods() -> dict[str, inspect.Signature]:
 
 def calls(scene: Scene) -> list[Call]:
     of_methods = (call for name, signature in methods().items() for call in _of_method(name, signature, scene))
-    return [*of_methods, *OF_TASKS, MIGRATE, REKEY, EVENTS, STREAM, *caller_calls(scene), *worker_calls()]
+    return [
+        *of_methods,
+        _answer(scene.jobs["asking"]),
+        *OF_TASKS,
+        MIGRATE,
+        REKEY,
+        EVENTS,
+        STREAM,
+        *caller_calls(scene),
+        *worker_calls(),
+    ]
 
 
 def caller_calls(scene: Scene) -> list[Call]:
@@ -140,6 +162,14 @@ def _call(title: str, name: str, arguments: Mapping[str, Any]) -> Call:
 
 def _with_steps(arguments: Mapping[str, Any], app: App) -> Mapping[str, Any]:
     return {**arguments, "steps": [app.step.bind(), app.step.bind()]} if "steps" in arguments else arguments
+
+
+def _answer(job: Job) -> Call:
+    return Call(
+        "signal, an answer",
+        lambda app: app.jobs.signal(job, QUESTION, "yes", key="one"),
+        lambda app: app.jobs.asignal(job, QUESTION, "yes", key="one"),
+    )
 
 
 # tasks, flows, transactions

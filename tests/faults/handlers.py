@@ -8,12 +8,13 @@ from contextlib import closing, contextmanager, suppress
 
 import psycopg
 
-from rowcall import Backoff, Context, ContextTask, Job, Rowcall, RowcallError
+from rowcall import Backoff, Context, ContextTask, Job, Limit, Rowcall, RowcallError
 from rowcall.task import AsyncContextTask
 from tests.crash.storm import terms
 from tests.faults.injection import CallerConnection, CallerFile
 
 SIGNAL = "go"
+METERED = Limit("metered", rate=10, per=60, units=3)
 
 
 LastSteps = Mapping[str, ContextTask[[], object] | AsyncContextTask[[], object]]
@@ -72,6 +73,24 @@ def declare_handlers(jobs: Rowcall, noted: Callable[[Job], None], url: Callable[
         noted(ctx.job)
         ctx.stream("first")
         ctx.stream("second")
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_log(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.log.info("kept")
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
+    def ctx_patched(ctx: Context) -> object:
+        noted(ctx.job)
+        ctx.step("first", lambda: 1)
+        return ctx.patched("newer")
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0), limit=METERED)
+    def ctx_used(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.used(METERED.name, 5 if ctx.job.attempt == 1 else 1)
+        if ctx.job.attempt == 1:
+            raise ConnectionError("more was used than reserved")
 
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=Backoff.constant(0))
     def ctx_blockers(ctx: Context) -> object:

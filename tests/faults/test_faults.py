@@ -21,9 +21,9 @@ from tests.faults.parts import DATABASES, all_cases, is_in_share
 from tests.faults.worker_calls import WITHOUT_STATEMENTS, context_methods, worker_calls
 from tests.faults.world import app_at
 
-SHARE = {"sqlite": 240, "postgres": 120}
+SHARE = {"sqlite": 120, "postgres": 120}
 """One case of this many, unless the environment says otherwise."""
-CALLS = {"sqlite": 1, "postgres": 8}
+CALLS = {"sqlite": 3, "postgres": 12}
 """Likewise one call of this many: each runs once without a fault, on a copy, which takes long on a server."""
 PARTS = 2
 """The calls are spread over this many tests, which run on several cores."""

@@ -163,7 +163,6 @@ WITHOUT_STATEMENTS = {
     "cancelled": "the worker's service asks, and the handler reads what that found",
     "job": "is known to the handler",
     "jobs": "are known to the handler",
-    "log": "writes no row",
     "resources": "come from the app",
 }
 """Attributes of a context for which no statement is sent alone."""

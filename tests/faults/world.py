@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -19,12 +19,15 @@ import psycopg
 from rowcall import (
     Backoff,
     Batch,
+    Breaker,
     Chain,
     Context,
     ContextTask,
     Encryption,
     Fail,
     Job,
+    JobCancelled,
+    JobFailed,
     JobOutcome,
     Limit,
     PushOptions,
@@ -55,7 +58,10 @@ PUSH = PushOptions(secrets=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 AGAIN = Backoff.constant(0)
 NAME = "nightly"
 """Of a schedule, of a signal that a job waits for, and of an event."""
-HOURS = 6
+QUESTION = "answer"
+"""What a job asks people."""
+FUSED = Limit("fused", concurrency=1, breaker=Breaker(failures=0.5, of=1, pause=30))
+HOURS = 8
 PATIENCE_SECONDS, REPORT_SECONDS = 20.0, 0.05
 WITHOUT_TIMES = (
     *checks.CHECKS,
@@ -136,6 +142,13 @@ def declare(jobs: Rowcall, notes: Place, gate: Gate) -> tuple[ContextTask[[], ob
     def slow(ctx: Context) -> None:
         noted(ctx.job)
 
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN, limit=FUSED)
+    def fused(ctx: Context) -> None:
+        noted(ctx.job)
+        ctx.log.info("tries")
+        if ctx.job.attempt == 1:
+            raise ConnectionError("down")
+
     @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN, key=lambda name: name)
     def keyed(ctx: Context, name: str) -> None:
         noted(ctx.job)
@@ -160,6 +173,23 @@ def declare(jobs: Rowcall, notes: Place, gate: Gate) -> tuple[ContextTask[[], ob
         noted(ctx.job)
         first = ctx.step("first", lambda: 1)
         return [first, ctx.wait_for(NAME, timeout=3600)]
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN)
+    def child(ctx: Context) -> object:
+        noted(ctx.job)
+        return 1
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN)
+    def parent(ctx: Context) -> object:
+        noted(ctx.job)
+        with suppress(JobFailed, JobCancelled):
+            ctx.call(child.using(delay=60))
+        return 2
+
+    @jobs.task(max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN)
+    def asking(ctx: Context) -> object:
+        noted(ctx.job)
+        return ctx.wait_for(QUESTION, prompt="Continue?", choices=["yes", "no"], timeout=3600)
 
     @jobs.task(batch=3, max_attempts=terms.MAX_ATTEMPTS, retry=AGAIN)
     def batch(ctx: Context, items: list[int]) -> list[int]:
@@ -270,10 +300,13 @@ def _write(app: App, notes: Notes) -> Scene:
         jobs.enqueue("slow")
         jobs.enqueue("in_order", {"account": "a"})
         jobs.enqueue("batch", {"item": number})
+        jobs.enqueue("fused")
     jobs.enqueue("once")
-    durable = jobs.enqueue("durable", queue="steps")
+    waiting = {"durable": "waiting", "parent": "parent", "asking": "asking"}
+    steps = {name: jobs.enqueue(task, queue="steps") for task, name in waiting.items()}
     jobs.drain(queues=["steps"])
-    made["waiting"] = jobs.get(durable)
+    made |= {name: jobs.get(job) for name, job in steps.items()}
+    (made["child"],) = jobs.list(parent=made["parent"]).jobs
     chain = jobs.start_chain([step.bind(), step.bind()])
     jobs.complete(_claimed(jobs, "plain", notes, group))
     group.add(step.bind())

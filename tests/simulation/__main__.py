@@ -6,6 +6,8 @@ With a record, seeds that it has are left out, and seeds that have run without a
 from __future__ import annotations
 
 import argparse
+import atexit
+import logging
 import math
 import os
 import sys
@@ -31,6 +33,7 @@ def main() -> None:
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets must be the same in each run
         again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
         os.execve(sys.executable, again, {**os.environ, "PYTHONHASHSEED": "0"})
+    atexit.unregister(logging.shutdown)  # handlers that were made in a world have simulated locks
     began = time.monotonic()
     records, commit = SeedRecords(arguments.record), revision() if arguments.record else ""
     parts = _parts(arguments.seeds, MODES if arguments.mode == "both" else [arguments.mode], records)

@@ -6,8 +6,25 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
-from rowcall import Backoff, BatchInfo, Cancel, Context, Fail, Job, JobOutcome, Retry, Rowcall, SignalTimeout, Snooze
+from rowcall import (
+    Backoff,
+    BatchInfo,
+    Breaker,
+    Cancel,
+    Context,
+    Fail,
+    Job,
+    JobCancelled,
+    JobFailed,
+    JobOutcome,
+    Limit,
+    Retry,
+    Rowcall,
+    SignalTimeout,
+    Snooze,
+)
 from rowcall.app import queue_of
 from rowcall.queue import Backend, Queue
 from tests.conformance.notes import Note
@@ -21,6 +38,10 @@ LEASES_UNTIL_CALM = 12
 """From this lease on, a handler succeeds at once: every job ends."""
 MOST_LATE = 500
 """The number of the fifth operation."""
+FUSED = Limit("fused", concurrency=3, breaker=Breaker(failures=0.5, of=2, pause=1))
+METERED = Limit("metered", rate=6, per=0.5, units="units")
+VALUES = 4
+"""How many values a stream has."""
 
 
 class Witness:
@@ -110,6 +131,7 @@ def _wait(ctx: Context, seconds: float) -> None:
 
 @jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
 def plain(ctx: Context, number: int) -> object:
+    ctx.log.info("%d", number)
     return act(ctx, number)
 
 
@@ -214,6 +236,8 @@ def durable(ctx: Context, number: int) -> object:
 
     first = ctx.step("first", taken, "first")
     witness.write("recorded:first", ctx.job.id, ctx.job.lease)
+    if not ctx.patched("sleeps"):
+        witness.write("wrong", ctx.job.id, ctx.job.lease)
     ctx.sleep(0.5)
     second = ctx.step("second", taken, "second")
     witness.write("recorded:second", ctx.job.id, ctx.job.lease)
@@ -228,6 +252,85 @@ def waiting(ctx: Context, number: int) -> object:
         if ctx.wait_for("go", int, timeout=2, prompt="Go?") != number:
             witness.write("wrong", ctx.job.id, ctx.job.lease)
     return act(ctx, number, at_once=False)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def waiting_twice(ctx: Context, number: int) -> object:
+    """A signal with a key is received once, however often it is sent."""
+    with suppress(SignalTimeout):
+        ctx.wait_for("go", int, timeout=2)
+        ctx.wait_for("go", int, timeout=0.5)
+        witness.write("wrong", ctx.job.id, ctx.job.lease)
+    return act(ctx, number, at_once=False)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def asking(ctx: Context, number: int) -> object:
+    with suppress(SignalTimeout):
+        answer = ctx.wait_for("answer", timeout=2, prompt="Continue?", choices=["yes", "no"])
+        witness.write(f"answered:{answer}", ctx.job.id, ctx.job.lease)
+    return act(ctx, number, at_once=False)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=FUSED)
+def fused(ctx: Context, number: int) -> object:
+    with noted(ctx.job):
+        if ctx.job.lease < LEASES_UNTIL_CALM and chance_of(ctx.job, number).random() < 0.5:
+            raise ConnectionError("down")
+    return number
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=METERED)
+def metered(ctx: Context, number: int, units: int) -> object:
+    if number % 2:
+        ctx.used("metered", chance_of(ctx.job, number).randint(0, units))
+    return act(ctx, number)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def streaming(ctx: Context, number: int) -> object:
+    with noted(ctx.job):
+        chance = chance_of(ctx.job, number)
+        error = how_it_ends(ctx.job, chance)
+        if isinstance(error, Snooze):  # begins no part
+            raise error
+        for value in range(VALUES):
+            if error is not None and value > chance.random() * VALUES:
+                raise error
+            ctx.stream(value)
+            scheduler().sleep(chance.choice((0.0, 0.0, 0.05, 0.5)))
+        return number
+
+
+@jobs.task(max_attempts=2, retry=AGAIN)
+def child(ctx: Context, number: int) -> object:
+    act(ctx, number)
+    return number
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+def parent(ctx: Context, number: int) -> object:
+    """Calls one child, some, or whichever comes first; a child that has not succeeded raises."""
+    numbers = [10 * number + n for n in range(number % 3 + 1)]
+    calls = [partial(ctx.call, child.using(detach=number % 2 == 1), one) for one in numbers]
+    with suppress(JobFailed, JobCancelled):
+        results = [calls[0]()] if len(calls) == 1 else ctx.gather(*calls)
+        if list(results) != numbers:
+            witness.write("wrong", ctx.job.id, ctx.job.lease)
+    return act(ctx, number, at_once=False)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN)
+async def parent_async(ctx: Context, number: int) -> object:
+    with suppress(JobFailed, JobCancelled, SignalTimeout):
+        waits = ctx.wait_for("go", int, timeout=3), ctx.sleep(1.0), ctx.call(child, 10 * number)
+        index, value = await ctx.first(*waits)
+        if value != (number, None, 10 * number)[index]:
+            witness.write("wrong", ctx.job.id, ctx.job.lease)
+    with noted(ctx.job, at_once=False):
+        if error := how_it_ends(ctx.job, chance_of(ctx.job, number)):
+            raise error
+        return number
 
 
 def _declare_ticking(task: str, every_ms: int, catch_up: str) -> None:

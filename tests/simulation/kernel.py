@@ -18,6 +18,7 @@ from unittest import mock
 from rowcall.base import clock
 from rowcall.base.clock import SystemClock
 from rowcall.drivers.sqlite import write_gate
+from rowcall.operations import results
 from rowcall.wake import waiter
 from rowcall.worker import registrar
 from rowcall.worker import worker as worker_module
@@ -288,7 +289,8 @@ def simulated_kernel(machine: Machine) -> Iterator[None]:
         replace(secrets, "randbits", machine.chance.getrandbits)
         replace(write_gate, "_locking", machine)
         replace(waiter, "watch", lambda paths, waker: FileWatch(waker, machine))
-        replace(worker_module, "Waker", Waker)
+        for module in (worker_module, results):
+            replace(module, "Waker", Waker)
         replace(registrar, "worker_name", lambda: f"sim:{own_process().pid}:{next(numbers)}")
         # hashes of addresses would make the order of sets differ from run to run
         replace(Attempt, "__hash__", _identity_of)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tests.crash.storm import terms
 from tests.observe.plain_sql import PlainSqlite
+from tests.simulation.app import METERED
 
 _KEYS = ", ".join(f"'{task}'" for task in sorted(terms.ONE_ACTIVE))
+_PER_MS = METERED.numbers.per_ms
+_OF_BREAKERS = """from rowcall_breaker as breaker join rowcall_slot as slot on slot.limit_key = breaker.limit_key
+        join rowcall_claim as claim on claim.job_id = slot.job_id and claim.lease = slot.lease"""
 _LIMITS = " ".join(f"when limit_key like '%{name}%' then {most}" for name, most in terms.CONCURRENCY.items())
 NEVER_TRUE = {
     "a pending job can never be claimed: it is not ready, not claimed and not held": """
@@ -41,9 +45,29 @@ NEVER_TRUE = {
         where job.type in ('spot', 'late') and not exists
         (select 1 from rowcall_slot as slot where slot.job_id = claim.job_id and slot.lease = claim.lease)""",
 }
-_ALL = " union all ".join(
-    f"select '{what}', id from (select null as id where false union all {sql})" for what, sql in NEVER_TRUE.items()
-)
+NEVER_TRUE_BY_ITS_CLOCK = {
+    "a job starts while its breaker is open": f"""
+        select claim.job_id {_OF_BREAKERS} where claim.claimed_at > breaker.opened_at
+        and claim.claimed_at < breaker.open_until""",
+    "two jobs try whether their breaker may close": f"""
+        select max(claim.job_id) {_OF_BREAKERS} where claim.claimed_at >= breaker.open_until
+        group by breaker.limit_key having count(*) > 1""",
+    "more units than a rate allows": f"""
+        select max(last.job_id) from rowcall_start as last join rowcall_start as start
+        on start.limit_key = last.limit_key and start.at between last.at - {_PER_MS} + 1 and last.at
+        where last.units is not null and last.number > 0 and start.number > 0
+        group by last.limit_key, last.number having sum(start.units) > {METERED.rate}""",
+}
+"""Of worlds whose wall clock was not set."""
+
+
+def _any_of(queries: Mapping[str, str]) -> str:
+    return " union all ".join(
+        f"select '{what}', id from (select null as id where false union all {sql})" for what, sql in queries.items()
+    )
+
+
+_ALL, _BY_ITS_CLOCK = _any_of(NEVER_TRUE), _any_of(NEVER_TRUE_BY_ITS_CLOCK)
 
 
 class Monitor:
@@ -52,11 +76,14 @@ class Monitor:
         self.checks = 0
         self._seq = 0
 
-    def problems(self, silent_for: Callable[[str], float], lease_seconds: float) -> Iterator[str]:
+    def problems(
+        self, silent_for: Callable[[str], float], lease_seconds: float, *, was_set: bool = False
+    ) -> Iterator[str]:
         """`silent_for` returns for how many seconds a worker was silent; infinity if it is dead."""
         self.checks += 1
-        for what, job_id in self._database.ask(_ALL):
-            yield f"{what}: job {job_id}"
+        for sql in (_ALL,) if was_set else (_ALL, _BY_ITS_CLOCK):
+            for what, job_id in self._database.ask(sql):
+                yield f"{what}: job {job_id}"
         recovered = f"select seq, job_id, worker, lost > old_lost from storm_change where seq > {self._seq}"
         for seq, job_id, worker, is_lost in self._database.ask(recovered):
             self._seq = seq

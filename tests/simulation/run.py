@@ -12,7 +12,7 @@ from tests.crash.storm.journal import attempts_in, changes_in, edges_in, effects
 from tests.crash.storm.records import Records
 from tests.simulation import app
 from tests.simulation.app import witness
-from tests.simulation.checks import CHECKS, STEADY_CHECKS
+from tests.simulation.checks import CHECKS, CHECKS_OF_ROWS, STEADY_CHECKS
 from tests.simulation.database import MemoryFile
 from tests.simulation.decisions import Decision, Decisions
 from tests.simulation.scenario import FAULTY_SECONDS, Scenario
@@ -26,6 +26,8 @@ MOST_SECONDS_FOR_IDLE = 20
 CHANGED = "select max(seq) from storm_change"
 MOST_POINTS_IDLE = 60
 """Of an idle worker, in each virtual second."""
+MOST_POINTS_OF_UPKEEP = 150
+"""Of its pruning, which comes once a minute."""
 
 
 class Result(NamedTuple):
@@ -97,7 +99,7 @@ def _spinning(world: World) -> Iterator[str]:
     else:
         yield f"only {idle_seconds} of {MOST_SECONDS_FOR_IDLE} seconds were idle"
     for process, count in points.items():
-        if count > MOST_POINTS_IDLE * idle_seconds:
+        if count > MOST_POINTS_IDLE * idle_seconds + MOST_POINTS_OF_UPKEEP:
             yield f"{process.name} took {count} points in {idle_seconds} idle seconds"
 
 
@@ -114,4 +116,6 @@ def _check(world: World) -> Iterator[str]:
     )
     for check in CHECKS if world.machine.was_set else (*CHECKS, *STEADY_CHECKS):
         yield from (f"{check.__name__}: {problem}" for problem in check(records))
+    for check_rows in CHECKS_OF_ROWS:
+        yield from (f"{check_rows.__name__}: {problem}" for problem in check_rows(records, database))
     yield from leftovers.rows_left(database)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from rowcall import (
@@ -16,6 +17,7 @@ from rowcall import (
     Rowcall,
     StillNeeded,
     StoreUnavailable,
+    StreamReader,
     WrongState,
 )
 from rowcall.domain.job import Chain
@@ -59,11 +61,19 @@ PRODUCING = {
     "in_order": 5,
     "durable": 4,
     "waiting": 2,
+    "waiting_twice": 2,
+    "asking": 2,
+    "fused": 3,
+    "metered": 3,
+    "streaming": 3,
+    "parent": 4,
+    "parent_async": 3,
 }
 STEERING = {
     "cancel": 5,
     "cancel_running": 3,
     "retry": 5,
+    "retry_step": 2,
     "delete": 2,
     "reschedule": 2,
     "set_priority": 1,
@@ -84,6 +94,17 @@ def workload(chance: random.Random, seconds: float) -> list[Operation]:
     times = sorted(chance.choice((0.0, chance.uniform(0, seconds))) for _ in names)
     chance.shuffle(names)
     return [Operation(number, at, name) for number, (at, name) in enumerate(zip(times, names, strict=True))]
+
+
+@contextlib.contextmanager
+def followed(reader: StreamReader) -> Iterator[StreamReader]:
+    """Close a reader; one of a process that is killed closes nothing, also when the interpreter collects it."""
+    try:
+        with contextlib.suppress(*REFUSED):
+            yield reader
+        reader.close()
+    finally:
+        del reader._source
 
 
 class Caller:
@@ -203,6 +224,52 @@ class Caller:
             scheduler().sleep(self._chance.choice((0.0, 0.3)))
             self._jobs.signal(job, "go", self._number)
 
+    def waiting_twice(self) -> None:
+        job = self._enqueue("waiting_twice")
+        for key in ("a", "a"):
+            scheduler().sleep(self._chance.choice((0.0, 0.5)))
+            self._jobs.signal(job, "go", self._number, key=key)
+
+    def asking(self) -> None:
+        """Two people answer: the handler has what was accepted first."""
+        job = self._enqueue("asking")
+        for answer in ("yes", "no"):
+            scheduler().sleep(self._chance.choice((0.0, 0.3)))
+            self._jobs.signal(job, "answer", answer)
+            witness.write(f"accepted:{answer}", job.id)
+
+    def fused(self) -> None:
+        for _ in range(self._chance.randint(2, 5)):
+            self._enqueue("fused")
+
+    def metered(self) -> None:
+        for _ in range(self._chance.randint(2, 5)):
+            self._enqueue("metered", units=self._chance.randint(1, 6))
+
+    def streaming(self) -> None:
+        """Follow a stream while it is written, sometimes in two parts."""
+        self._number += 1
+        job = self._jobs.enqueue("streaming", {"number": self._number})
+        self._note(job)
+        if self._chance.random() < 0.3:
+            return
+        with followed(self._jobs.stream(job)) as reader:
+            for value in itertools.islice(reader, self._chance.choice((1, 2, 100))):
+                witness.write(f"read:{reader.part}:{value}", job.id)
+            position = reader.position
+        with followed(self._jobs.stream(job, after=position)) as reader:
+            for value in reader:
+                witness.write(f"read:{reader.part}:{value}", job.id)
+
+    def parent(self) -> None:
+        self._enqueue("parent")
+
+    def parent_async(self) -> None:
+        job = self._enqueue("parent_async")
+        if self._chance.random() < 0.4:
+            scheduler().sleep(self._chance.choice((0.0, 0.3, 1.0)))
+            self._jobs.signal(job, "go", self._number)
+
     # steering
 
     def _any(self, status: str | None = None) -> Job:
@@ -219,6 +286,13 @@ class Caller:
 
     def retry(self) -> None:
         self._jobs.retry(self._any(self._chance.choice(("failed", "cancelled", "succeeded"))).id)
+
+    def retry_step(self) -> None:
+        """Begin again at the last step that is recorded."""
+        job = self._any(self._chance.choice(("failed", "cancelled", "succeeded")))
+        steps = self._jobs.steps(job.id)
+        if steps:
+            self._jobs.retry(job.id, from_step=steps[-1].name)
 
     def delete(self) -> None:
         job = self._any()

@@ -265,7 +265,7 @@ class World:
         return all(_pid_of(name) in pids for (name,) in self.ask("select name from rowcall_worker"))
 
     def _committed(self) -> None:
-        for problem in list(self.monitor.problems(self._silent_for, LEASE_SECONDS)):
+        for problem in list(self.monitor.problems(self._silent_for, LEASE_SECONDS, was_set=self.machine.was_set)):
             self.scheduler.stop(problem)
 
     def _silent_for(self, worker: str) -> float:

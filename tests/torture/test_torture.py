@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import msgspec
 import psycopg
 import pytest
 from click.testing import CliRunner, Result
@@ -21,7 +20,6 @@ from rowcall.cli.main import main
 from rowcall.testing.postgres_database import with_database
 from rowcall.testing.process import process_state
 from rowcall.torture import locker, small_disk
-from rowcall.torture.certificate import Certificate
 from rowcall.torture.fault_plan import FaultKind, plan
 from rowcall.torture.workload import opened
 from tests.support import PythonProcess, eventually
@@ -156,15 +154,6 @@ def is_running(pid: int) -> bool:
         return process_state(pid) not in "ZX"
     except FileNotFoundError:
         return False
-
-
-@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
-def test_the_last_certificate_is_in_the_docs(database: str) -> None:
-    path = ROOT / "docs" / "proof" / f"torture-{database.lower()}.json"
-    certificate = msgspec.json.decode(path.read_bytes(), type=Certificate)
-    assert (certificate.verdict, certificate.findings) == ("passed", [])
-    assert certificate.versions.database.startswith(f"{database} ")
-    assert certificate.jobs.acknowledged > 25_000
 
 
 @pytest.mark.parametrize(

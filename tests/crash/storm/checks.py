@@ -115,12 +115,12 @@ def what_began_is_on_record(records: Records) -> Problems:
 
 def success_means_the_handler_has_ended(records: Records) -> Problems:
     ended = {(note.job_id, note.attempt) for _, note in records.noted("end")}
-    for claim in _successes(records):
+    for claim in successes(records):
         if claim.type not in terms.EFFECTS and (claim.job_id, claim.lease) not in ended:
             yield f"lease {claim.lease} succeeded without its handler: {records.history_of(claim.job_id)}"
 
 
-def _successes(records: Records) -> Iterator[Claim]:
+def successes(records: Records) -> Iterator[Claim]:
     """Successes by handlers: completing a chain from outside also makes its last step succeed."""
     completed = {note.job_id for _, note in records.noted("completing")}
     for claim in records.claims.values():
@@ -135,7 +135,7 @@ def effects_happen_once_for_each_success(records: Records) -> Problems:
         claim = records.claims.get((job_id, lease))
         if times > 1 or claim is None or claim.end is None or claim.end.status != "succeeded":
             yield f"{times} effects of lease {lease}: {records.history_of(job_id)}"
-    for claim in _successes(records):
+    for claim in successes(records):
         if claim.type in terms.EFFECTS and (claim.job_id, claim.lease) not in made:
             yield f"no effect of lease {claim.lease}: {records.history_of(claim.job_id)}"
 
