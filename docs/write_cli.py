@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,11 +35,12 @@ def written(page: str) -> str:
 def _parts(name: str) -> Iterator[str]:
     command, context = _command(name)
     yield f"`{command.get_usage(context).removeprefix('Usage: ')}`"
-    for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
         if not paragraph.strip().startswith(
             ("\b", "With --json:", "With --dry-run --json:")
         ):  # examples are on the page
-            yield _marked(" ".join(paragraph.split()))
+            text = " ".join(paragraph.split())
+            yield f"`{text}`" if paragraph.startswith("    ") else _marked(text)
     rows, usual, filters = _rows(name), _rows("show"), _rows(FILTERING)
     common = [option for option in COMMON if rows.get(option) == usual[option]]
     also = [f"`{option}`" for option in common]

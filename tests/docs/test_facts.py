@@ -276,6 +276,18 @@ def test_the_guide_is_numbered_and_first_in_the_table_of_all_pages() -> None:
     assert [page for page in in_table if page in dict(map(reversed, numbered))] == [page for _, page in numbered]
 
 
+def test_each_page_of_the_guide_leads_to_the_next_one_and_folds_its_details() -> None:
+    row = next(line for line in section(INDEX, "All pages").splitlines() if line.startswith("| the guide |"))
+    pages = [DOCS / name for name in re.findall(r"\]\((.+?)\)", row)]
+    following = [re.search(r"^Next in the guide: \[\d\. .+?\]\((.+?)\)$", read(page), re.MULTILINE) for page in pages]
+    assert [found and DOCS / found[1] for found in following] == [*pages[1:], None]
+    for page in pages:
+        common, begin, details = read(page).partition("\n<details markdown>\n<summary>Details: ")
+        assert begin or page.stem == "steps", page
+        assert details.rstrip().endswith("</details>") or page.stem == "steps", page
+        assert common.count("\n```python\n") > 0
+
+
 def test_the_readme_shows_the_dashboard_in_light_and_dark() -> None:
     """The pictures are small: the page is read on phones, too."""
     shown = re.findall(r'(?:media="([^"]+)" srcset|src)="([^"]+)"', read(README))
