@@ -35,6 +35,7 @@ RowcallError
 │   └── BlobDamaged                   the blob store returned different bytes
 ├── CannotDecrypt                     no key of this process decrypts a payload or result
 └── StoreUnavailable                  the database cannot be opened, read or written
+    ├── MovedTo                       the queue has moved to another database, by `rowcall move`
     ├── Conflict                      another transaction changed the same rows; nothing was written
     ├── FileReplaced                  the file was deleted or replaced while it was open
     └── DataRefused                   the database refuses the values
@@ -401,6 +402,24 @@ class StoreUnavailable(RowcallError):
 
 class Conflict(StoreUnavailable):
     """A deadlock, a serialization failure or a lock timeout: the same call may succeed when it is repeated."""
+
+
+MOVED = "this queue is moving, or has moved, to another database"
+"""What the triggers of `rowcall move` say, in the queue that was left and in the one that is not complete yet."""
+
+
+class MovedTo(StoreUnavailable):
+    """The queue has moved to another database, by `rowcall move`. Nothing was written.
+
+    `database` is the one that was left. Rows hold no address: `Rowcall(url, moves_to=other_url)` says where it went.
+    """
+
+    def __init__(self, database: str) -> None:
+        super().__init__(
+            f"{database}: {MOVED}",
+            "Change the URL, or pass moves_to=… to Rowcall; if `rowcall move` was interrupted, run it again",
+        )
+        self.database = database
 
 
 class FileReplaced(StoreUnavailable):

@@ -26,7 +26,7 @@ from rowcall.store.migration import Migration, MigrationPreview
 from rowcall.store.new_job import Derived, Inserted, NewJob
 from rowcall.store.queries.claims import NOTHING_KNOWN, Ready, Starts
 from rowcall.store.queries.ends import Owner, Success
-from rowcall.store.statement import Change, Plan, Query, Row, Statement
+from rowcall.store.statement import Change, Parameter, Plan, Query, Row, Statement
 
 R = TypeVar("R")
 
@@ -129,6 +129,20 @@ class Version(NamedTuple):
             raise SchemaMismatch(self.found, newest, RESTORE_ADVICE, problem)
 
 
+class MoveCode(NamedTuple):
+    """Statements for a move to another database. Each can be run again."""
+
+    watch: tuple[str, ...]
+    """Note from now on, in the table `moving`, whose rows change: those of which jobs."""
+    unwatch: tuple[str, ...]
+    close: tuple[str, ...]
+    """Refuse writes with `MOVED`, unless the transaction has added the setting `WRITES_OF_MOVE`."""
+    open: tuple[str, ...]
+    without_code: tuple[str, ...]
+    """Drop the triggers that react to rows, and make them again."""
+    with_code: tuple[str, ...]
+
+
 class Dialect(Protocol):
     @property
     def one_writer(self) -> bool:
@@ -219,6 +233,19 @@ class Dialect(Protocol):
         Return the ids of these jobs, and whether it is known that some are followed. A job that was changed from
         outside keeps its row, and becomes ready again if it is pending.
         """
+
+    # moves
+    def shared(self, text: str, *parameters: Parameter) -> Plan[list[Row]]:
+        """Run a text that all databases share, and that no query of the catalogue has, and return its rows."""
+
+    def move_code(self) -> Plan[MoveCode]:
+        """Return the statements that a move needs."""
+
+    def next_id(self, table: str) -> Plan[int]:
+        """Return the number that the database would give to the next row, or a higher one."""
+
+    def set_next_id(self, table: str, number: int) -> Plan[None]:
+        """Let the database count on from a number, unless it is further already."""
 
     # callers' connections
     def for_caller(self) -> Plan[Dialect]:

@@ -7,8 +7,10 @@ import pymysql
 from rowcall.base.urls import redacted, shown
 from rowcall.domain.errors import (
     MISSING_ADVICE,
+    MOVED,
     Conflict,
     DataRefused,
+    MovedTo,
     RowcallError,
     SchemaMismatch,
     StoreUnavailable,
@@ -64,6 +66,8 @@ def explained(error: pymysql.MySQLError, name: str) -> RowcallError:
         return StoreUnavailable(f"{name}: {message}", "Nothing of this call was written; free space on the server")
     if code in _TOO_MANY:
         return StoreUnavailable(f"{name}: {message}", "Raise max_connections, or lower pool_size")
+    if MOVED in message:
+        return MovedTo(name)
     if isinstance(error, pymysql.DataError | pymysql.IntegrityError) or code in _BROKEN_RULES:
         return DataRefused(f"{name} refuses the values: {message}")
     if isinstance(error, pymysql.OperationalError):

@@ -11,9 +11,11 @@ from psycopg import errors
 from rowcall.base.urls import SECRET, is_clear, redacted, shown
 from rowcall.domain.errors import (
     MISSING_ADVICE,
+    MOVED,
     Conflict,
     DataRefused,
     InvalidOption,
+    MovedTo,
     RowcallError,
     SchemaMismatch,
     StoreUnavailable,
@@ -93,6 +95,8 @@ def explained(error: psycopg.Error, name: str) -> RowcallError:
             return StoreUnavailable(f"{name}: {message}", "Raise max_connections, lower pool_size, or use a pooler")
         case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification() | errors.InvalidCatalogName():
             return StoreUnavailable(f"{name}: {message}", "Check the URL's user, password and database")
+        case psycopg.DatabaseError() if MOVED in message:
+            return MovedTo(name)
         case psycopg.DataError() | psycopg.IntegrityError():
             return DataRefused(f"{name} refuses the values: {message}")
         case psycopg.OperationalError():

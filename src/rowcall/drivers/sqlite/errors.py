@@ -7,8 +7,10 @@ import sqlite3
 
 from rowcall.domain.errors import (
     MISSING_ADVICE,
+    MOVED,
     DataRefused,
     FileReplaced,
+    MovedTo,
     RowcallError,
     SchemaMismatch,
     StoreUnavailable,
@@ -59,6 +61,8 @@ def explained(error: sqlite3.Error, path: str) -> RowcallError:
         )
     if any(said in str(error) for said in ("no such table", "no such index", "no such column", "has no column named")):
         return SchemaMismatch(0, 1, f"{error}; {MISSING_ADVICE}", f"{path} does not have the expected tables")
+    if MOVED in str(error):
+        return MovedTo(path)
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError):
         return DataRefused(f"{path} refuses the values: {error}")
     return RowcallError(f"{path}: {error}" + (f" ({name})" if name else ""))

@@ -18,7 +18,7 @@ import msgspec
 
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import load_catalogue
-from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
+from rowcall.store.dialect import Dialect, Filter, MoveCode, Order, Place, Span, Version
 from rowcall.store.migration import MigrationPreview, preview
 from rowcall.store.mysql import (
     alerts,
@@ -32,6 +32,7 @@ from rowcall.store.mysql import (
     flows,
     jobs,
     limits,
+    moves,
     notes,
     order,
     results,
@@ -53,6 +54,7 @@ from rowcall.store.queries.limits import FREE_SLOTS, UNHOLD
 from rowcall.store.statement import (
     Catalogue,
     Change,
+    Parameter,
     Plan,
     ReadTime,
     Row,
@@ -197,6 +199,25 @@ class MysqlDialect:
         if not live:
             return live, False
         return live, (yield from self.ask(end_queries.ANY_FOLLOWED, min(live), max(live)))[0]
+
+    # moves
+
+    def shared(self, text: str, *parameters: Parameter) -> Plan[list[Row]]:
+        sql = adapted(text)
+        assert isinstance(sql, str)
+        return (yield plain(render(sql, self._prefix), *parameters))
+
+    def move_code(self) -> Plan[MoveCode]:
+        yield from ()
+        return moves.move_code(lambda statement: render(statement, self._prefix))
+
+    def next_id(self, table: str) -> Plan[int]:
+        ((number,),) = yield plain(render(moves.NEXT_ID.format(table), self._prefix))
+        return cast("int", number)
+
+    def set_next_id(self, table: str, number: int) -> Plan[None]:
+        """Commits, as all changes of a table do."""
+        yield plain(render(moves.SET_ID.format(table, number), self._prefix))
 
     # callers' connections
 

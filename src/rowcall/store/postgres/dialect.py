@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import load_catalogue
-from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
+from rowcall.store.dialect import Dialect, Filter, MoveCode, Order, Place, Span, Version
 from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPreview, pending, preview
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.postgres import (
@@ -29,6 +29,7 @@ from rowcall.store.postgres import (
     flows,
     jobs,
     limits,
+    moves,
     order,
     results,
     schema,
@@ -243,6 +244,25 @@ class PostgresDialect:
         if len(live) < len(ours):  # of claims whose jobs were changed from outside
             yield from self.ask(claim_queries.MAKE_READY, sorted(ours - live))
         return live, any_followed
+
+    # moves
+
+    def shared(self, text: str, *parameters: Parameter) -> Plan[list[Row]]:
+        return (yield self._statement(text, *parameters))
+
+    def move_code(self) -> Plan[MoveCode]:
+        """Also let the transaction wait only briefly for locks, and work where the tables are."""
+        yield self._statement(schema.WAIT_BRIEFLY)
+        ((namespace,),) = yield self._statement(schema.SCHEMA_TO_MIGRATE)
+        yield self._statement(schema.WORK_IN_SCHEMA, str(namespace))
+        return moves.move_code(partial(render, prefix=self._prefix, schema=str(namespace)))
+
+    def next_id(self, table: str) -> Plan[int]:
+        ((number,),) = yield self._statement(moves.NEXT_ID.format(table))
+        return cast("int", number)
+
+    def set_next_id(self, table: str, number: int) -> Plan[None]:
+        yield self._statement(moves.SET_ID.format(table), number - 1)
 
     # callers' connections
 

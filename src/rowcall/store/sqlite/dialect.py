@@ -16,7 +16,7 @@ import msgspec
 
 from rowcall.domain.job import Job
 from rowcall.store.catalogue import load_catalogue
-from rowcall.store.dialect import Dialect, Filter, Order, Place, Span, Version
+from rowcall.store.dialect import Dialect, Filter, MoveCode, Order, Place, Span, Version
 from rowcall.store.migration import FINGERPRINTS, RECORD_MIGRATION, MigrationPreview, pending, preview
 from rowcall.store.new_job import Derived, Inserted, NewJob, fields_of
 from rowcall.store.queries import claims as claim_queries
@@ -36,6 +36,7 @@ from rowcall.store.sqlite import (
     flows,
     jobs,
     limits,
+    moves,
     order,
     results,
     schema,
@@ -257,6 +258,23 @@ class SqliteDialect:
         yield from self.ask(end_queries.SETTLE_SUCCESSES, settled, owner.worker)
         yield from self.ask(claim_queries.MAKE_READY, sorted(held - live))
         return live, False
+
+    # moves
+
+    def shared(self, text: str, *parameters: Parameter) -> Plan[list[Row]]:
+        return (yield self._statement(text, *parameters))
+
+    def move_code(self) -> Plan[MoveCode]:
+        yield from ()
+        return moves.move_code(partial(render, prefix=self._prefix))
+
+    def next_id(self, table: str) -> Plan[int]:
+        ((number,),) = yield self._statement(moves.NEXT_ID.format(table))
+        return cast("int", number)
+
+    def set_next_id(self, table: str, number: int) -> Plan[None]:
+        yield self._statement(moves.FORGET_ID.format(table), number - 1)
+        yield self._statement(moves.SET_ID.format(table), number - 1)
 
     # callers' connections
 

@@ -1,0 +1,1 @@
+"""Move a queue to another database: what is copied, and how."""
