@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from rowcall.base.effects import Effect
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.drivers.caller.adapter import several_statements
 from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction_block import Block, innermost_connection
 from rowcall.drivers.uncancellable import finish
@@ -257,12 +258,3 @@ def _prepare(queue: Queue) -> None:
         ) from error
     dialect = queue.database.read(queue.dialect.for_caller())
     queue.backend.for_callers = ForCallers(dialect, dialect.identity())
-
-
-def several_statements(what: str) -> InvalidOption:
-    """Return the error for a connection that commits each statement separately."""
-    return InvalidOption(
-        "connection",
-        f"has no transaction open, and commits each statement separately, but {what} several statements;"
-        " begin a transaction first, or leave connection= out",
-    )

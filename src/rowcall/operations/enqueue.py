@@ -25,6 +25,7 @@ from rowcall.domain.errors import DuplicateJob, InvalidOption, UnknownEvent, in_
 from rowcall.domain.job import Job, Status
 from rowcall.domain.limits import TaskLimit
 from rowcall.domain.payload import payload_from_row, tags_from_row, untyped_to_json
+from rowcall.drivers.caller.adapter import several_statements
 from rowcall.drivers.patience import patience_for
 from rowcall.drivers.transaction_block import Block, innermost, innermost_connection
 from rowcall.operations import blobs
@@ -37,7 +38,6 @@ from rowcall.operations.effects import (
     Write,
     joined,
     open_target,
-    several_statements,
 )
 from rowcall.queue import Operation, Queue
 from rowcall.store.enqueue.keys import Committed, lock_keys, read_committed

@@ -16,9 +16,10 @@ from rowcall.domain.job import Status
 from rowcall.domain.job_log import AttemptLines, LineRules, LogRow, no_lines
 from rowcall.domain.outcome import SUCCESS
 from rowcall.domain.stream import StreamRow
+from rowcall.drivers.caller.adapter import several_statements
 from rowcall.operations import blobs
 from rowcall.operations.batches import Batch, batch_of_job
-from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
+from rowcall.operations.effects import OnCallerConnection, Read, open_target
 from rowcall.operations.enqueue import bind
 from rowcall.operations.flows import step_job
 from rowcall.queue import Operation, Queue

@@ -15,10 +15,11 @@ from rowcall.domain.encryption import Kind
 from rowcall.domain.errors import UnknownTask
 from rowcall.domain.step import StepKind, StepRow, StepWritten
 from rowcall.domain.stream import StreamRow
+from rowcall.drivers.caller.adapter import several_statements
 from rowcall.drivers.group_commit import GroupCommit
 from rowcall.durable.step_state import CalledStep, Function, StepFacts
 from rowcall.operations import blobs
-from rowcall.operations.effects import OnCallerConnection, Read, open_target, several_statements
+from rowcall.operations.effects import OnCallerConnection, Read, open_target
 from rowcall.operations.enqueue import Bound, bind, with_key
 from rowcall.queue import Operation, Queue
 from rowcall.store.dialect import Dialect

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from rowcall.testing.mysql import MysqlServer
 from rowcall.testing.postgres_database import create_database, database_of, drop_database
 from tests.drivers.caller.callers.base import Kind
 from tests.drivers.caller.callers.kinds import CORE, KINDS, MAIN
 from tests.drivers.caller.fork_server import ForkServer
 from tests.drivers.caller.fork_server import fork_server as open_fork_server
 from tests.drivers.caller.queue_site import Case, Site, site
+from tests.mysql_server import mysql_server
+
+__all__ = ["mysql_server"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -43,6 +47,15 @@ def postgresql_sites(postgres_server_url: str) -> Iterator[tuple[Site, Site]]:
         yield here, elsewhere
     for url in urls:
         drop_database(postgres_server_url, database_of(url))
+
+
+@pytest.fixture(scope="session")
+def mysql_sites(mysql_server: MysqlServer) -> Iterator[tuple[Site, Site]]:
+    urls = [mysql_server.create_database() for _ in range(2)]
+    with site(urls[0]) as here, site(urls[1]) as elsewhere:
+        yield here, elsewhere
+    for url in urls:
+        mysql_server.drop_database(url.rpartition("/")[2])
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

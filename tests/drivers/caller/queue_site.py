@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pymysql
 
 from rowcall import Job, Rowcall
+from rowcall.drivers.mysql.connection import options_of
 from rowcall.task import Enqueuer
 from tests.drivers.caller.callers.base import Caller, Kind
 
@@ -26,9 +28,13 @@ class Site:
     def __init__(self, database: str, jobs: Rowcall) -> None:
         self.database = database
         self.jobs = jobs
-        self._is_file = not database.startswith("postgresql:")
-        self.url = f"sqlite:///{database}" if self._is_file else database
-        self._plain = None if self._is_file else psycopg.connect(database, autocommit=True)
+        self._kind = database.partition("://")[0] if "://" in database else "sqlite"
+        self.url = f"sqlite:///{database}" if self._kind == "sqlite" else database
+        self._plain: Any = None
+        if self._kind == "postgresql":
+            self._plain = psycopg.connect(database, autocommit=True)
+        elif self._kind == "mysql":
+            self._plain = pymysql.connect(**options_of(database), autocommit=True)
 
         @jobs.task
         def send(to: str) -> None: ...
@@ -40,8 +46,9 @@ class Site:
         if self._plain is None:
             with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
                 return connection.execute(sql).fetchall()
-        cursor = self._plain.execute(sql.encode())
-        return cursor.fetchall() if cursor.description else []
+        with self._plain.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
 
     def close(self) -> None:
         if self._plain is not None:
@@ -49,8 +56,11 @@ class Site:
 
     def wait_for_writers(self) -> None:
         """Until every transaction that has written jobs is over: a server notices late that its client is dead."""
-        if not self._is_file:
+        if self._kind == "postgresql":
             self.execute("begin; lock table rowcall_job in exclusive mode; commit")
+        elif self._kind == "mysql":
+            self.execute("lock tables rowcall_job write")
+            self.execute("unlock tables")
 
 
 @contextlib.contextmanager

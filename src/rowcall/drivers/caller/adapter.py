@@ -12,6 +12,8 @@ from rowcall.store.statement import Row, Statement
 C = TypeVar("C")
 T = TypeVar("T")
 
+HALF_READ = "has a cursor that is half read: read it to its end, or close it, first"
+
 
 class Adapter(ABC, Generic[C]):
     """Wrap one connection. An adapter never begins, commits or rolls back."""
@@ -43,3 +45,12 @@ class AsyncAdapter(Adapter[C]):
 
     @abstractmethod
     async def execute(self, statement: Statement[object]) -> list[Row]: ...
+
+
+def several_statements(what: str) -> InvalidOption:
+    """Return the error for a connection that commits each statement separately."""
+    return InvalidOption(
+        "connection",
+        f"has no transaction open, and commits each statement separately, but {what} several statements;"
+        " begin a transaction first, or leave connection= out",
+    )

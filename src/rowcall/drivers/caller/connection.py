@@ -114,7 +114,7 @@ class CallerConnection:
     async def _finish(self, plan: Plan[T], adapter: AsyncAdapter[Any]) -> T:
         # On a server, a statement may wait for any lock. SQLite has its own time limit, and its statement runs in a
         # thread, where it cannot be cancelled.
-        patience = LOCK_PATIENCE_SECONDS if self._home.database == "postgresql" else None
+        patience = LOCK_PATIENCE_SECONDS if self._home.database != "sqlite" else None
         return await finish(_whole(plan, adapter), patience_seconds=patience)
 
 

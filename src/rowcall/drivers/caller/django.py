@@ -13,22 +13,27 @@ from django.utils.connection import ConnectionDoesNotExist, ConnectionProxy
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import SyncAdapter
-from rowcall.drivers.caller.placeholders import counted
-from rowcall.drivers.caller.sqlite3 import as_text
+from rowcall.drivers.caller.mysql import check_read, standard
+from rowcall.drivers.caller.placeholders import in_turn
+from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.drivers.uncancellable import finish
 from rowcall.store.statement import Row, Statement
 
 T = TypeVar("T")
 
+# how the statements for each of Django's vendors are written for its cursors
+_WRITTEN = {"sqlite": in_turn, "postgresql": in_turn, "mysql": arranged}
+
 
 class Django(SyncAdapter[BaseDatabaseWrapper]):
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         super().__init__(connection)
-        if connection.vendor not in ("sqlite", "postgresql"):
+        if connection.vendor not in _WRITTEN:
             raise InvalidOption("connection", f"is Django's for {connection.vendor}, which Rowcall does not support")
         self.database = connection.vendor
         if connection.connection is None:
             connection.ensure_connection()
+        check_read(connection.connection)
         if connection.in_atomic_block and connection.needs_rollback:
             raise InvalidOption("connection", "is in a transaction that has already failed; leave its atomic block")
 
@@ -53,11 +58,9 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
         return result
 
     def execute(self, statement: Statement[object]) -> list[Row]:
-        text = counted(statement.sql)
         with self._connection.cursor() as cursor:
-            cursor.execute(text.sql, text.arranged(statement.parameters))
-            rows = [] if cursor.description is None else [tuple(row) for row in cursor.fetchall()]
-            return [as_text(row) for row in rows] if self.database == "sqlite" else rows
+            cursor.execute(*_WRITTEN[self.database](statement.sql, statement.parameters))
+            return [] if cursor.description is None else [standard(tuple(row)) for row in cursor.fetchall()]
 
 
 def adapter(connection: object) -> Django | None:

@@ -15,6 +15,7 @@ Find = Callable[[Any], Adapter[Any] | None]
 
 KNOWN = (
     "sqlite3.Connection, aiosqlite.Connection, psycopg.Connection and AsyncConnection, asyncpg.Connection,"
+    " Connection of pymysql, MySQLdb, aiomysql and asyncmy,"
     " SQLAlchemy's Connection, Session, AsyncConnection and AsyncSession, Django's connection or its alias"
 )
 
@@ -44,6 +45,10 @@ def _find_for(kind: type) -> Find:
         from rowcall.drivers.caller import asyncpg
 
         return asyncpg.adapter
+    if not packages.isdisjoint({"pymysql", "MySQLdb", "aiomysql", "asyncmy"}):
+        from rowcall.drivers.caller import mysql
+
+        return mysql.adapter
     if "sqlalchemy" in packages:
         from rowcall.drivers.caller import sqlalchemy
 

@@ -32,6 +32,12 @@ def counted(sql: str) -> Counted:
     return Counted(_NUMBERED.sub(_placeholder, sql.replace("%", "%%")), order)
 
 
+def in_turn(sql: str, parameters: tuple[Parameter, ...]) -> tuple[str, tuple[Parameter, ...]]:
+    """Return SQL with `%s`, and the parameters in the order of its placeholders."""
+    text = counted(sql)
+    return text.sql, text.arranged(parameters)
+
+
 def _placeholder(match: re.Match[str]) -> str:
     if not match[1]:
         return match[0]

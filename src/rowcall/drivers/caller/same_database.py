@@ -61,13 +61,22 @@ class SqliteQueueDatabase:
 
 
 class ServerQueueDatabase:
-    """`ask` runs a query on the queue's own connection; `explain` is for errors of any driver of the database."""
+    """`ask` runs a query on the queue's own connection; `explain` is for errors of any driver of the database.
+
+    `odd` says what is wrong with a connection that returns other values than it was asked for.
+    """
 
     def __init__(
-        self, database: str, name: str, ask: Callable[[IdentityQuery], Row], explain: Callable[[Exception], Exception]
+        self,
+        database: str,
+        name: str,
+        ask: Callable[[IdentityQuery], Row],
+        explain: Callable[[Exception], Exception],
+        odd: str = "has its own type codecs for text, int4 or float8; Rowcall needs the standard ones",
     ) -> None:
         self.database = database
         self.name = name
+        self._odd = odd
         self._ask = ask
         self._explain = explain
         self._identity: Row | None = None
@@ -87,7 +96,7 @@ class ServerQueueDatabase:
         text, number, fraction = row[3:]
         # a float only has to be sendable: a driver that reads it as text also sends it as text
         if (text, number, str(fraction)) != ("text", 7, "0.5"):
-            return "has its own type codecs for text, int4 or float8; Rowcall needs the standard ones"
+            return self._odd
         if row[:3] == self._identity:
             return None
         problem = "leads to another database" if row[2] else "does not see the tables"

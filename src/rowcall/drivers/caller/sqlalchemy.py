@@ -14,8 +14,9 @@ from sqlalchemy import orm
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import AsyncAdapter, SyncAdapter
-from rowcall.drivers.caller.placeholders import counted
-from rowcall.drivers.caller.sqlite3 import as_text
+from rowcall.drivers.caller.mysql import check_read, standard
+from rowcall.drivers.caller.placeholders import in_turn
+from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.store.statement import Parameter, Row, Statement
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ Session = orm.Session | orm.scoped_session[orm.Session]
 
 _NUMBERED = {"pysqlite", "aiosqlite", "asyncpg"}
 _COUNTED = {"psycopg", "psycopg_async", "psycopg2"}
+_WITH_LISTS = {"pymysql", "mysqldb", "aiomysql", "asyncmy"}
 
 
 class Alchemy(SyncAdapter[sqlalchemy.Connection | None]):
@@ -35,7 +37,7 @@ class Alchemy(SyncAdapter[sqlalchemy.Connection | None]):
         self._source = source
         if self._connection is not None:
             _check(self._connection)
-        self.database = (source if isinstance(source, sqlalchemy.Connection) else source.get_bind()).dialect.name
+        self.database = _database(source if isinstance(source, sqlalchemy.Connection) else source.get_bind())
 
     @property
     def key(self) -> object:
@@ -59,7 +61,7 @@ class AlchemyAsync(AsyncAdapter["AsyncConnection | None"]):
 
         super().__init__(source if isinstance(source, AsyncConnection) else None)
         self._session = cast("AsyncSession", source)
-        self.database = (self._connection or self._session.get_bind()).dialect.name
+        self.database = _database(self._connection or self._session.get_bind())
 
     @property
     def key(self) -> object:
@@ -88,11 +90,18 @@ def adapter(connection: object) -> Alchemy | AlchemyAsync | None:
     return None
 
 
+def _database(source: sqlalchemy.Engine | sqlalchemy.Connection | AsyncConnection) -> str:
+    name = source.dialect.name
+    return "mysql" if name == "mariadb" else name  # SQLAlchemy's name for the same dialect, by the scheme of its URL
+
+
 def _check(connection: sqlalchemy.Connection) -> None:
     if connection.closed:
         raise InvalidOption("connection", "is closed")
     driver = connection.dialect.driver
-    if driver not in _NUMBERED | _COUNTED:
+    if driver in _WITH_LISTS:
+        check_read(connection.connection.driver_connection)
+    elif driver not in _NUMBERED | _COUNTED:
         name = f"{connection.dialect.name}+{driver}"
         raise InvalidOption("connection", f"uses the driver {name}, which Rowcall does not support")
 
@@ -100,11 +109,13 @@ def _check(connection: sqlalchemy.Connection) -> None:
 def _arranged(statement: Statement[object], driver: str) -> tuple[str, tuple[Parameter, ...]] | tuple[str]:
     if driver in _NUMBERED:
         return (statement.sql, statement.parameters) if statement.parameters else (statement.sql,)
-    text = counted(statement.sql)
-    return text.sql, text.arranged(statement.parameters)
+    if driver in _COUNTED:
+        return in_turn(statement.sql, statement.parameters)
+    sql, values = arranged(statement.sql, statement.parameters)
+    return sql, tuple(values)
 
 
 def _rows(result: sqlalchemy.CursorResult[tuple[object, ...]]) -> list[Row]:
     if not result.returns_rows:
         return []
-    return [as_text(cast("Row", tuple(row))) for row in result.fetchall()]
+    return [standard(cast("Row", tuple(row))) for row in result.fetchall()]

@@ -51,7 +51,11 @@ class MysqlDatabase(Database):
         # more than there are connections, so that a caller that waits too long gets an error, sync or async
         self.threads = config.server.pool_size + 32
         home = ServerQueueDatabase(
-            "mysql", self.name, self._own_identity, lambda error: of_any_driver(error, "the caller's connection")
+            "mysql",
+            self.name,
+            self._own_identity,
+            lambda error: of_any_driver(error, "the caller's connection"),
+            "has its own converters, or another character set than utf8mb4; Rowcall needs the standard ones",
         )
         super().__init__(config, enqueue, home)
         _open_databases.add(self)

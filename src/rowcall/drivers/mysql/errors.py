@@ -10,11 +10,13 @@ from rowcall.domain.errors import (
     MOVED,
     Conflict,
     DataRefused,
+    InvalidOption,
     MovedTo,
     RowcallError,
     SchemaMismatch,
     StoreUnavailable,
 )
+from rowcall.drivers.caller.adapter import HALF_READ, several_statements
 
 # the server has gone away, the connection was lost or ended, the server is stopping, a packet did not come
 _LOST = {0, 1053, 1152, 1158, 1159, 1160, 1161, 1927, 2003, 2006, 2013, 2014, 2055, 4031}
@@ -30,7 +32,10 @@ _TOO_MANY = {1040, 1203, 1226}
 # rules of tables: of MariaDB, of MySQL, and raised by triggers
 _BROKEN_RULES = {4025, 3819, 1644}
 
+_NO_SAVEPOINT, _OUT_OF_SYNC = 1305, 2014
+
 CALL_AGAIN = "Nothing was written; call again"
+CALLER_ADVICE = "Your transaction has failed, and may be rolled back already: roll it back, and begin again"
 
 
 def code_of(error: pymysql.MySQLError) -> int:
@@ -85,12 +90,18 @@ def cannot_connect(error: pymysql.MySQLError, url: str) -> RowcallError:
 
 
 def of_any_driver(error: Exception, name: str) -> Exception:
-    """Return Rowcall's error for an error of any driver; return any other error unchanged.
+    """Return Rowcall's error for an error of any driver on a caller's connection; return any other error unchanged.
 
     They all have the server's number and its text, as errors of PyMySQL have.
     """
-    if isinstance(error, pymysql.MySQLError):
-        return explained(error, name)
-    if len(error.args) == 2 and isinstance(error.args[0], int) and hasattr(pymysql.err, type(error).__name__):
-        return explained(getattr(pymysql.err, type(error).__name__)(*error.args), name)
-    return error
+    if not isinstance(error, pymysql.MySQLError):
+        kind = getattr(pymysql.err, type(error).__name__, None)
+        if kind is None or len(error.args) != 2 or not isinstance(error.args[0], int):
+            return error
+        error = kind(*error.args)
+    if code_of(error) == _NO_SAVEPOINT:
+        return several_statements("this call takes")
+    if code_of(error) == _OUT_OF_SYNC:
+        return InvalidOption("connection", HALF_READ)
+    found = explained(error, name)
+    return Conflict(found.problem, CALLER_ADVICE) if isinstance(found, Conflict) else found

@@ -18,7 +18,9 @@ _DERIVED = ", ".join(
 identity = """
     select cast(crc32(@@hostname || @@port || @@datadir) as signed), cast(crc32(database()) as signed),
       (select count(*) from information_schema.tables where table_schema = database() and table_name = '<job>'),
-      'text', 7, 0.5e0"""
+      case concat(@@character_set_client, @@character_set_connection, coalesce(@@character_set_results, 'utf8mb4'))
+        when 'utf8mb4utf8mb4utf8mb4' then 'text' end,
+      7, 0.5e0"""
 insert_plain = """
     insert into <job> (type, queue, payload, status, run_at, created_at, priority, max_attempts)
     values ($1, $2, $3, <to:enqueue>, <clock>, <clock>, $4, $5)

@@ -258,7 +258,7 @@ DEFERRING = Query("deferring", (), number_from_row, only=_FILE)
 DEFER = Query("defer", only=_FILE)
 DEFER_NO_MORE = Query("defer_no_more", only=_FILE)
 READ_SOMETHING = Query("read_something", only=_FILE)
-TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=_SERVER)
+TRANSACTION_BEGAN = Query("transaction_began", (), text_from_row, only=("postgres",))
 ISOLATION = Query("isolation", (), text_from_row, only=_SERVER)
 
 # Jobs, each with its own options. A step of a chain that names no batch is in that of the step before.

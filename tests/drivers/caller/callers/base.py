@@ -71,7 +71,7 @@ class Caller(ABC):
 
 class Kind(NamedTuple):
     name: str
-    database: Literal["sqlite", "postgresql"]
+    database: Literal["sqlite", "postgresql", "mysql"]
     caller: Callable[[str], Caller]
     is_async: bool
 

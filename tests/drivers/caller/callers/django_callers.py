@@ -23,11 +23,11 @@ def databases(database: str) -> dict[str, dict[str, Any]]:
 
 
 def _database(database: str) -> dict[str, Any]:
-    if not database.startswith("postgresql:"):
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
     url = urlsplit(database)
+    if not url.netloc:
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": database}
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": f"django.db.backends.{url.scheme}",
         "NAME": url.path.lstrip("/"),
         "USER": unquote(url.username or ""),
         "PASSWORD": unquote(url.password or ""),

@@ -15,6 +15,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession as SqlmodelAsyncSession
 from tests.drivers.caller.callers.asyncpg_callers import Asyncpg, AsyncpgOfPool, AsyncpgWithCodecs
 from tests.drivers.caller.callers.base import Caller, Kind
 from tests.drivers.caller.callers.django_callers import Django
+from tests.drivers.caller.callers.mysql_callers import Mysql, MysqlAsync
 from tests.drivers.caller.callers.psycopg_callers import (
     Psycopg,
     PsycopgAsync,
@@ -27,7 +28,7 @@ from tests.drivers.caller.callers.psycopg_callers import (
 from tests.drivers.caller.callers.sqlalchemy_callers import Alchemy, AlchemyAsync
 from tests.drivers.caller.callers.sqlite_callers import Aiosqlite, Sqlite3
 
-Database = Literal["sqlite", "postgresql"]
+Database = Literal["sqlite", "postgresql", "mysql"]
 
 
 def _kind(name: str, database: Database, caller: type[Caller], *arguments: Any, **options: Any) -> Kind:
@@ -49,13 +50,13 @@ ASYNC_HANDLES = {
     "async-scoped-session": lambda engine: async_scoped_session(async_sessionmaker(engine), asyncio.current_task),
     "sqlmodel-async-session": SqlmodelAsyncSession,
 }
-SYNC_DRIVERS = ("pysqlite", "psycopg", "psycopg2")
-ASYNC_DRIVERS = ("aiosqlite", "psycopg", "asyncpg")
+SYNC_DRIVERS = ("pysqlite", "psycopg", "psycopg2", "pymysql", "mysqldb")
+ASYNC_DRIVERS = ("aiosqlite", "psycopg", "asyncpg", "aiomysql", "asyncmy")
 
 
 def sqlalchemy_kind(driver: str, name: str, **options: Any) -> Kind:
     """`options` are the engine's."""
-    database: Database = "sqlite" if "sqlite" in driver else "postgresql"
+    database: Database = next((name for name in ("sqlite", "mysql") if name[:5] in driver), "postgresql")
     full = f"sqlalchemy-{driver}-{name}"
     if name in HANDLES:
         return _kind(full, database, Alchemy, driver, HANDLES[name], **options)
@@ -88,13 +89,24 @@ ON_POSTGRESQL = [
     _kind("asyncpg-pool", "postgresql", AsyncpgOfPool),
     _kind("asyncpg-codecs", "postgresql", AsyncpgWithCodecs),
 ]
+ASYNC_MYSQL = ("aiomysql", "asyncmy")
+ON_MYSQL = [
+    *(_kind(name, "mysql", Mysql, package) for name, package in (("pymysql", "pymysql"), ("mysqlclient", "MySQLdb"))),
+    _kind("pymysql-autocommit", "mysql", Mysql, "pymysql", autocommit=True),
+    _kind("pymysql-dict-cursor", "mysql", Mysql, "pymysql", "DictCursor"),
+    _kind("mysqlclient-autocommit", "mysql", Mysql, "MySQLdb", autocommit=True),
+    _kind("mysqlclient-dict-cursor", "mysql", Mysql, "MySQLdb", "DictCursor"),
+    *(_kind(package, "mysql", MysqlAsync, package) for package in ASYNC_MYSQL),
+    *(_kind(f"{package}-autocommit", "mysql", MysqlAsync, package, autocommit=True) for package in ASYNC_MYSQL),
+    *(_kind(f"{package}-dict-cursor", "mysql", MysqlAsync, package, "DictCursor") for package in ASYNC_MYSQL),
+]
 OF_SQLALCHEMY = [
     *(sqlalchemy_kind(driver, name) for driver in SYNC_DRIVERS for name in HANDLES),
     *(sqlalchemy_kind(driver, name) for driver in ASYNC_DRIVERS for name in ASYNC_HANDLES),
 ]
 OF_DJANGO = [
     kind
-    for database in ("sqlite", "postgresql")
+    for database in ("sqlite", "postgresql", "mysql")
     for kind in (
         _kind(f"django-{database}-wrapper", database, Django, "wrapper"),
         _kind(f"django-{database}-proxy", database, Django, "proxy"),
@@ -103,7 +115,7 @@ OF_DJANGO = [
         _kind(f"django-{database}-other-alias", database, Django, "alias", "other"),
     )
 ]
-KINDS = [*ON_SQLITE, *ON_POSTGRESQL, *OF_SQLALCHEMY, *OF_DJANGO]
+KINDS = [*ON_SQLITE, *ON_POSTGRESQL, *ON_MYSQL, *OF_SQLALCHEMY, *OF_DJANGO]
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 # one of each class of connection on each driver
@@ -130,6 +142,15 @@ MAIN = [
         "sqlalchemy-asyncpg-async-scoped-session",
         "django-sqlite-alias",
         "django-postgresql-proxy",
+        "pymysql",
+        "mysqlclient-autocommit",
+        "aiomysql",
+        "asyncmy-autocommit",
+        "sqlalchemy-pymysql-session",
+        "sqlalchemy-mysqldb-connection",
+        "sqlalchemy-aiomysql-async-connection",
+        "sqlalchemy-asyncmy-async-scoped-session",
+        "django-mysql-wrapper",
     )
 ]
 

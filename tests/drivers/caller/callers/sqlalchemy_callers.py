@@ -19,7 +19,8 @@ Handle = Callable[[Any], Any]
 def url_for(database: str, driver: str) -> sqlalchemy.URL:
     if driver in ("pysqlite", "aiosqlite"):
         return sqlalchemy.URL.create(f"sqlite+{driver}", database=database)
-    return sqlalchemy.make_url(database).set(drivername=f"postgresql+{driver}")
+    dialect = "mysql" if database.startswith("mysql:") else "postgresql"
+    return sqlalchemy.make_url(database).set(drivername=f"{dialect}+{driver}")
 
 
 class Alchemy(Caller):
