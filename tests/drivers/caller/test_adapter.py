@@ -28,6 +28,7 @@ from tests.drivers.caller.callers.kinds import (
     SYNC_DRIVERS,
     sqlalchemy_kind,
 )
+from tests.drivers.caller.callers.mysql_callers import Mysql, MysqlAsync
 from tests.drivers.caller.callers.psycopg_callers import (
     Psycopg,
     PsycopgAsync,
@@ -51,6 +52,13 @@ PRAGMAS = (
     "read_uncommitted",
     "journal_mode",
     "locking_mode",
+)
+
+
+# what MariaDB and MySQL list among their settings
+NO_SETTINGS = (
+    *("timestamp", "last_insert_id", "identity", "insert_id", "in_transaction", "warning_count", "error_count"),
+    *("last_gtid", "rand_seed1", "rand_seed2", "pseudo_thread_id", "gtid_current_pos"),
 )
 
 
@@ -234,6 +242,8 @@ async def settings_of(case: Case, mine: Caller) -> list[object]:
         # plpgsql's own come with the first trigger that runs
         listed = "select name, setting from pg_settings where name not like 'plpgsql.%' order by name"
         return [await mine.execute(listed), await mine.execute(told)]
+    if case.kind.database == "mysql":
+        return [row for row in await mine.execute("show session variables") if row[0] not in NO_SETTINGS]
     return [await mine.execute(f"pragma {name}") for name in PRAGMAS]
 
 
@@ -359,13 +369,18 @@ def test_codecs_for_types_that_rowcall_needs_are_refused(postgresql_sites: tuple
 async def rows_around_an_enqueue(case: Case, mine: Caller, rows: AsyncIterator[int]) -> None:
     """Continue with a cursor that was half read."""
     first = [await anext(rows), await anext(rows)]
-    await use_in_every_way(case, mine)
+    if case.kind.database != "mysql" or isinstance(mine, Django):  # Django's cursors read all there
+        await use_in_every_way(case, mine)
+    else:  # its protocol sends the rows of one statement after those of the other
+        with pytest.raises(InvalidOption, match="half read"):
+            await mine.enqueue(case.send(mine), "a")
     assert first + [row async for row in rows] == [1, 2, 3, 4, 5, 6]
 
 
 ONE_TO_SIX = {
     "postgresql": "select * from generate_series(1, 6)",
     "sqlite": "select value from json_each('[1, 2, 3, 4, 5, 6]')",
+    "mysql": "select value from json_table('[1, 2, 3, 4, 5, 6]', '$[*]' columns (value int path '$')) as given",
 }
 
 
@@ -407,6 +422,16 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
     elif isinstance(mine, Asyncpg):
         async for row in connection.cursor(sql, prefetch=1):
             yield row[0]
+    elif isinstance(mine, MysqlAsync):
+        async with connection.cursor(mine.cursor_class("SSCursor")) as cursor:
+            await cursor.execute(sql)
+            while found := await cursor.fetchmany(1):
+                yield found[0][0]
+    elif isinstance(mine, Mysql):
+        with connection.cursor(mine.cursor_class("SSCursor")) as cursor:
+            cursor.execute(sql)
+            while found := cursor.fetchmany(1):
+                yield found[0][0]
     elif isinstance(mine, Alchemy):
         statement = sqlalchemy.text(sql).execution_options(stream_results=True, max_row_buffer=1)
         for row in execute_of(connection)(statement):
@@ -422,10 +447,15 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
 
 
 def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
+    if case.kind.name.startswith(("mysqlclient", "sqlalchemy-mysqldb")):
+        pytest.skip("mysqlclient does not say that a cursor is half read before another statement has ended it")
+
     async def scenario(mine: Caller) -> None:
         await mine.begin()
         async with aclosing(open_cursor(case, mine)) as rows:
             await rows_around_an_enqueue(case, mine, rows)
+        if not case.written and case.kind.database == "mysql" and not isinstance(mine, Django):
+            await use_in_every_way(case, mine)
         await mine.commit()
 
     case.run(scenario)

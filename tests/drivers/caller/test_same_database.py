@@ -21,7 +21,7 @@ from tests.drivers.caller.queue_site import Case, Site
 
 
 def test_another_kind_of_database(case: Case, request: pytest.FixtureRequest) -> None:
-    other = {"sqlite": "postgresql", "postgresql": "sqlite"}[case.kind.database]
+    other = {"sqlite": "postgresql", "postgresql": "sqlite", "mysql": "sqlite"}[case.kind.database]
     far: Site = request.getfixturevalue(f"{other}_sites")[0]
 
     async def scenario(mine: Caller) -> None:

@@ -189,6 +189,28 @@ def adapted(template: str) -> str | tuple[str, ...]:
     return template
 
 
+_PARENTHESES = r"\((?:[^()']|'[^']*')*\)"
+for _ in range(4):  # as deep as in our texts
+    _PARENTHESES = rf"\((?:[^()']|'[^']*'|{_PARENTHESES})*\)"
+_OPERAND = rf"(?:'[^']*'|(?<![\w.@`$])(?!end\b)[\w.@`$]+(?:{_PARENTHESES})?|{_PARENTHESES})"
+_CHAIN = re.compile(rf"{_OPERAND}(?:\s*\|\|\s*{_OPERAND})+")
+_LINKED = re.compile(rf"({_OPERAND})(?:\s*\|\|\s*)?")
+
+
+def concatenated(sql: str) -> str:
+    """Return SQL without `||`, which means "or" on a connection of a caller who has not set PIPES_AS_CONCAT.
+
+    >>> concatenated("select a || ': ' || coalesce(b || 'c', '') from t")
+    "select concat(a, ': ', coalesce(concat(b, 'c'), '')) from t"
+    """
+    while "||" in sql:
+        changed = _CHAIN.sub(lambda chain: f"concat({', '.join(_LINKED.findall(chain[0]))})", sql)
+        if changed == sql:
+            break
+        sql = changed
+    return sql
+
+
 def render(template: str, prefix: str) -> str:
     """Return the SQL with its names filled in."""
-    return rendering.render(template, words(prefix))
+    return concatenated(rendering.render(template, words(prefix)))

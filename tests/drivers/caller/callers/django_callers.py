@@ -79,7 +79,7 @@ class Django(Caller):
     async def execute(self, sql: str) -> Rows:
         with self.wrapper.cursor() as cursor:
             cursor.execute(sql)
-            return cursor.fetchall() if cursor.description else []
+            return list(cursor.fetchall()) if cursor.description else []
 
     @contextlib.asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

@@ -56,7 +56,7 @@ ASYNC_DRIVERS = ("aiosqlite", "psycopg", "asyncpg", "aiomysql", "asyncmy")
 
 def sqlalchemy_kind(driver: str, name: str, **options: Any) -> Kind:
     """`options` are the engine's."""
-    database: Database = next((name for name in ("sqlite", "mysql") if name[:5] in driver), "postgresql")
+    database: Database = "sqlite" if "sqlite" in driver else "mysql" if "my" in driver else "postgresql"
     full = f"sqlalchemy-{driver}-{name}"
     if name in HANDLES:
         return _kind(full, database, Alchemy, driver, HANDLES[name], **options)
