@@ -447,7 +447,7 @@ async def open_cursor(case: Case, mine: Caller) -> AsyncGenerator[int, None]:
 
 
 def test_a_cursor_that_is_half_read_continues(case: Case) -> None:
-    if case.kind.name.startswith(("mysqlclient", "sqlalchemy-mysqldb")):
+    if case.kind.needs_mysqlclient:
         pytest.skip("mysqlclient does not say that a cursor is half read before another statement has ended it")
 
     async def scenario(mine: Caller) -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from rowcall.testing.process import PythonProcess
 
-FRAMEWORKS = ("sqlalchemy", "sqlmodel", "django", "asyncpg", "aiosqlite", "psycopg", "psycopg_pool", "psycopg2")
+FRAMEWORKS = (
+    *("sqlalchemy", "sqlmodel", "django", "asyncpg", "aiosqlite", "psycopg", "psycopg_pool", "psycopg2"),
+    *("pymysql", "MySQLdb", "aiomysql", "asyncmy"),
+)
 
 PROGRAM = """
 import asyncio, sys

@@ -28,6 +28,10 @@ EVERY_KIND = (
     "psycopg.Connection",
     "AsyncConnection",
     "asyncpg.Connection",
+    "PyMySQL",
+    "mysqlclient",
+    "aiomysql",
+    "asyncmy",
     "SQLAlchemy's Connection",
     "Session",
     "AsyncSession",
@@ -36,7 +40,7 @@ EVERY_KIND = (
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
 def site(request: pytest.FixtureRequest) -> Site:
     here: Site = request.getfixturevalue(f"{request.param}_sites")[0]
     return here

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 
 import pymysql
@@ -48,3 +49,9 @@ def test_every_text_is_understood(mysql_url: str) -> None:
                     problems.append(f"{topic}.{query.name}: {error.args}")
             raw.query("rollback")
     assert problems == []
+
+
+def test_no_text_depends_on_the_mode_of_a_connection() -> None:
+    """On a caller's connection, `||` may mean "or", and double quotes may be those of a name."""
+    texts = {name: re.sub(r"'[^']*'", "", text) for name, text in catalogue("rowcall_").texts().items()}
+    assert [name for name, text in texts.items() if "||" in text or '"' in text or "\\" in text] == []

@@ -15,7 +15,7 @@ Find = Callable[[Any], Adapter[Any] | None]
 
 KNOWN = (
     "sqlite3.Connection, aiosqlite.Connection, psycopg.Connection and AsyncConnection, asyncpg.Connection,"
-    " Connection of pymysql, MySQLdb, aiomysql and asyncmy,"
+    " the connections of PyMySQL, mysqlclient, aiomysql and asyncmy,"
     " SQLAlchemy's Connection, Session, AsyncConnection and AsyncSession, Django's connection or its alias"
 )
 

@@ -75,6 +75,10 @@ class Kind(NamedTuple):
     caller: Callable[[str], Caller]
     is_async: bool
 
+    @property
+    def needs_mysqlclient(self) -> bool:
+        return self.name.startswith(("mysqlclient", "sqlalchemy-mysqldb"))
+
     @contextlib.asynccontextmanager
     async def opened(self, database: str) -> AsyncIterator[Caller]:
         caller = self.caller(database)

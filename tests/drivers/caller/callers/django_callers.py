@@ -8,11 +8,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import django
+import pymysql
 from django.conf import settings
 from django.db import connection, connections, transaction
 
 from tests.drivers.caller.callers.base import Caller, Rows, Undo
+from tests.drivers.caller.callers.mysql_callers import HAS_MYSQLCLIENT
 
+if not HAS_MYSQLCLIENT:
+    pymysql.install_as_MySQLdb()
 if not settings.configured:
     settings.configure()
     django.setup()

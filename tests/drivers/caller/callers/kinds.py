@@ -167,5 +167,7 @@ CORE = [
         "sqlalchemy-psycopg2-scoped-session",
         "sqlalchemy-asyncpg-async-connection",
         "django-postgresql-proxy",
+        "pymysql",
+        "sqlalchemy-asyncmy-async-connection",
     )
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 from collections.abc import AsyncIterator
 from typing import Any
 
 from rowcall.drivers.mysql.connection import options_of
 from tests.drivers.caller.callers.base import Caller, Rows
 
+HAS_MYSQLCLIENT = importlib.util.find_spec("MySQLdb") is not None
+"""It needs a compiler; `.ci/run` installs it where it can."""
 SAVEPOINT, UNDO, RELEASE = "savepoint inside", "rollback to inside", "release savepoint inside"
 
 
