@@ -13,7 +13,7 @@ from tests.conformance.store import Store, refuses
 
 DEEP = "[" * 50_000 + "]" * 50_000  # Python 3.13 reads 10,000
 UNREADABLE = {
-    "limits": f'[["k", "k", 1, null, null, {DEEP}]]',
+    "limits": f'[["k", "k", 1, null, null, null, {DEEP}]]',
     "retry": f'{{"kind": "constant", "base_seconds": 1, "more": {DEEP}}}',
 }
 

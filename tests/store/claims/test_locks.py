@@ -24,7 +24,7 @@ from tests.conformance.worker_parts import StoreWorker
 from tests.store.postgres.stepping import PLENTY, InThread, Stepper, stepping_connection
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-UNREADABLE = f'[["k", "k", 1, null, null, {"[" * 50_000 + "]" * 50_000}]]'
+UNREADABLE = f'[["k", "k", 1, null, null, null, {"[" * 50_000 + "]" * 50_000}]]'
 CLAIM = """
     with taken as (delete from rowcall_ready where id = %(id)s)
     insert into rowcall_claim (job_id, lease, holder, worker, attempt, claimed_at, started_at)
