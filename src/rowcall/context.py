@@ -467,12 +467,12 @@ class Context(Generic[Resources]):
         """
         return self._attempt.steps.patched(name)
 
-    def _preload(self, name: str) -> None:
-        """Read something from the database before an async handler starts that uses it."""
-        if name == "patched":
-            self._attempt.steps.preload()
-        else:
+    def _preload(self, names: Sequence[str], *, steps: bool) -> None:
+        """Read what an async handler uses from the database, before it starts."""
+        for name in names:
             getattr(self, name)
+        if steps:
+            self._attempt.steps.preload()
 
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

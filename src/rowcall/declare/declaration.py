@@ -76,7 +76,12 @@ class Declaration:
         self.is_async = is_async(function)
         self.lane = Lane.PROCESS if options.isolated else Lane.LOOP if self.is_async else Lane.THREAD
         self.takes_context = takes_context(function, Context)
-        self.preloads = _context_reads(function) if self.is_async and options.batch is None else ()
+        self.preloads: tuple[str, ...] = ()
+        self.preloads_steps = False
+        if self.is_async and options.batch is None:
+            names = _names_in(function)
+            self.preloads = tuple(name for name in PRELOADED if {name, f"{name}_as"} & names)
+            self.preloads_steps = not names.isdisjoint(READING_STEPS)
         kind = Arguments if options.batch is None else ItemArguments
         self.arguments = kind(
             name, function, skip_first=self.takes_context, filled_in=filled_in(function), hint=option_hint
@@ -167,14 +172,14 @@ def code_of(tasks: Mapping[str, Declaration]) -> str:
     return f"{VERSION} {digest.hexdigest()[:8]}"
 
 
-PRELOADED = ("previous", "blockers", "batch", "patched")
+PRELOADED = ("previous", "blockers", "batch")
+"""What an async handler must not read from the database on the event loop: it is read before the handler starts."""
+READING_STEPS = ("patched", "call")
+"""Methods of a context that use what is recorded at once, not when they are awaited."""
 
 
-def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return which of `PRELOADED` of `ctx` the code of a handler names, functions inside it included.
-
-    An async handler must not read them from the database on the event loop, so they are read before it starts.
-    """
+def _names_in(function: Callable[..., object]) -> set[str]:
+    """Return the names in the code of a handler, functions inside it included."""
     target = inspect.unwrap(function)
     names: set[str] = set()
     codes: list[object] = [getattr(target if inspect.isroutine(target) else type(target).__call__, "__code__", None)]
@@ -182,7 +187,7 @@ def _context_reads(function: Callable[..., object]) -> tuple[str, ...]:
         if isinstance(code := codes.pop(), CodeType):
             names.update(code.co_names)
             codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return tuple(name for name in PRELOADED if {name, f"{name}_as"} & names)
+    return names
 
 
 def declare(function: Callable[..., object], options: Options) -> Declaration:

@@ -145,8 +145,13 @@ class Steps:
         return self._start(step, single_steps.wait_for(self.state, wait), wait)
 
     def call(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        child, function = self.store.bind(task, args, kwargs)
-        step = self.state.enter(StepKind.CALL, child.job.type)
+        name, child = task if isinstance(task, str) else getattr(task, "name", ""), None
+        if self.state.next_call(name):  # its arguments were checked before
+            function = self.store.function_of(name)
+        else:
+            child, function = self.store.bind(task, args, kwargs)
+            name = child.job.type
+        step = self.state.enter(StepKind.CALL, name)
         value = partial(single_steps.result_of_call, self.state, step, ReturnType.of(function))
         wait = AwaitedStep(step, {"child": child}, value)
         return self._start(step, single_steps.call(self.state, wait), wait)

@@ -74,6 +74,9 @@ class StepStore(Protocol):
     ) -> tuple[NewChild, Function | None]:
         """Return the job of a call, and the function of its task if that returns the result."""
 
+    def function_of(self, task: str) -> Function | None:
+        """Return the function of a task that returns its result, if this process has it."""
+
 
 class CalledStep(NamedTuple):
     """A step that the handler calls: its number in the order of the calls, and what it is."""
@@ -127,7 +130,7 @@ class StepState:
             raise self.error(
                 NOT_ALLOWED_CODE, f"ctx.{what}: a callable of ctx.gather must call one step, with no other"
             )
-        if kind not in (StepKind.SLEEP, StepKind.FIRST) and (problem := name_problem(name)):
+        if kind in (StepKind.STEP, StepKind.WAIT) and (problem := name_problem(name)):
             raise InvalidOption("name", problem)
         if kind is StepKind.STEP:
             if name in self.names:
@@ -145,6 +148,11 @@ class StepState:
             raise self.error(NOT_ALLOWED_CODE, f"ctx.{what} was called inside step {outer!r}; steps cannot be nested")
         if self.suspended is not None:  # the handler caught it
             raise self.suspended
+
+    def next_call(self, task: str) -> bool:
+        """Return whether the next step is recorded as a call of that task."""
+        row = (self.recorded or {}).get(self.position + 1)
+        return row is not None and (row.kind, row.name) == (StepKind.CALL, task)
 
     def preload(self) -> None:
         """Read what is recorded, unless it is known."""
@@ -207,6 +215,8 @@ class StepState:
 
     def left_out(self) -> StepsChanged | None:
         """Return an error if the handler has returned without a recorded step."""
+        if not self.position:  # it calls no step any more
+            return None
         left = [row for position, row in (self.recorded or {}).items() if position > self.position]
         if not left:
             return None

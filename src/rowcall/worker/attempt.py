@@ -244,7 +244,8 @@ class Attempt:
         `PayloadUnfit` where the row does not fit.
         """
         self.begin()
-        if self.task.preloads or self.refers:
+        task = self.task
+        if task.preloads or (task.preloads_steps and not self.ready.is_first) or self.refers:
             return None
         return self.arguments()
 
@@ -275,8 +276,7 @@ class Attempt:
         """Read a large payload, and what the context of an async handler must have before it starts."""
         fetch, takes_outcome = self.common.completion.blobs.payload, self.task.takes_outcome
         self.ready.payload = fetch(self.ready.payload, self.ready.type, takes_outcome=takes_outcome)
-        for name in self.task.preloads:
-            self.context._preload(name)
+        self.context._preload(self.task.preloads, steps=self.task.preloads_steps)
 
     def arguments(self) -> tuple[list[object], dict[str, object]]:
         args, kwargs = self.task.arguments.from_json(self.ready.payload)

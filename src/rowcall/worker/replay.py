@@ -109,8 +109,7 @@ class Replayer:
         args, kwargs = attempt.arguments()
         if not call:
             return
-        for name in task.preloads:
-            attempt.context._preload(name)
+        attempt.context._preload(task.preloads, steps=task.preloads_steps)
         result = task.call(*args, **kwargs)
         attempt.succeed(self._run(result) if task.is_async else result)  # type: ignore[arg-type]
 

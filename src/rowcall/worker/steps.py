@@ -135,11 +135,16 @@ def child_of(queue: Queue, task: object, args: tuple[object, ...], kwargs: dict[
         raise UnknownTask(name, sorted(queue.declared.tasks))
     bound = bind(queue, task, args, kwargs)
     item = with_key(RelatedJob(job=bound.job, payload=bound.payload))
-    job, declared = item.job, queue.declared.tasks.get(item.job.type)
+    job = item.job
     if job.unique is not None:  # a job that exists is the child of no one, or of another
         job = msgspec.structs.replace(job, unique=msgspec.structs.replace(job.unique, on_duplicate="raise"))
-    function = None if declared is None or declared.options.batch is not None else declared.function
-    return NewChild(job, item.payload), function
+    return NewChild(job, item.payload), function_of(queue, job.type)
+
+
+def function_of(queue: Queue, task: str) -> Function | None:
+    """Return the function of a task that returns its result."""
+    declared = queue.declared.tasks.get(task)
+    return None if declared is None or declared.options.batch is not None else declared.function
 
 
 def _record_one(dialect: Dialect, write: StepWrite) -> Plan[StepWritten]:
@@ -180,6 +185,9 @@ class AttemptSteps:
 
     def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
         return child_of(self._writer.queue, task, args, kwargs)
+
+    def function_of(self, task: str) -> Function | None:
+        return function_of(self._writer.queue, task)
 
     def write_all(self, writes: Sequence[StepWrite]) -> list[StepWritten]:
         appended = self._writer.queue.run(self._unwritten())

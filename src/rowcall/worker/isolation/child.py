@@ -200,8 +200,7 @@ def _result_of(task: Declaration, attempt: ChildAttempt, run: Run) -> object:
     args, kwargs = task.arguments.from_json(attempt.ready.payload)
     if task.takes_context:
         args.insert(0, attempt.context)
-    for name in task.preloads:
-        attempt.context._preload(name)
+    attempt.context._preload(task.preloads, steps=task.preloads_steps)
     running.set(attempt)
     result = task.call(*args, **kwargs)
     return run(result) if task.is_async else result  # type: ignore[arg-type]

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rowcall.domain.step import StepRow, StepWritten
-from rowcall.durable.step_state import CalledStep
+from rowcall.durable.step_state import CalledStep, Function
 from rowcall.queue import Queue
 from rowcall.store.new_step import StepWrite
 from rowcall.worker.isolation.messages import Answered, Asked
-from rowcall.worker.steps import Bind, StepWriter, child_of
+from rowcall.worker.steps import Bind, StepWriter, child_of, function_of
 
 
 class ChildSteps:
@@ -46,6 +46,9 @@ class ChildSteps:
 
     def bind(self, task: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Bind:
         return child_of(self._own_queue("call"), task, args, kwargs)
+
+    def function_of(self, task: str) -> Function | None:
+        return function_of(self._own_queue("call"), task)
 
     def may_call(self, step: CalledStep) -> bool:
         return True
