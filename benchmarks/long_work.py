@@ -4,12 +4,13 @@
 - streams: values that a handler appends in a second, and how soon a reader in another process has the first one
 - logs: jobs that log one line, with job logs and without
 
-Each is measured in turns, and the medians are printed last.
+Each is measured in turns, and the medians are printed. The garbage collector is set as `rowcall work` sets it.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from statistics import median
 
 from benchmarks.bench import Figures, in_turns
 from rowcall import Context, JobLog, Rowcall
+from rowcall.worker.pace import COLLECTED_AFTER
 
 CHILDREN, VALUES, LOGGED = 10_000, 50_000, 20_000
 FIRST_VALUES = 30
@@ -148,6 +150,7 @@ def main() -> None:
     if options.read:
         _read(options.url)
         return
+    gc.set_threshold(*COLLECTED_AFTER)
     with tempfile.TemporaryDirectory() as folder:
         for name in [options.only] if options.only else MEASURES:
             url = options.url or f"sqlite:///{Path(folder) / name}.db"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_wrong_options_are_refused_where_they_are_given(jobs: Rowcall) -> None:
     jobs.drain()
     assert refused == ["name", "function", "retry", "retry", "delay", "timeout", "gather"]
     assert jobs.steps(job) == []
+
+
+def test_a_step_is_awaited_once(jobs: Rowcall) -> None:
+    @jobs.task(max_attempts=1)
+    async def handler(ctx: Context) -> None:
+        step = ctx.step("a", asyncio.sleep, 0)
+        await step
+        await step
+
+    job = handler.enqueue()
+    jobs.drain()
+    assert "a step is awaited twice" in str(jobs.get(job).error_detail)
 
 
 def test_an_error_wins_over_a_sleep_next_to_it(jobs: Rowcall) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -175,7 +175,6 @@ class Steps:
             how = how if self.state.facts.is_async else f"functions that make {how}, as partial(ctx.sleep, 60)"
             raise InvalidOption("first", f"needs {how}, got {member!r}")
         if isinstance(member, Pending):
-            member.close()
             del self._open[member]
         return wait
 
@@ -207,17 +206,21 @@ class Steps:
             return None
         if self._open:
             step = next(iter(self._open.values()))
-            for pending in self._open:
-                pending.close()
             return self.state.error(NOT_AWAITED_CODE, f"the handler called {step}, and did not await it to its end")
         return self.state.left_out()
+
+    def is_open(self, pending: Pending[Any]) -> bool:
+        return pending in self._open
+
+    def ended(self, pending: Pending[Any]) -> None:
+        self._open.pop(pending, None)
 
     def _start(self, step: CalledStep, flow: Flow[T], wait: AwaitedStep | None = None) -> T | Pending[T]:
         if self._collects:
             raise Collected(wait)
         if not self.state.facts.is_async:
             return effects.run(flow, self.state)
-        pending = Pending(effects.arun(flow, self.state), self._open.pop, wait)
+        pending = Pending(flow, self, wait)
         self._open[pending] = step
         return pending
 
@@ -258,7 +261,6 @@ class Steps:
         others = []  # thousands of calls need not run to find out that one of them is open
         for pending in steps:
             if calls_of([pending.wait]):
-                pending.close()
                 del self._open[pending]
             else:
                 others.append(pending)
@@ -294,20 +296,17 @@ def calls_of(waits: Iterable[AwaitedStep | None]) -> list[AwaitedStep]:
 class Pending(Awaitable[T]):
     """A step of an async handler: it runs when it is awaited."""
 
-    def __init__(
-        self, coroutine: Coroutine[Any, Any, T], ended: Callable[[Pending[T], None], object], wait: AwaitedStep | None
-    ) -> None:
-        self._coroutine = coroutine
-        self._ended = ended
+    __slots__ = ("_flow", "_steps", "wait")  # a gather may have thousands
+
+    def __init__(self, flow: Flow[T], steps: Steps, wait: AwaitedStep | None) -> None:
+        self._flow = flow
+        self._steps = steps
         self.wait = wait
 
     def __await__(self) -> Generator[Any, Any, T]:
+        if not self._steps.is_open(self):
+            raise RuntimeError("a step is awaited twice: keep its result in a variable")
         try:
-            return (yield from self._coroutine.__await__())
+            return (yield from effects.arun(self._flow, self._steps.state).__await__())
         finally:
-            self._ended(self, None)
-
-    def close(self) -> None:
-        """Let Python not warn that it was never awaited."""
-        if inspect.getcoroutinestate(self._coroutine) == inspect.CORO_CREATED:
-            self._coroutine.close()
+            self._steps.ended(self)
