@@ -243,7 +243,12 @@ class Reader:
         if any(one.high == HIGHEST for one in fresh.deleted):  # the table was emptied: ids may begin again
             return Look([], lost=True)
         lines = yield from timelines(dialect, self._touched(fresh, running))
-        events = [line.event for line in lines if self._wanted.fits(line.event) and self._is_new(line, fresh, running)]
+        recorded = _new_recorded_ends(lines, fresh)
+        events = [
+            line.event
+            for line in lines
+            if self._wanted.fits(line.event) and self._is_new(line, fresh, running, recorded)
+        ]
         gone = (fresh.ended | fresh.unblocked) - {line.event.job_id for line in lines}
         reached = [max([read, *(one.id for one in rows if one.source == n)]) for n, read in enumerate(self._read)]
         for source, _, high in () if is_behind else heads.deleted:
@@ -283,16 +288,16 @@ class Reader:
             touched |= {job_id for job_id, one in running.items() if self._running.get(job_id) != one}
         return sorted(touched | fresh.jobs if self._wanted.wants_any(_OF_NEW_JOBS) else touched)
 
-    def _is_new(self, line: Happened, fresh: Fresh, running: dict[int, Running]) -> bool:
+    def _is_new(
+        self, line: Happened, fresh: Fresh, running: dict[int, Running], recorded: Collection[Happened]
+    ) -> bool:
         job_id, event = line.event.job_id or 0, line.event.event
         if event in _IN_TIMELINE_ONLY:
             return False
         if line.seq == 0:
             return job_id in (fresh.unblocked if event == "UNBLOCKED" else fresh.jobs)
         if FROM_EVENTS <= line.seq < LATEST:
-            # a manual retry records how a job had ended, once the job's row does not say so any more
-            repeats = event in _RECORDED_ENDS and line.event.actor is None and job_id not in fresh.ended
-            return line.seq - FROM_EVENTS in fresh.events and not repeats
+            return line.seq - FROM_EVENTS in fresh.events and (not _is_recorded_end(line) or line in recorded)
         now = running.get(job_id) if line.seq == LATEST and not line.is_finished else None
         ended = (job_id, line.lease) in fresh.ends and (line.seq < FROM_EVENTS or line.is_finished)
         if event not in _OF_RUNNING_JOBS or (now is None and not ended):
@@ -303,6 +308,32 @@ class Reader:
         if event in ("HEARTBEAT", "PROGRESS"):
             return known.heartbeat_ms != milliseconds_of(line.event.at)
         return event == "STARTED" and not known.started
+
+
+def _is_recorded_end(line: Happened) -> bool:
+    """Return whether a manual retry recorded how a job had ended, before the job's row said something else."""
+    return FROM_EVENTS <= line.seq < LATEST and line.event.event in _RECORDED_ENDS and line.event.actor is None
+
+
+def _new_recorded_ends(lines: Iterable[Happened], fresh: Fresh) -> list[Happened]:
+    """Return the recorded ends that were not read before: of each job, as many as it has new ends that no row says."""
+    of_jobs: dict[int | None, list[Happened]] = {}
+    for line in lines:
+        of_jobs.setdefault(line.event.job_id, []).append(line)
+    new: list[Happened] = []
+    for job_id, told in of_jobs.items():
+        recorded = [line for line in told if _is_recorded_end(line)]
+        if recorded:
+            times = {line.event.at for line in recorded}
+            of_rows = {
+                line.lease
+                for line in told
+                if (line.seq == LATEST and line.is_finished)
+                or (0 < line.seq < FROM_EVENTS and line.event.at not in times)
+            }
+            ends = [lease for ended_id, lease in fresh.ends if ended_id == job_id and lease not in of_rows]
+            new += recorded[max(0, len(recorded) - len(ends)) :]
+    return new
 
 
 def _fresh(rows: Iterable[NewRow], known: Collection[tuple[int, int]]) -> Fresh:
