@@ -200,24 +200,42 @@ class ModelFlowQueue(ModelQueue):
         self._ripple()
 
     def retry(self, job_id: int) -> None:
-        """Revive a job and the steps that ended with it. What has never run waits for its blockers again."""
-        for revived in [job_id, *self._fallen_with(job_id)]:
+        """Revive a job and what ended with it. What has never run waits for its blockers again."""
+        revivals = [job_id, *self._fallen_with(job_id)]
+        waiting = [one for one in revivals if self.jobs[one].used == 0 and self.jobs[one].status != "succeeded"]
+        for revived in revivals:
             job = self.jobs[revived]
-            waits_again = job.used == 0 and job.status != "succeeded"
-            more = DEFAULT_MAX_ATTEMPTS if revived == job_id else 0
-            limit = job.max_attempts + more
+            limit = job.max_attempts + (DEFAULT_MAX_ATTEMPTS if revived == job_id else 0)
             super().retry(revived)
             job.max_attempts = limit
             self._resolved.discard(revived)
-            if waits_again:
-                self._wait_again(revived)
+        for revived in waiting:
+            self._wait_again(revived)
 
     def _fallen_with(self, job_id: int) -> list[int]:
+        """Later steps of its chain, jobs that waited for it, and what fell with them: one job of each key."""
+        revivals, newest = [job_id], [job_id]
+        while newest:
+            concerned = [*newest, *(step for one in newest for step in self._fallen_steps(one))]
+            ids = {*concerned, *(self.ties[one].chain_id for one in concerned)}
+            waited = [one for one in sorted(self.ties) if self.fell(one) and ids & self._broke(one)]
+            newest = []
+            for one in [*concerned, *(one for one in waited if not self.is_overtaken(one))]:
+                taken = {self.ties[other].key for other in revivals} - {None}
+                if one not in revivals and self.ties[one].key not in taken and self.other_holder(one) is None:
+                    revivals.append(one)
+                    newest.append(one)
+        return revivals[1:]
+
+    def _fallen_steps(self, job_id: int) -> list[int]:
         chain_id = self.ties[job_id].chain_id
         if chain_id is None:
             return []
         steps = self.steps(chain_id)
         return [step for step in steps[steps.index(job_id) + 1 :] if self.fell(step)]
+
+    def _broke(self, job_id: int) -> set[int | None]:
+        return {wait.blocker_id for wait in self.ties[job_id].waits if wait.state == "failed"}
 
     def fell(self, job_id: int) -> bool:
         """Whether it ended because of a blocker, and never ran."""

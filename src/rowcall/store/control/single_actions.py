@@ -115,15 +115,20 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
     """
     fallen, newest = [], jobs
     known = {job.id for job in jobs}
+    keys = {(job.type, job.key) for job in jobs if job.key is not None}
     while newest:
         steps = yield from _fallen_steps(dialect, newest)
         concerned = [*newest, *steps]
         ids = sorted({job.id for job in concerned} | {job.chain_id for job in concerned if job.chain_id is not None})
         waited = sorted({*(yield from dialect.ask(FALLEN, ids))} - known - {job.id for job in steps})
         locked = [job for job in (yield from lock_jobs(dialect, waited)) if job.status in FINISHED]
-        obstacles = yield from obstacles_of(dialect, locked)
-        newest = [*steps, *(job for job in locked if job.id not in obstacles)]
-        newest = [job for job in newest if job.id not in known]
+        candidates = [job for job in (*steps, *locked) if job.id not in known]
+        obstacles = yield from obstacles_of(dialect, candidates)
+        newest = []
+        for job in candidates:
+            if job.id not in obstacles and (job.key is None or (job.type, job.key) not in keys):
+                newest.append(job)
+                keys.add((job.type, job.key))
         known |= {job.id for job in newest}
         fallen += newest
     return fallen
