@@ -128,7 +128,7 @@ def test_a_handler_cannot_ask_for_a_negative_delay(control: type[Retry] | type[S
 
 
 # how a problem begins that is not about the option as a whole, and so follows a colon
-AFTER_A_COLON = {"'localtime'", "PostgreSQL", "a", "an", "each", "no", "SQLite", "pass", "the", "this", "unknown"}
+AFTER_A_COLON = {"'localtime'", "a", "an", "each", "no", "SQLite", "pass", "the", "this", "unknown", "waits"}
 
 
 def beginnings_of_problems() -> set[str]:

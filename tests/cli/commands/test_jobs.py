@@ -75,8 +75,8 @@ def test_no_jobs_is_said(run: Run, queue: Rowcall) -> None:
 JOB_FIELDS = [
     *("id", "type", "queue", "payload", "status", "priority", "attempt", "max_attempts", "run_at", "created_at"),
     *("claimed_at", "started_at", "finished_at", "worker", "heartbeat_at", "progress", "progress_message", "result"),
-    *("error_code", "error_detail", "key", "tags", "chain_id", "chain_index", "expires_at", "timeout", "retry"),
-    *("target", "batch_id"),
+    *("error_code", "error_detail", "key", "tags", "chain_id", "chain_index", "expires_at", "deadline_at"),
+    *("timeout", "retry", "target", "batch_id", "parent_id"),
 ]
 
 

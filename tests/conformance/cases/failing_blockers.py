@@ -90,6 +90,19 @@ class TestFailingBlockers:
         ]
         assert jobs.stats().total == len(jobs.list(limit=500).jobs)
 
+    def test_a_retry_brings_back_one_job_of_each_key(self, jobs: Rowcall) -> None:
+        one = blocker(jobs)
+        waiting = []
+        for _ in range(2):
+            waiting.append(jobs.enqueue("keyed", after=one, key="k"))
+            jobs.cancel(waiting[-1])
+        end(jobs, one, "failed")
+        again = [jobs.enqueue("keyed", after=one, key="k") for _ in range(2)]
+        assert [jobs.get(job).error_code for job in again] == ["BLOCKER:FAILED"] * 2
+        jobs.retry(one)
+        assert [jobs.get(job).status for job in again] == [Status.BLOCKED, Status.FAILED]
+        assert [jobs.get(job).status for job in waiting] == [Status.CANCELLED] * 2  # by hand, not by a blocker
+
     def test_a_bulk_retry_brings_them_back_once(self, jobs: Rowcall) -> None:
         one = blocker(jobs)
         waiting = [jobs.enqueue("send", after=one) for _ in range(3)]

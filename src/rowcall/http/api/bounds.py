@@ -39,8 +39,8 @@ def _list(most: int, item: Json, fewest: int = 0) -> Json:
 _NAME, _ID, _TIME = _text(LONGEST_NAME), _whole(1, 2**63 - 1), {"format": "date-time"}
 _IN_A_BODY = _text(LARGEST_BODY, 0)  # no more fits into one
 _BOUNDS: dict[str, Json] = {
-    **dict.fromkeys(("name", "task", "type", "queue", "tag", "worker"), _NAME),
-    **dict.fromkeys(("id", "chain", "batch"), _ID),
+    **dict.fromkeys(("name", "task", "type", "queue", "tag", "worker", "from_step"), _NAME),
+    **dict.fromkeys(("id", "chain", "batch", "parent"), _ID),
     **dict.fromkeys(("run_at", "expires_at"), _TIME),
     **dict.fromkeys(("created_after", "created_before", "finished_after", "finished_before"), _TIME),
     **dict.fromkeys(("delay", "expires_in", "seconds"), _seconds()),
