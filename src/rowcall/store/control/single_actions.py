@@ -115,7 +115,7 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
     """
     fallen, newest = [], jobs
     known = {job.id for job in jobs}
-    keys = {(job.type, job.key) for job in jobs if job.key is not None}
+    keys: set[tuple[str, str | None]] = {(job.type, job.key) for job in jobs}
     while newest:
         steps = yield from _fallen_steps(dialect, newest)
         concerned = [*newest, *steps]
