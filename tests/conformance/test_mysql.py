@@ -1,58 +1,25 @@
-"""The conformance kit on MariaDB or MySQL: the classes of cases that pass so far."""
+"""The conformance kit on MariaDB or MySQL."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
-import pymysql
 import pytest
 
-from rowcall.drivers.mysql.connection import SQL_MODE, options_of
 from rowcall.testing.mysql import MysqlServer
-from tests.conformance.cases.claim import TestClaim
-from tests.conformance.cases.control import TestRetry
-from tests.conformance.cases.enqueue import TestEnqueue
-from tests.conformance.cases.fence import TestFence
-from tests.conformance.cases.settle import TestSettle
-from tests.conformance.cases.stage import TestStage
-from tests.conformance.cases.transaction import TestTransaction
-from tests.conformance.fixtures import clock, jobs, new_migrated_store, open_queue, store
-from tests.conformance.store import Row, Store
+from tests.conformance.store import Store
+from tests.conformance.suite import *  # noqa: F403
 from tests.mysql_server import mysql_server
+from tests.spare_mysql import MysqlStore, SpareMysqlDatabases
 
-__all__ = [
-    "TestClaim",
-    "TestEnqueue",
-    "TestFence",
-    "TestRetry",
-    "TestSettle",
-    "TestStage",
-    "TestTransaction",
-    "clock",
-    "jobs",
-    "mysql_server",
-    "new_migrated_store",
-    "open_queue",
-    "store",
-]
+__all__ = ["mysql_server"]
 
-
-class MysqlStore:
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._connection = pymysql.connect(**options_of(url), sql_mode=SQL_MODE, autocommit=True)
-
-    def execute(self, sql: str) -> list[Row]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
-    def close(self) -> None:
-        self._connection.close()
+NewStore = Callable[[], Store]
 
 
 @pytest.fixture
-def new_store(mysql_server: MysqlServer) -> Iterator[Callable[[], Store]]:
+def new_store(mysql_server: MysqlServer) -> Iterator[NewStore]:
     made: list[MysqlStore] = []
 
     def make() -> Store:
@@ -60,6 +27,18 @@ def new_store(mysql_server: MysqlServer) -> Iterator[Callable[[], Store]]:
         return made[-1]
 
     yield make
-    for opened_store in made:
-        opened_store.close()
-        mysql_server.drop_database(opened_store.url.rpartition("/")[2])
+    for store in made:
+        store.close()
+        mysql_server.drop_database(store.name)
+
+
+@pytest.fixture(scope="session")
+def spare_mysql(mysql_server: MysqlServer) -> Iterator[SpareMysqlDatabases]:
+    with contextlib.closing(SpareMysqlDatabases(mysql_server)) as spare:
+        yield spare
+
+
+@pytest.fixture  # type: ignore[no-redef]
+def new_migrated_store(spare_mysql: SpareMysqlDatabases) -> Iterator[NewStore]:
+    with contextlib.ExitStack() as opened:
+        yield lambda: opened.enter_context(spare_mysql.database())

@@ -28,6 +28,7 @@ LONGEST_CONNECT_SECONDS, SHORTEST_CONNECT_SECONDS = 10, 2
 SHORTEST_REPLY_SECONDS = 1.0
 LONGEST_LOCK_WAIT_SECONDS, LOCK_WAIT_SECONDS = 1, 50
 MOST_AGGREGATED_BYTES = 2**30
+MOST_RECURSIONS = 1_000_000  # a queue may have thousands of tasks
 OLDEST_MARIADB, OLDEST_MYSQL = (10, 6), (8, 0, 16)
 # texts in statements are compared with names, byte by byte; each server calls that collation in its own way
 COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
@@ -134,6 +135,7 @@ def _set_up(raw: pymysql.Connection, config: Config, *, hurried: bool) -> None:
         "time_zone": "'+00:00'",
         "foreign_key_checks": "1",
         "group_concat_max_len": MOST_AGGREGATED_BYTES,
+        "/*M! max_recursive_iterations */ /*!80003 cte_max_recursion_depth */": MOST_RECURSIONS,
         "innodb_lock_wait_timeout": LONGEST_LOCK_WAIT_SECONDS if hurried else LOCK_WAIT_SECONDS,
     }
     with raw.cursor() as cursor:

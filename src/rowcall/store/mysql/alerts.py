@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rowcall.store.mysql.words import noted
+
 _IS_FREE = "until <= <now> or <note>.value = values(value) or until > values(until) + <interval:3>"
 lead = (
     f"""
@@ -17,9 +19,13 @@ _FIRST = """
           select 1 from <alert> as earlier
           where earlier.finding = first.finding and earlier.way = first.way and earlier.id < first.id)
       order by id limit 1"""
+_DUE, _DUE_ALERT = noted(f"select id from <alert> where id = ({_FIRST}) for update")
 claim_alert = (
-    f"select id, attempts + 1, <ms:at>, way, body from <alert> where id = ({_FIRST}) for update",
+    _DUE,
     f"""
-    update <alert> as alert join ({_FIRST}) as chosen on chosen.id = alert.id
+    select alert.id, alert.attempts + 1, <ms:alert.at>, alert.way, alert.body
+    from {_DUE_ALERT} straight_join <alert> as alert on alert.id = chosen.id""",
+    f"""
+    update {_DUE_ALERT} straight_join <alert> as alert on chosen.id = alert.id
     set alert.due_at = <now> + <interval:2>, alert.attempts = alert.attempts + 1""",
 )

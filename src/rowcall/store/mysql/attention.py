@@ -19,3 +19,7 @@ held_backlogs = f"""
 newest_with_error = """
     select id from <job> <indexed:job_error> where status = $1 and error_code = $2 and type = $3
     order by id desc limit $4"""
+server_state = """
+    select cast(variable_value as signed), @@max_connections, @@read_only
+    from /*M! information_schema */ /*!80000 performance_schema */ . global_status
+    where variable_name = 'Threads_connected'"""

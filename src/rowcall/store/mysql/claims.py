@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import COLLATION, adapted, given
+from rowcall.store.mysql.words import COLLATION, adapted, given, noted
 from rowcall.store.queries.claims import OF_JOB, Mark
 from rowcall.store.schema import EXPIRES_OUTSIDE, HAS_DEADLINE, NO_CLAIM
 
@@ -142,43 +142,40 @@ lock_ready_of = f"""
     where job.id in $1 and job.status = <pending> and job.held is null for update"""
 lock_ready = "select count(*) from (select id from <ready> for update) as locked"
 _IS_FENCE = "claim.job_id = given.job_id and claim.lease = given.lease and claim.holder = given.holder"
+_MARKS = given(Mark, 3, "$.*")
+_MARKED, _FREE = noted("select job_id from <claim> where job_id in $2 for update skip locked", "free")
 mark = (
+    _MARKED,
     f"""
-    select claim.job_id from {given(Mark, 3)} straight_join <claim> as claim on {_IS_FENCE}
-    where claim.job_id in $2 for update skip locked""",
-    f"""
-    update {given(Mark, 3)} straight_join <claim> as claim on {_IS_FENCE}
+    update {_FREE} straight_join {_MARKS} on given.job_id = free.job_id straight_join <claim> as claim on {_IS_FENCE}
     set claim.started_at = case when given.started_age_ms is null then claim.started_at
           else greatest(claim.claimed_at, <now> - <span:given.started_age_ms>) end,
       claim.progress = coalesce(given.progress, claim.progress),
       claim.progress_message = case when given.progress is null then claim.progress_message else given.message end,
       claim.heartbeat_at = case when given.progress is null then claim.heartbeat_at
           else <now> - <span:given.age_ms> end
-    where claim.job_id in $2
-      and not (given.replays <> 0 and exists (select 1 from <step> as step where step.job_id = claim.job_id))""",
+    where not (given.replays <> 0 and exists (select 1 from <step> as step where step.job_id = claim.job_id))""",
 )
 is_consumed = """
     select exists (select 1 from <claim> as claim join <job> as job on job.id = claim.job_id
                    where claim.lease_until is not null and job.queue = $2 and job.type = $3)
         or exists (select 1 from <job> <indexed:job_aged> where status = <succeeded> and queue = $2 and type = $3
                    and finished_at >= <now> - <interval:4>)"""
-# rows of one text: MariaDB cannot lock the rows of a derived table that it deletes from
-drop_stale = (
+_STALE, _STALE_ROWS = noted(
     """
-    select ready.id from (
+    select `rank`, turn, id from (
       select * from <ready> where queue = $1 and type = $2 order by `rank`, turn, id limit $3 for update skip locked
     ) as ready where not exists (
       select 1 from <job> as job where job.id = ready.id and job.lease = ready.lease and job.status = <pending>
-        and job.held is null and not exists (select 1 from <claim> as claim where claim.job_id = job.id))""",
-    """
-    delete whole from <ready> as whole join (
-      select ready.* from (
-        select * from <ready> where queue = $1 and type = $2 order by `rank`, turn, id limit $3) as ready
-      where not exists (
-        select 1 from <job> as job where job.id = ready.id and job.lease = ready.lease and job.status = <pending>
-          and job.held is null and not exists (select 1 from <claim> as claim where claim.job_id = job.id))) as stale
-      on stale.queue = whole.queue and stale.type = whole.type and stale.`rank` = whole.`rank`
-      and stale.turn = whole.turn and stale.id = whole.id""",
+        and job.held is null and not exists (select 1 from <claim> as claim where claim.job_id = job.id))"""
+)
+drop_stale = (
+    _STALE,
+    f"select id from {_STALE_ROWS}",
+    f"""
+    delete ready from {_STALE_ROWS} straight_join <ready> as ready
+      on ready.queue = $1 and ready.type = $2 and ready.`rank` = chosen.`rank` and ready.turn = chosen.turn
+      and ready.id = chosen.id""",
 )
 renew = (
     "select cancel from <claim> where job_id = $2 and lease = $3 and holder = $4 for update",

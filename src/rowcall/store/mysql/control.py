@@ -43,8 +43,8 @@ obstacles = """
       where step.chain_id = job.chain_id and step.chain_index > job.chain_index
         and not (step.attempt = 0 and step.status in (<blocked>, <failed>, <cancelled>))) as other
     from <job> as job where job.id in $1 and job.chain_id is not null having other is not null"""
-# ids continue: a server that was restarted would have found the highest anyway
-restart_ids = "select 1"
+# each of them commits
+restart_ids = tuple(f"alter table <{table}> auto_increment = 1" for table in ("job", "event", "change", "batch"))
 reschedule = (
     """
     update <job> as job join (

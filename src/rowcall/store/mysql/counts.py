@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import TEXT, given
+from rowcall.store.mysql.words import TEXT, given, in_two, noted
 from rowcall.store.queries.counts import LAST_SEEN, MOST_ATTEMPTS_COUNTED, RUNNING_ROWS
 
 _SINCE = "greatest(run_at, created_at)"
@@ -37,21 +37,23 @@ error_spans = f"""
     select given.item, (select <ms:min(finished_at)> from {_FAILED}), (select <ms:max(finished_at)> from {_FAILED}),
            (select error_detail from {_NEWEST_FAILED}), (select type from {_NEWEST_FAILED})
     from json_table($1, '$[*]' columns (item {TEXT} path '$')) as given"""
-_OLD_TALLIES = "select id from <tally> where at < <time:1> order by id limit $2 for update skip locked"
+_NOTE_OLD, _OLD = noted("select id from <tally> where at < <time:1> order by id limit $2 for update skip locked")
 remove_tallies = (
+    _NOTE_OLD,
     f"""
-    select id, <ms:at>, queue, type, outcome, status, error_code, attempt, jobs, waits, runs
-    from <tally> where id in (select id from ({_OLD_TALLIES}) as old) order by id for update skip locked""",
-    f"delete whole from <tally> as whole join ({_OLD_TALLIES}) as old on old.id = whole.id",
+    select tally.id, <ms:at>, queue, type, outcome, status, error_code, attempt, jobs, waits, runs
+    from {_OLD} straight_join <tally> as tally on tally.id = chosen.id order by tally.id""",
+    f"delete tally from {_OLD} straight_join <tally> as tally on tally.id = chosen.id",
 )
-_SHORTER = """
+_NOTE_SHORTER, _SHORTER = noted("""
       select id from <history> where at >= <time:1> and at < <time:2> and span_ms < $3
-      order by queue, type, id limit $4 for update skip locked"""
+      order by queue, type, id limit $4 for update skip locked""")
 remove_shorter = (
+    _NOTE_SHORTER,
     f"""
     select <ms:at>, span_ms, queue, type, outcome, error_code, jobs, waits, runs
-    from <history> where id in (select id from ({_SHORTER}) as old) order by id""",
-    f"delete whole from <history> as whole join ({_SHORTER}) as old on old.id = whole.id",
+    from {_SHORTER} straight_join <history> as past on past.id = chosen.id order by past.id""",
+    f"delete past from {_SHORTER} straight_join <history> as past on past.id = chosen.id",
 )
 drop_empty_totals = "delete from <total> where jobs = 0"
 add_totals = f"""
@@ -72,20 +74,16 @@ waiting_errors = """
         and not exists (select 1 from <claim> as claim where claim.job_id = job.id)
       order by id desc limit $4) as newest"""
 # Other jobs may still read its result, and a chain is kept as long as its youngest step. The trigger deletes edges, so
-# the statement that deletes jobs cannot read them: the ids are noted before.
-_NOTE_PRUNABLE = f"""
-    select count(*) from (select @rowcall_ids := coalesce(json_arrayagg(id), '[]') from (
+# the statement that deletes jobs cannot read them.
+prune = in_two(f"""
+    delete whole from <job> as whole join (
       select id from <job> as job <indexed:job_aged> where {_OF_GROUP} and finished_at < <time:4>
         and not exists (select 1 from <edge> as edge straight_join <job> as waiting on waiting.id = edge.job_id
                         where edge.blocker_id in (job.id, job.chain_id) and waiting.finished_at is null)
         and (chain_id is null or not exists (
           select 1 from <job> as step where step.chain_id = job.chain_id
             and (step.finished_at is null or step.finished_at >= <time:4>)))
-      order by finished_at limit $5 for update skip locked) as chosen) as noted"""
-_PRUNE_NOTED = """
-    delete whole from <job> as whole join json_table(
-      coalesce(@rowcall_ids, '[]'), '$[*]' columns (id bigint path '$')) as noted on noted.id = whole.id"""
-prune = (_NOTE_PRUNABLE, _PRUNE_NOTED)
+      order by finished_at limit $5 for update skip locked) as chosen on chosen.id = whole.id""")
 prunable = f"""
     select (select count(*) from (
               select 1 from <job> <indexed:job_aged> where {_OF_GROUP} and finished_at < <time:4>

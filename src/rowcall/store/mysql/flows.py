@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, milliseconds_of, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, milliseconds_of, noted, time_of
 from rowcall.store.queries.flows import (
     BATCH_OF_NEW,
     FELL,
@@ -46,13 +46,14 @@ def _array_of(columns: str, source: str) -> str:
     return f"select coalesce(json_arrayagg(json_array({columns})), '[]') from {source}"
 
 
-def _mark_free(edges: str, unsure: int) -> tuple[str, str]:
+def _mark_free(edges: str, unsure: int) -> tuple[str, str, str]:
     """Return the texts that mark the edges of parameter 1, except edges that another transaction has locked."""
-    mine = f"select edge.* from {edges} straight_join <edge> as edge on {_IS_EDGE} for update skip locked"
-    return (
-        f"select mine.job_id from ({mine}) as mine",
-        f"update <edge> as edge join ({mine}) as given on {_IS_EDGE} set edge.unsure = {unsure}",
+    columns = "edge.blocker_id, edge.of_chain, edge.job_id"
+    note, mine = noted(
+        f"select {columns} from {edges} straight_join <edge> as edge on {_IS_EDGE} for update skip locked", "given"
     )
+    mark = f"update {mine} straight_join <edge> as edge on {_IS_EDGE} set edge.unsure = {unsure}"
+    return note, f"select job_id from {mine}", mark
 
 
 # the level of one transaction alone cannot be asked
@@ -98,18 +99,21 @@ ends_of = _array_of(
 lock_blocked = "select id from <job> where id in $1 and status = <blocked> order by id for update"
 lock_free_blocked = f"{lock_blocked} skip locked"
 still_blocked = "select id from <job> where id in $1 and status = <blocked>"
-# A turn is a number between the ids of earlier and of later jobs: the highest id now. Jobs that were unblocked keep
-# their order by their ids. The trigger writes the ready rows.
+# A turn is an id that no job has: that of a job which is written and taken back, as ids are never given twice. Jobs
+# that are unblocked at once keep their order by their ids. The trigger writes the ready rows.
 _UNBLOCKED = """job.status = <blocked>
       and not exists (select 1 from <edge> as edge where edge.job_id = job.id and edge.state = 'open')"""
 unblock = (
     f"select job.id from <job> as job where job.id in $2 and {_UNBLOCKED} order by job.id for update",
+    "savepoint rowcall_turn",
+    "insert into <job> (type, payload, status) values ('turn', '{}', <blocked>)",
+    "rollback to savepoint rowcall_turn",
     f"""
-    update <job> as job join (select coalesce(max(id), 0) as highest from <job>) as newest
+    update <job> as job
     set job.status = case when job.run_at > <now> then <to:defer> else <to:unblock> end,
       job.deadline_at = least(job.deadline_at, {time_of(str(LAST_DEADLINE_MS))})
         + interval greatest(timestampdiff(microsecond, job.run_at, <now>), 0) microsecond,
-      job.run_at = greatest(job.run_at, <now>), job.turn = case when job.fair is null then newest.highest end
+      job.run_at = greatest(job.run_at, <now>), job.turn = case when job.fair is null then last_insert_id() end
     where job.id in $2 and {_UNBLOCKED}""",
 )
 ended_edges = _array_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, milliseconds_of, time_of
+from rowcall.store.mysql.words import MOST_SLOTS, TEXT, given, in_two, milliseconds_of, time_of
 from rowcall.store.queries.limits import COUNTS, NUMBERS
 
 HELD = "<job> as job <indexed:job_held_by> where status = <pending> and held"
@@ -63,12 +63,12 @@ recent_starts = f"""
 _HOLDS = "json_table(json_keys($1), '$[*]' columns (id bigint path '$')) as given"
 # a job without a ready row is claimed; the rows are locked here, as no other statement may name the ready rows that
 # its trigger deletes
-hold = f"""
+hold = in_two(f"""
     update <job> as job join (
       select job.id from {_HOLDS} straight_join <job> as job on job.id = given.id
       where job.status = <pending> and job.held is null
         and exists (select 1 from <claim> as claim where claim.job_id = job.id) = 0 for update skip locked
-    ) as mine on mine.id = job.id set job.held = json_unquote(json_extract($1, concat('$."', job.id, '"')))"""
+    ) as mine on mine.id = job.id set job.held = json_unquote(json_extract($1, concat('$."', job.id, '"')))""")
 _PAIRS = given("key text, slots int", 1)
 unhold = f"""
     update <job> as job join (
@@ -81,10 +81,10 @@ unhold = f"""
 drop_starts = f"""
     delete start from {given("key text, number bigint", 1)} straight_join <start> as start
       on start.limit_key = given.`key` and start.number <= given.number"""
-prune_starts = """
+prune_starts = in_two("""
     delete whole from <start> as whole join (
       select limit_key, number from <start> where until <= <now> order by until limit $2 for update skip locked
-    ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number"""
+    ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number""")
 counted_starts = f"""
     select coalesce(json_arrayagg(json_array(given.`key`, (
       select coalesce(sum(coalesce(units, 1)), 0) from <start> as start
@@ -122,10 +122,10 @@ recent_units = f"""
       json_compact((select coalesce(json_arrayagg(json_array({milliseconds_of("at")}, coalesce(units, 1))), '[]')
                     from <start> as start where start.limit_key = given.item))))), '[]')
     from {_KEYS}"""
-drop_over_units = """
+drop_over_units = in_two("""
     delete whole from <start> as whole join (
       select limit_key, number from <start> where limit_key in $2 and until <= <now> for update skip locked
-    ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number"""
+    ) as chosen on chosen.limit_key = whole.limit_key and chosen.number = whole.number""")
 add_units = f"""
     insert into <start> (limit_key, number, at, until, units, job_id, lease)
     select `key`, number, {time_of("given.at")}, {time_of("given.until")}, given.units, given.job_id, given.lease

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rowcall.store.mysql.words import in_two
+
 # one row is inserted, two are for a change
 _IS_MINE = "select $2 where row_count() > 0"
 write_note = (
@@ -11,7 +13,7 @@ write_note = (
       until = case when until <= <now> then values(until) else until end""",
     _IS_MINE,
 )
-prune_notes = """
+prune_notes = in_two("""
     delete whole from <note> as whole join (
       select name from <note> where until <= <now> limit $2 for update skip locked
-    ) as chosen on chosen.name = whole.name"""
+    ) as chosen on chosen.name = whole.name""")

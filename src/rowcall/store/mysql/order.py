@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowcall.domain.limits import HELD_BY_ORDER
-from rowcall.store.mysql.words import TEXT, given
+from rowcall.store.mysql.words import TEXT, given, in_two
 from rowcall.store.schema import HOLDS_ORDER
 
 _HEAD = f"(select id from <job> <indexed:job_ordered> where ordered = given.item and {HOLDS_ORDER} order by id limit 1)"
@@ -20,11 +20,11 @@ heads = f"""
 steady_heads = f"""
     select coalesce(json_arrayagg(id), '[]') from (
       select id from <job> where id in $1 and {HOLDS_ORDER} lock in share mode skip locked) as steady"""
-ready_heads = f"""
+ready_heads = in_two(f"""
     update <job> as job join (
       select id from <job> where status = <pending> and held like '{HELD_BY_ORDER}%' and id in (
         select * from (select {_HEAD} as id from {_KEYS}) as heads) for update skip locked
-    ) as chosen on chosen.id = job.id set job.held = null"""
+    ) as chosen on chosen.id = job.id set job.held = null""")
 adopt = f"""
     update {given("id bigint, ordered text, blocks int", 1)} straight_join <job> as job on job.id = given.id
     set job.order_blocks = given.blocks, job.ordered = given.ordered

@@ -268,6 +268,8 @@ create trigger <prefix>job_after_delete after delete on <job> for each row begin
   delete from <slot> where job_id = old.id and worker is null;
   delete from <step> where job_id = old.id;
   delete from <signal> where job_id = old.id;
+  delete from <stream> where job_id = old.id;
+  delete from <log> where job_id = old.id;
 end
 """
 

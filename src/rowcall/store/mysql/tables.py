@@ -17,8 +17,9 @@ from rowcall.store.mysql.schema import CODE, MIGRATIONS, NEWEST_VERSION
 from rowcall.store.mysql.words import adapted, render
 from rowcall.store.statement import Parameter, Plan, ReadTime, Row, Statement, plain
 
-_LOCK_MIGRATIONS = "select get_lock(concat('<migration>@', database()), $1)"
-_UNLOCK_MIGRATIONS = "select release_lock(concat('<migration>@', database()))"
+_LOCK_NAME = "concat('rowcall-', md5(concat('<migration>@', database())))"  # MySQL takes 64 characters
+_LOCK_MIGRATIONS = f"select get_lock({_LOCK_NAME}, $1)"
+_UNLOCK_MIGRATIONS = f"select release_lock({_LOCK_NAME})"
 # a name is looked for in a list of the database, given the table and the name
 _LOOKED_FOR = (
     (re.compile(r"create (?:unique )?index (?P<name>\S+) on (?P<table>\S+)"), "statistics", "index_name"),

@@ -29,8 +29,10 @@ EPOCH = "timestamp'1970-01-01 00:00:00'"
 HIGHEST_ID = 2**63 - 1
 MOST_COUNT, MOST_LEASE, MOST_SUMMED = 2**30 - 1, 2**62 - 1, 2**53
 NAMES = (*TABLES, "blob", "mutex")
-MOST_SLOTS = 1024
-"""How many locks the names of limits and keys share: each is the lock of a row of a small table."""
+MOST_SLOTS = 1000
+"""How many locks the names of limits and keys share: each is the lock of a row of a small table. A recursive query
+makes as many rows, without a setting.
+"""
 
 COLLATION = "/*M! utf8mb4_nopad_bin */ /*!80017 utf8mb4_0900_bin */"
 """Names are compared byte by byte, and spaces at their ends count. Each server calls that in its own way."""
@@ -165,7 +167,8 @@ _REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] =
     (re.compile(r"\bas (?:bigint|integer)\)"), "as signed)"),
     (
         re.compile(
-            r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])(key|rank|signal|change)(?![\w'`:>])"
+            r"(?<!primary )(?<!foreign )(?<!duplicate )(?<!unique )(?<![\w'`<:])"
+            r"(key|rank|signal|change|lines)(?![\w'`:>])"
         ),
         r"`\1`",
     ),
@@ -178,10 +181,46 @@ _RETURNING = re.compile(
 )
 
 
+_CHOSEN = re.compile(r"\s*select (?P<columns>[\w., `]+?)\s+from ")
+# a change of the rows that a subquery locks, without those that others have locked
+_SKIPPING = re.compile(
+    r"^\s*(?P<verb>update|delete) .*?(?P<table><\w+>) as (?P<alias>\w+)\s+join \("
+    r"(?P<rows>\s*select .*skip[ _]locked>?)\s*\)\s*as (?P<chosen>\w+)\s+on (?P<on>.*?)(?P<set>\s+set .*)?$",
+    re.DOTALL,
+)
+
+
+def noted(rows: str, alias: str = "chosen") -> tuple[str, str]:
+    """Return the text that locks rows and notes their keys in the session, and a table of these for the next texts.
+
+    In a change, the servers would wait for all rows that a subquery names. And a text that chooses the rows once more
+    may choose others, which were committed since then.
+    """
+    match = _CHOSEN.match(rows)
+    assert match is not None, rows
+    columns = [column.strip().rpartition(".")[2] for column in match["columns"].split(",")]
+    kinds = ", ".join(
+        f"{column.strip('`')} {'text' if column in ('name', 'limit_key') else 'bigint'}" for column in columns
+    )
+    table = given(kinds, 0).replace("$0", "@rowcall_rows").removesuffix("given") + alias
+    return f"select json_arrayagg(json_array({', '.join(columns)})) from ({rows}) as {alias} into @rowcall_rows", table
+
+
+def in_two(change: str) -> tuple[str, str]:
+    """Return a change of the rows that a subquery locks as two texts: what locks them, and what changes them."""
+    match = _SKIPPING.match(change)
+    assert match is not None, change
+    note, table = noted(match["rows"], match["chosen"])
+    joined = f"{table} straight_join {match['table']} as {match['alias']} on {match['on']}"
+    return note, f"update {joined}{match['set']}" if match["set"] else f"delete {match['alias']} from {joined}"
+
+
 def adapted(template: str) -> str | tuple[str, ...]:
     """Return a template, or several, that say the same here."""
     for pattern, replacement in _REWRITTEN:
         template = pattern.sub(replacement, template)
+    if _SKIPPING.match(template):
+        return in_two(template)
     if match := _RETURNING.match(template):
         table, condition = match["updated"] or match["deleted"], match["condition"]
         locking = f"select {match['columns']} from {table} where {condition} for update"

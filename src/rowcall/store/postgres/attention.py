@@ -27,3 +27,7 @@ held_backlogs = f"""
 newest_with_error = """
     select id from <job> where status = any (array[$1::text]) and error_code = $2::text and type = $3::text
     order by status desc, error_code desc, type desc, id desc limit $4::int"""
+server_state = """
+    select (select sum(numbackends) from pg_stat_database),
+           current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+           pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool"""

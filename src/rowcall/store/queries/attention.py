@@ -175,8 +175,4 @@ FAILED_SINCE = Query("failed_since", (Text, Ms, Int), row_as(EndedJob), text=_FA
 NEWEST_WITH_ERROR = Query("newest_with_error", (Text, Text, Text, Int), number_from_row)
 _NEWEST_CREATED = "select <ms_or_null:created_at> from <job> order by id desc limit 1"
 NEWEST_CREATED = Query("newest_created", (), lambda row: cast("int | None", row[0]), text=_NEWEST_CREATED)
-_SERVER_STATE = """
-    select (select sum(numbackends) from pg_stat_database),
-           current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
-           pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool"""
-SERVER_STATE = Query("server_state", (), server_state_from_row, text=_SERVER_STATE, only=("postgres",))
+SERVER_STATE = Query("server_state", (), server_state_from_row, only=("postgres", "mysql"))

@@ -74,7 +74,7 @@ _MOVE_ON = """
 MOVE_ON = Query("move_on", (Text, Ms, Ms, Int), text=_MOVE_ON)
 _STOP_SCHEDULE = "update <schedule> set next_run_at = null, problem = <text:2> where name = <text:1>"
 STOP_SCHEDULE = Query("stop_schedule", (Text, Text), text=_STOP_SCHEDULE)
-# waiting workers may have to wake sooner than they planned
+# Waiting workers may have to wake sooner than they planned. The next tick is first: MariaDB assigns one after another.
 PUT_SCHEDULE = Query(
     "put_schedule",
     (Text, Text, Text, Text, Text, Int, Text, Text, Int, Ms),
@@ -82,13 +82,14 @@ PUT_SCHEDULE = Query(
     insert into <schedule> as schedule
       (name, task, payload, options, cron, every_ms, zone, catch_up, declared, next_run_at)
     values (<text:1>, <text:2>, <json:3>, <json:4>, <text:5>, <bigint:6>, <text:7>, <text:8>, <int:9>, <time:10>)
-    on conflict (name) do update set task = excluded.task, payload = excluded.payload, options = excluded.options,
-      cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up,
-      declared = excluded.declared, problem = null,
+    on conflict (name) do update set
       next_run_at = case
         when <same:schedule.cron, excluded.cron> and <same:schedule.every_ms, excluded.every_ms>
           and schedule.zone = excluded.zone
-        then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end""",
+        then coalesce(schedule.next_run_at, excluded.next_run_at) else excluded.next_run_at end,
+      task = excluded.task, payload = excluded.payload, options = excluded.options, cron = excluded.cron,
+      every_ms = excluded.every_ms, zone = excluded.zone, catch_up = excluded.catch_up, declared = excluded.declared,
+      problem = null""",
     notifies=always_notify,
 )
 _PAUSE_SCHEDULE = "update <schedule> set paused = 1, actor = <text:2> where name = <text:1>"
