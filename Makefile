@@ -70,6 +70,7 @@ thorough: export ROWCALL_TEST_FAILOVERS ?= 10
 thorough: export ROWCALL_TEST_REQUESTS ?= 20
 thorough: export ROWCALL_TEST_FAIR_JOBS ?= 100000
 thorough: export ROWCALL_TEST_ORDER_ACCOUNTS ?= 1000
+thorough: export ROWCALL_TEST_MYSQL ?= all
 thorough: $(INSTALLED_TEST) ## Run the tests with all their repetitions
 	@$(MAKE) --no-print-directory unit
 

@@ -16,7 +16,9 @@ from rowcall.testing.mysql import MysqlServer
 Row = tuple[object, ...]
 
 CLEAN_END_SECONDS = 0.3
-TABLES = "select table_name from information_schema.tables where table_schema = database() and table_type = 'base table'"
+TABLES = (
+    "select table_name from information_schema.tables where table_schema = database() and table_type = 'base table'"
+)
 TRIGGERS = "select trigger_name from information_schema.triggers where trigger_schema = database() order by 1"
 OTHERS = "select 1 from information_schema.processlist where db = database() and id <> connection_id()"
 NEXT_ID = re.compile(r" AUTO_INCREMENT=\d+")

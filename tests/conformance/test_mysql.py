@@ -1,8 +1,9 @@
-"""The conformance kit on MariaDB or MySQL."""
+"""The conformance kit on MariaDB or MySQL: a ring of it, or with `ROWCALL_TEST_MYSQL=all` all of it."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +15,22 @@ from tests.mysql_server import mysql_server
 from tests.spare_mysql import MysqlStore, SpareMysqlDatabases
 
 __all__ = ["mysql_server"]
+
+ALL = "ROWCALL_TEST_MYSQL"
+RING = {
+    "TestClaim",
+    "TestEnds",
+    "TestFence",
+    "TestLimits",
+    "TestSettle",
+    "TestStage",
+    "TestStepFence",
+    "TestTransaction",
+}
+
+if os.environ.get(ALL) != "all":
+    for name in [name for name in globals() if name.startswith("Test") and name not in RING]:
+        del globals()[name]
 
 NewStore = Callable[[], Store]
 

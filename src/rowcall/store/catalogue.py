@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TypeVar, cast
+from typing import TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -29,7 +29,18 @@ from rowcall.store.queries import (
     streams,
     workers,
 )
-from rowcall.store.statement import Catalogue, CatalogueEntry, Change, Encoder, Packed, ParameterKind, Query, as_json
+from rowcall.store.statement import (
+    Catalogue,
+    CatalogueEntry,
+    Change,
+    Encoder,
+    Packed,
+    ParameterKind,
+    Query,
+    Row,
+    as_json,
+    row_as,
+)
 
 R = TypeVar("R")
 
@@ -60,6 +71,7 @@ def load_catalogue(
     packed: bool = False,
     adapted: Callable[[str], str | tuple[str, ...]] = str,
     in_parts: bool = False,
+    has_booleans: bool = True,
 ) -> Catalogue:
     """Return the catalogue of a database, or raise `CatalogueError`.
 
@@ -67,7 +79,7 @@ def load_catalogue(
     put around the text of each `Change`, to have it return the number of changed rows. Where `packed`, the texts of
     `Packed` queries return one JSON array. `adapted` makes one text or several of a text that all databases share; a
     text of the database's own replaces such a text. Where `in_parts`, a `Change` or a `Packed` query may be several
-    texts, too.
+    texts, too. `has_booleans`: whether a condition is read as a bool; where a row is packed as JSON, it always is.
     """
     faults = list(faults_of(database, modules))
     if faults:
@@ -101,8 +113,22 @@ def load_catalogue(
             _decoder(query.struct) if packed and isinstance(query, Packed) else None,
             ParameterKind.NOW in query.kinds,
             tuple(_renumbered(part) for part in several),
+            _with_flags(query.struct) if isinstance(query, Packed) and not has_booleans else query.make,
         )
     return Catalogue(entries)
+
+
+def _with_flags(struct: type[R]) -> Callable[[Row], object]:
+    """Return the maker of a value from a row in which a bool is a number."""
+    flags = [number for number, kind in enumerate(get_type_hints(struct).values()) if kind is bool]
+
+    def make(row: Row) -> object:
+        values = list(row)
+        for number in flags:
+            values[number] = bool(values[number])
+        return struct(*values)
+
+    return make if flags else row_as(struct)
 
 
 def _renumbered(sql: str) -> tuple[str, tuple[int, ...]]:

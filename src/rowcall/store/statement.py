@@ -234,6 +234,7 @@ class CatalogueEntry(NamedTuple):
     has_now: bool
     parts: tuple[tuple[str, tuple[int, ...]], ...]
     """Where the query is several statements: the text of each, and the positions of its parameters."""
+    make: Callable[[Row], object]
 
 
 class Catalogue:
@@ -251,7 +252,7 @@ class Catalogue:
 
     def statement(self, query: Query[R], *values: object) -> Statement[R]:
         """Return the query with the time and its values, ready to run."""
-        sql, encoders, _, has_now, _ = self._entries[query]
+        sql, encoders, _, has_now, _, make = self._entries[query]
         if has_now:
             values = (self.now_ms(), *values)
         if len(values) != len(query.kinds):
@@ -262,7 +263,7 @@ class Catalogue:
                 if encoded[index] is not None:
                     encoded[index] = encode(encoded[index])
             values = tuple(encoded)
-        return Statement(sql, values, query.make, query.notifies, query.is_long)  # type: ignore[arg-type]
+        return Statement(sql, values, make, query.notifies, query.is_long)  # type: ignore[arg-type]
 
     def ask(self, query: Query[R], *values: object) -> Plan[list[R]]:
         """Run the query and return its rows as values; nothing where this database does not need it."""
@@ -279,8 +280,14 @@ class Catalogue:
             rows = yield statement
         if entry.decode is not None:
             return entry.decode(rows[0][0])  # type: ignore[return-value]
-        make = query.make
-        return rows if make is as_is else [make(row) for row in rows]  # type: ignore[return-value]
+        if entry.make is as_is:
+            return rows  # type: ignore[return-value]
+        make = self.maker(query)
+        return [make(row) for row in rows]
+
+    def maker(self, query: Query[R]) -> Callable[[Row], R]:
+        """Return what makes a value of a row of this database."""
+        return self._entries[query].make  # type: ignore[return-value]
 
     def texts(self) -> dict[str, str]:
         """Return every text by the name of its query."""

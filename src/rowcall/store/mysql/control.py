@@ -16,7 +16,9 @@ interrupted = f"""
     union all
     select 0, 0, 1, null, 'limit:' || <ms:changed_at> || ':' || name from <quota> where changed_at is not null
     union all
-    select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > <now>"""
+    select 0, 0, 1, null, 'limit:' || <ms:until> || ':' || limit_key from <limit_hold> where until > <now>
+    union all
+    select 0, 0, 1, null, 'limit:' || <ms:open_until> || ':' || limit_key from <breaker> where open_until > <now>"""
 _GIVEN = """json_value($2, concat('$."', job.id, '"[{}]'))"""
 _RUN_AT = f"coalesce({time_of(_GIVEN.format(1))}, <now>)"
 rerun = f"""

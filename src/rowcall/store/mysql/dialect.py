@@ -80,6 +80,7 @@ def catalogue(prefix: str) -> Catalogue:
         partial(render, prefix=prefix),
         adapted=adapted,
         in_parts=True,
+        has_booleans=False,
     )
 
 
@@ -101,6 +102,7 @@ class MysqlDialect:
     def _use(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self.ask = catalogue.ask
+        self._make_ready = catalogue.maker(claim_queries.READY_OF_TYPE)
         self._tables = MysqlTables(self._prefix, catalogue.now_ms)
 
     def change(self, query: Change, *values: object) -> Plan[int]:
@@ -165,7 +167,7 @@ class MysqlDialect:
     def ready_ahead(self, queue: str, types: Sequence[str], limit: int) -> Plan[list[Ready]]:
         values = (self._catalogue.now_ms(), queue, limit, *types)
         rows = yield plain(render(claims.ready_jobs(len(types)), self._prefix), *values)
-        return sorted([_ready(row) for row in rows], key=Ready.order)
+        return sorted([self._make_ready(row) for row in rows], key=Ready.order)
 
     def claim(
         self, started: Sequence[Ready], buffered: Sequence[Ready], owner: Owner, lease_ms: int | None
@@ -243,10 +245,6 @@ class MysqlDialect:
     def has_payload_index(self) -> Plan[bool]:
         yield from ()
         return False
-
-
-def _ready(row: Row) -> Ready:
-    return claim_queries.READY_OF_TYPE.make(row)
 
 
 def _rows_about(table: str) -> Plan[int]:

@@ -22,7 +22,12 @@ key_states = f"""
         json_compact((select {NUMBERS.format("json_array")} from <quota> as quota where quota.name = given.name)),
         (select count(case when {COUNTS} then 1 end) from <slot> as slot where slot.limit_key = given.`key`),
         (select {milliseconds_of("until")} from <limit_hold> as hold
-         where hold.limit_key = given.`key` and until > <now>)))), '[]')
+         where hold.limit_key = given.`key` and until > <now>),
+        json_compact((select json_array({milliseconds_of("open_until")}, (
+             select count(*) from <slot> as slot straight_join <claim> as claim
+               on claim.job_id = slot.job_id and claim.lease = slot.lease
+             where slot.limit_key = given.`key` and claim.claimed_at >= breaker.open_until))
+           from <breaker> as breaker where breaker.limit_key = given.`key`))))), '[]')
       from {given("key text, name text", 2)})"""
 # what is just being freed is skipped, and what is locked here is freed only after our commit
 steady_slots = f"""
@@ -33,7 +38,9 @@ steady_slots = f"""
 _FREED = f"""{given("job_id bigint, lease bigint", 1)} straight_join <slot> as slot <indexed:slot_by_job>
       on slot.job_id = given.job_id and (slot.lease = given.lease or given.lease is null and slot.worker is null)"""
 free_slots = (
-    f"select coalesce(json_arrayagg(slot.limit_key), '[]') from {_FREED} for update",
+    f"""
+    select coalesce(json_arrayagg(limit_key), '[]') from (
+      select distinct slot.limit_key, slot.job_id, slot.lease from {_FREED} for update) as freed""",
     f"delete slot from {_FREED}",
 )
 HOPS = f"""

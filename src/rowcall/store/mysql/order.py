@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowcall.domain.limits import HELD_BY_ORDER
+from rowcall.domain.limits import HELD_BY_ORDER, HELD_BY_OTHER_NAME
 from rowcall.store.mysql.words import TEXT, given, in_two
 from rowcall.store.schema import HOLDS_ORDER
 
@@ -23,7 +23,12 @@ steady_heads = f"""
 ready_heads = in_two(f"""
     update <job> as job join (
       select id from <job> where status = <pending> and held like '{HELD_BY_ORDER}%' and id in (
-        select * from (select {_HEAD} as id from {_KEYS}) as heads) for update skip locked
+        select * from (
+          select {_HEAD} as id from {_KEYS}
+          union all
+          select job.id from {_KEYS} straight_join <job> as job <indexed:job_held_by>
+            on job.status = <pending> and job.held = concat('{HELD_BY_OTHER_NAME}', given.item)) as heads)
+      for update skip locked
     ) as chosen on chosen.id = job.id set job.held = null""")
 adopt = f"""
     update {given("id bigint, ordered text, blocks int", 1)} straight_join <job> as job on job.id = given.id

@@ -43,6 +43,7 @@ _TYPES = {
     **dict.fromkeys(("int", "bigint"), "bigint"),
     "float8": "double",
     "time": "bigint",
+    "json": "json",  # else an object would be null
 }
 
 

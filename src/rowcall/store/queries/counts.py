@@ -392,7 +392,7 @@ NOW = Query("now", (Now,), number_from_row, text="select <ms:(select <now>)>")
 # connection has to.
 _TALLY = """
     insert into <tally> (at, queue, type, outcome, status, error_code, attempt, jobs, waits, runs)
-    select moment.now, <fields:text text text text text int bigint text text>
+    select moment.now, <fields:text text text text text int bigint json json>
     from (select <now> as now) as moment, <rows:2> where true returning id"""
 TALLY = Query("tally", (Now, Json), text=_TALLY)
 # of finished jobs, and exact
@@ -594,7 +594,7 @@ ADD_TOTALS = Query("add_totals", (Json,), text=_ADD_TOTALS)
 DROP_EMPTY_TOTALS = Query("drop_empty_totals")
 _ADD_PAST = """
     insert into <history> (at, span_ms, queue, type, outcome, error_code, jobs, waits, runs)
-    select <fields:time bigint text text text text bigint text text> from <rows:1>"""
+    select <fields:time bigint text text text text bigint json json> from <rows:1>"""
 ADD_PAST = Query("add_past", (Json,), text=_ADD_PAST)
 PRUNE_PAST = Change("prune_past", (Ms, Int), text=_FIRST_PAST.format("at < <time:1>"))
 PRUNE_FUTURE = Change("prune_future", (Ms, Int), text=_FIRST_PAST.format("at > <time:1>"))

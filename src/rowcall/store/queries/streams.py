@@ -54,7 +54,7 @@ STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue
 
 _WRITE_LOGS = f"""
     insert into <log> ({", ".join(LogRow.__struct_fields__)})
-    select <fields:bigint bigint int text> from <rows:1> where true
+    select <fields:bigint bigint int json> from <rows:1> where true
     on conflict (job_id, lease) do update set lines = excluded.lines"""
 WRITE_LOGS = Query("write_logs", (Json,), text=_WRITE_LOGS)
 _LOG_OF = "select attempt, lines from <log> where job_id = <bigint:1> order by lease"
