@@ -35,7 +35,7 @@ RANKS = {
     "reference.md": 0.2,
     API: 0.2,
 }
-RANKS |= {"cli.md": 0.5, "http-api.md": 0.5}
+RANKS |= {"cli.md": 0.5, "http-api.md": 0.5, "agents.md": 0.5, "controlling.md": 1.5, "proof.md": 1.0}
 CERTIFICATES = {"SQLite": "sqlite-*.json", "PostgreSQL": "postgresql-*.json"}
 PROOF = ROOT / "docs" / "proof"
 FOR_DEVELOPERS = {"Contribute", "Examples"}

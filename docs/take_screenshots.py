@@ -160,8 +160,8 @@ def main() -> None:
                             paths = [*PATHS, *(f"/jobs/{job_id}" for job_id in ids)]
                             take_all(browser, site, Path(sys.argv[2]), paths)
                             return
-                        take(browser, f"{site}/?window=24h", "overview", 1000)
-                        take(browser, f"{site}/?window=24h", "overview-dark", 1000, dark=True)
+                        take(browser, f"{site}/?window=24h", "overview", 790)
+                        take(browser, f"{site}/?window=24h", "overview-dark", 790, dark=True)
                         take(browser, f"{site}/jobs", "jobs", 800)
                         take(browser, f"{site}/jobs/{failed.id}", "job", 900)
                         take(browser, f"{site}/jobs/{blocked.id}", "flow", 760)
