@@ -156,7 +156,9 @@ class StreamWriter:
         try:
             for stream in streams:
                 if not stream.is_numbered:
-                    start = self._queue.run(Read(values.start(self._queue.dialect, stream.ready.id)))
+                    start = self._queue.run(
+                        Read(values.start(self._queue.dialect, stream.ready.id, stream.ready.lease))
+                    )
                     stream.number_from(start)
             while groups := {one: rows for one in streams if (rows := _next_rows(one))}:
                 self._write(groups)
@@ -183,7 +185,7 @@ def _next_rows(stream: AttemptStream) -> list[StreamRow]:
 def unwritten(queue: Queue, stream: AttemptStream) -> Operation[list[StreamRow]]:
     """Return the values that are not known to be written."""
     if not stream.is_numbered:
-        stream.number_from((yield from Read(values.start(queue.dialect, stream.ready.id))))
+        stream.number_from((yield from Read(values.start(queue.dialect, stream.ready.id, stream.ready.lease))))
     return stream.unwritten()
 
 
@@ -191,5 +193,5 @@ def write_last(dialect: Dialect, streams: Iterable[AttemptStream]) -> Plan[None]
     """Write what is left of attempts that this transaction has settled."""
     for stream in streams:
         if not stream.is_numbered:
-            stream.number_from((yield from values.start(dialect, stream.ready.id)))
+            stream.number_from((yield from values.start(dialect, stream.ready.id, stream.ready.lease)))
         yield from values.write(dialect, stream.unwritten())

@@ -103,6 +103,16 @@ class TestFailingBlockers:
         assert [jobs.get(job).status for job in again] == [Status.BLOCKED, Status.FAILED]
         assert [jobs.get(job).status for job in waiting] == [Status.CANCELLED] * 2  # by hand, not by a blocker
 
+    def test_a_retry_of_a_step_brings_back_what_waited_for_the_chain(self, jobs: Rowcall) -> None:
+        chain = two_steps(jobs)
+        for_chain, for_job = jobs.enqueue("c", after=chain), jobs.enqueue("c", after=jobs.get(chain.id))
+        jobs.cancel_chain(chain.id)
+        first, second = (step.id for step in jobs.chain(chain.id).steps)
+        jobs.retry(second)
+        assert [jobs.get(job).status for job in (first, second, for_chain, for_job)] == [
+            *(Status.CANCELLED, Status.BLOCKED, Status.BLOCKED, Status.CANCELLED)
+        ]
+
     def test_a_bulk_retry_brings_them_back_once(self, jobs: Rowcall) -> None:
         one = blocker(jobs)
         waiting = [jobs.enqueue("send", after=one) for _ in range(3)]

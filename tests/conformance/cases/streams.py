@@ -21,6 +21,7 @@ from rowcall import (
 )
 from rowcall.domain import stream
 from rowcall.testing.fake_clock import FakeClock
+from rowcall.worker.streams import StreamWriter
 from tests.conformance.fixtures import OpenQueue
 from tests.conformance.isolated import streamed_in_a_child
 from tests.conformance.store import Store
@@ -109,6 +110,20 @@ class TestStreams:
             jobs.drain()
             clock.advance(60)
         assert read(jobs, job.id) == [(1, "first"), (1, "second"), (2, 2), (2, "end")]
+
+    def test_each_of_several_failed_attempts_has_its_part(self, jobs: Rowcall, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also if what it has appended is only written when it ends, next to its row."""
+        monkeypatch.setattr(StreamWriter, "note", lambda writer, stream: None)  # its thread is slow
+
+        @jobs.task(max_attempts=4, retry=Backoff.constant(0))
+        async def write(ctx: Context) -> None:
+            ctx.stream("begins")
+            if ctx.job.attempt < 4:
+                raise ConnectionError("cut off")
+
+        job = write.enqueue()
+        jobs.drain()
+        assert read(jobs, job.id) == [(part, "begins") for part in (1, 2, 3, 4)]
 
     def test_a_handler_that_snoozes_continues_its_part(self, jobs: Rowcall, clock: FakeClock) -> None:
         @jobs.task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -217,8 +217,8 @@ class ModelFlowQueue(ModelQueue):
         revivals, newest = [job_id], [job_id]
         while newest:
             concerned = [*newest, *(step for one in newest for step in self._fallen_steps(one))]
-            ids = {*concerned, *(self.ties[one].chain_id for one in concerned)}
-            waited = [one for one in sorted(self.ties) if self.fell(one) and ids & self._broke(one)]
+            chains = {self.ties[one].chain_id for one in concerned}
+            waited = [one for one in sorted(self.ties) if self.fell(one) and self._broke(one, concerned, chains)]
             newest = []
             for one in [*concerned, *(one for one in waited if not self.is_overtaken(one))]:
                 taken = {self.ties[other].key for other in revivals} - {None}
@@ -234,8 +234,9 @@ class ModelFlowQueue(ModelQueue):
         steps = self.steps(chain_id)
         return [step for step in steps[steps.index(job_id) + 1 :] if self.fell(step)]
 
-    def _broke(self, job_id: int) -> set[int | None]:
-        return {wait.blocker_id for wait in self.ties[job_id].waits if wait.state == "failed"}
+    def _broke(self, job_id: int, jobs: Collection[int], chains: Collection[int | None]) -> bool:
+        waits = (wait for wait in self.ties[job_id].waits if wait.state == "failed")
+        return any(wait.blocker_id in (chains if wait.of_chain else jobs) for wait in waits)
 
     def fell(self, job_id: int) -> bool:
         """Whether it ended because of a blocker, and never ran."""

@@ -113,14 +113,18 @@ def _fallen_with(dialect: Dialect, jobs: Sequence[Job]) -> Plan[list[Job]]:
 
     Jobs that cannot run again now, because another one has their key, are left out, and what fell with them.
     """
-    fallen, newest = [], jobs
+    fallen: list[Job] = []
+    newest = jobs
     known = {job.id for job in jobs}
     keys: set[tuple[str, str | None]] = {(job.type, job.key) for job in jobs}
     while newest:
         steps = yield from _fallen_steps(dialect, newest)
         concerned = [*newest, *steps]
         ids = sorted({job.id for job in concerned} | {job.chain_id for job in concerned if job.chain_id is not None})
-        waited = sorted({*(yield from dialect.ask(FALLEN, ids))} - known - {job.id for job in steps})
+        of_jobs = {job.id for job in concerned}
+        edges = yield from dialect.ask(FALLEN, ids)
+        fell = {edge.job_id for edge in edges if edge.of_chain or edge.blocker_id in of_jobs}
+        waited = sorted(fell - known - {job.id for job in steps})
         locked = [job for job in (yield from lock_jobs(dialect, waited)) if job.status in FINISHED]
         candidates = [job for job in (*steps, *locked) if job.id not in known]
         obstacles = yield from obstacles_of(dialect, candidates)

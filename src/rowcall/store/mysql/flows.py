@@ -222,6 +222,7 @@ taken_steps = f"""
     select step.chain_id, step.chain_index from {given("chain_id bigint, chain_index int", 1)}
     straight_join <job> as step on step.chain_id = given.chain_id and step.chain_index = given.chain_index"""
 fallen = f"""
-    select distinct job.id from {_IDS.format("$1")} straight_join <edge> as edge on edge.blocker_id = given.id
+    select distinct job.id, edge.blocker_id, edge.of_chain
+    from {_IDS.format("$1")} straight_join <edge> as edge on edge.blocker_id = given.id
     straight_join <job> as job on job.id = edge.job_id
     where edge.state = <failed> and {FELL}"""

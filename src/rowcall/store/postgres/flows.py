@@ -185,8 +185,8 @@ dependants = """
     cross join lateral (select * from <job> where id = edge.job_id offset 0) as job
     where job.status not in <finished>"""
 fallen = f"""
-    select distinct job.id from <ids:1> cross join lateral (
-      select job_id from <edge> where blocker_id = given.id and state = <failed> offset 0) as edge
+    select distinct job.id, edge.blocker_id, edge.of_chain from <ids:1> cross join lateral (
+      select job_id, blocker_id, of_chain from <edge> where blocker_id = given.id and state = <failed> offset 0) as edge
     cross join lateral (select * from <job> where id = edge.job_id offset 0) as job where {FELL}"""
 
 doubt_edges = f"""

@@ -137,6 +137,14 @@ class Replaced(NamedTuple):
     lease: int
 
 
+class FallenJob(NamedTuple):
+    """A job that never ran, and the blocker because of which: a job, or a chain that this job began."""
+
+    job_id: int
+    blocker_id: int
+    of_chain: int
+
+
 class BlockerResult(NamedTuple):
     position: int
     status: str | None
@@ -288,7 +296,7 @@ PASS_TURN = Query("pass_turn", only=_FILE)
 DEPENDANTS = Query("dependants", (Ids,), row_as(Touched))
 # jobs that never ran because one of these jobs, or a chain that one of these began, did not succeed
 FELL = f"job.attempt = 0 and job.error_code in {literals((BLOCKER_FAILED_CODE, BLOCKER_CANCELLED_CODE))}"
-FALLEN = Query("fallen", (Ids,), number_from_row)
+FALLEN = Query("fallen", (Ids,), row_as(FallenJob))
 _STATUS = """case when exists (select 1 from <claim> as claim where claim.job_id = head.id <fence>)
                      then <running> else <text_of:head.status> end"""
 _BLOCKER_RESULTS = f"""

@@ -31,14 +31,16 @@ class StoredLines(NamedTuple):
     lines: str
 
 
-# An attempt after one that failed or was cut off begins a new part; one after a sleep or a wait does not.
+# An attempt after one that failed or was cut off begins a new part; one after a sleep or a wait does not. The attempt
+# itself may have ended in this transaction: it has the lease of its claim, and its row that lease and one more.
 _LAST = "(select {} from <stream> where job_id = <bigint:1> order by number desc limit 1)"
 _STREAM_START = f"""
     select coalesce({_LAST.format("number")}, 0), coalesce({_LAST.format("bytes")}, 0),
-      (select count(*) + 1 from <attempt> where job_id = <bigint:1> and status <> <snoozed>
+      (select count(*) + 1 from <attempt> where job_id = <bigint:1> and coalesce(lease, 0) < <bigint:2>
+         and status <> <snoozed>
          and (status <> <released> or started_at is not null)),
       coalesce((select max(position) from <step> where job_id = <bigint:1>), 0)"""
-STREAM_START = Query("stream_start", (Int,), row_as(StreamStart), text=_STREAM_START)
+STREAM_START = Query("stream_start", (Int, Int), row_as(StreamStart), text=_STREAM_START)
 _APPEND = f"""
     insert into <stream> ({", ".join(StreamRow.__struct_fields__)})
     select <fields:bigint int int bigint text text> from <rows:1> where true on conflict (job_id, number) do nothing"""

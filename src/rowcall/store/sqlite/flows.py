@@ -94,7 +94,8 @@ dependants = """
     cross join <job> as job on job.id = edge.job_id
     where job.status not in <finished>"""
 fallen = f"""
-    select distinct job.id from <ids:1> cross join <edge> as edge on edge.blocker_id = given.id
+    select distinct job.id, edge.blocker_id, edge.of_chain
+    from <ids:1> cross join <edge> as edge on edge.blocker_id = given.id
     cross join <job> as job on job.id = edge.job_id
     where edge.state = <failed> and {FELL}"""
 forgotten_edges = f"""

@@ -18,8 +18,9 @@ from rowcall.store.statement import Plan
 ROWS_AT_ONCE = 1000
 
 
-def start(dialect: Dialect, job_id: int) -> Plan[StreamStart]:
-    (found,) = yield from dialect.ask(queries.STREAM_START, job_id)
+def start(dialect: Dialect, job_id: int, lease: int) -> Plan[StreamStart]:
+    """Return where the values of an attempt begin, by the lease of its claim."""
+    (found,) = yield from dialect.ask(queries.STREAM_START, job_id, lease)
     return found
 
 
