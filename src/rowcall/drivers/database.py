@@ -14,6 +14,7 @@ from rowcall.domain.config import Config
 from rowcall.drivers.caller.connection import CallerConnections
 from rowcall.drivers.caller.same_database import QueueDatabase
 from rowcall.drivers.group_commit import GroupCommit
+from rowcall.drivers.notification_file import NotificationFiles
 from rowcall.drivers.patience import same_patience
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
@@ -59,8 +60,8 @@ class Database(ABC):
     shows_commits: bool
     """Whether a process that waits sees each commit, also without a row that says what it waits for."""
 
-    notifies: bool
-    """Whether the database notifies processes that wait; otherwise they look again and again."""
+    notification_files: NotificationFiles | None = None
+    """Those by which processes of a host notify each other, where the database itself does not notify."""
 
     bulk_pause: float
     """How long pruning or an action on many jobs pauses for others, as a multiple of the time of each transaction."""

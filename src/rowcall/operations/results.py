@@ -345,8 +345,9 @@ def waiter_for_ends(queue: Queue, waker: Waker, received: Callable[[str], None])
         ):
             yield waiter
         return
-    if not database.notifies:
-        yield Poller(waker)
+    if database.notification_files is not None:
+        with contextlib.closing(Poller(waker, *database.notification_files.about("commits"))) as poller:
+            yield poller
         return
     # not at the top: the server's driver may not be installed
     from rowcall.drivers.postgres.database import PostgresDatabase

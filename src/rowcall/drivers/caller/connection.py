@@ -69,11 +69,13 @@ class CallerConnection:
         try:
             if adapter.key not in self._checked:
                 self._check(adapter)
-            return drive(plan, adapter.execute)
+            result = drive(plan, adapter.execute)
         except RowcallError:
             raise
         except Exception as error:
             raise _explained(error, self._home) from error
+        self._home.note_written()
+        return result
 
     def _check(self, adapter: SyncAdapter[Any]) -> None:
         home, query = self._home, self._query
@@ -92,11 +94,13 @@ class CallerConnection:
             await adapter.ready()
             if adapter.key not in self._checked:
                 await self._acheck(adapter)
-            return await self._finish(plan, adapter)
+            result = await self._finish(plan, adapter)
         except RowcallError:
             raise
         except Exception as error:
             raise _explained(error, self._home) from error
+        self._home.note_written()
+        return result
 
     async def _acheck(self, adapter: AsyncAdapter[Any]) -> None:
         home, query = self._home, self._query

@@ -15,20 +15,21 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import SyncAdapter
 from rowcall.drivers.caller.mysql import check_read, standard
 from rowcall.drivers.caller.placeholders import in_turn
+from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.drivers.uncancellable import finish
-from rowcall.store.statement import Row, Statement
+from rowcall.store.statement import Row, Statement, as_is
 
 T = TypeVar("T")
 
-# how the statements for each of Django's vendors are written for its cursors
-_WRITTEN = {"sqlite": in_turn, "postgresql": in_turn, "mysql": arranged}
+# for each of Django's vendors: how its cursors take a statement, and what is made of their rows
+_VENDORS = {"sqlite": (in_turn, as_text), "postgresql": (in_turn, as_is), "mysql": (arranged, standard)}
 
 
 class Django(SyncAdapter[BaseDatabaseWrapper]):
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         super().__init__(connection)
-        if connection.vendor not in _WRITTEN:
+        if connection.vendor not in _VENDORS:
             raise InvalidOption("connection", f"is Django's for {connection.vendor}, which Rowcall does not support")
         self.database = connection.vendor
         if connection.connection is None:
@@ -58,9 +59,10 @@ class Django(SyncAdapter[BaseDatabaseWrapper]):
         return result
 
     def execute(self, statement: Statement[object]) -> list[Row]:
+        written, of_row = _VENDORS[self.database]
         with self._connection.cursor() as cursor:
-            cursor.execute(*_WRITTEN[self.database](statement.sql, statement.parameters))
-            return [] if cursor.description is None else [standard(tuple(row)) for row in cursor.fetchall()]
+            cursor.execute(*written(statement.sql, statement.parameters))
+            return [] if cursor.description is None else [of_row(tuple(row)) for row in cursor.fetchall()]
 
 
 def adapter(connection: object) -> Django | None:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import HALF_READ, AsyncAdapter, SyncAdapter
-from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.store.statement import Row, Statement
 
@@ -77,10 +76,10 @@ def check_read(connection: object) -> None:
 
 
 def standard(row: Row) -> Row:
-    """Return texts as text and numbers as numbers, whatever the connection makes of them."""
+    """Return numbers as numbers, whatever the connection makes of decimals."""
     if any(isinstance(value, Decimal) for value in row):
-        row = tuple(_number(value) if isinstance(value, Decimal) else value for value in row)
-    return as_text(row)
+        return tuple(_number(value) if isinstance(value, Decimal) else value for value in row)
+    return row
 
 
 def _number(value: Decimal) -> int | float:

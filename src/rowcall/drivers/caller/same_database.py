@@ -30,6 +30,9 @@ class QueueDatabase(Protocol):
     def check(self, query: IdentityQuery | None) -> Plan[str | None]:
         """Return what is wrong with where the connection leads, or None. The caller's transaction survives."""
 
+    def note_written(self) -> None:
+        """A plan has run. The caller's transaction may be committed soon, or the plan was its own transaction."""
+
     def explained(self, error: Exception) -> Exception:
         """Return Rowcall's error for a driver's error; return any other error unchanged."""
 
@@ -50,6 +53,9 @@ class SqliteQueueDatabase:
         if file and os.path.exists(self._path) and os.path.samefile(file, self._path):
             return None
         return f"is open on {file or 'a database in memory'}, but this queue is in {self._path}"
+
+    def note_written(self) -> None:
+        pass
 
     def explained(self, error: Exception) -> Exception:
         for cause in _causes(error):
@@ -73,10 +79,12 @@ class ServerQueueDatabase:
         ask: Callable[[IdentityQuery], Row],
         explain: Callable[[Exception], Exception],
         odd: str = "has its own type codecs for text, int4 or float8; Rowcall needs the standard ones",
+        note_written: Callable[[], None] = lambda: None,
     ) -> None:
         self.database = database
         self.name = name
         self._odd = odd
+        self.note_written = note_written
         self._ask = ask
         self._explain = explain
         self._identity: Row | None = None

@@ -16,6 +16,7 @@ from rowcall.domain.errors import InvalidOption
 from rowcall.drivers.caller.adapter import AsyncAdapter, SyncAdapter
 from rowcall.drivers.caller.mysql import check_read, standard
 from rowcall.drivers.caller.placeholders import in_turn
+from rowcall.drivers.caller.sqlite3 import as_text
 from rowcall.drivers.mysql.placeholders import arranged
 from rowcall.store.statement import Parameter, Row, Statement
 
@@ -118,4 +119,4 @@ def _arranged(statement: Statement[object], driver: str) -> tuple[str, tuple[Par
 def _rows(result: sqlalchemy.CursorResult[tuple[object, ...]]) -> list[Row]:
     if not result.returns_rows:
         return []
-    return [standard(cast("Row", tuple(row))) for row in result.fetchall()]
+    return [as_text(standard(cast("Row", tuple(row)))) for row in result.fetchall()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import select
+from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -23,6 +24,9 @@ from rowcall.drivers.patience import current_patience
 from rowcall.store.statement import Plan, Row, Statement
 
 T = TypeVar("T")
+
+Notify = Callable[[bool], None]
+"""Called after a commit; the argument says whether it may have made jobs due."""
 
 LONGEST_CONNECT_SECONDS, SHORTEST_CONNECT_SECONDS = 10, 2
 SHORTEST_REPLY_SECONDS = 1.0
@@ -156,13 +160,16 @@ def is_alive(raw: pymysql.Connection) -> bool:
 class MysqlSession:
     """Runs plans on a connection that is checked out."""
 
-    def __init__(self, raw: pymysql.Connection, config: Config) -> None:
+    def __init__(self, raw: pymysql.Connection, config: Config, notify: Notify = lambda of_jobs: None) -> None:
         assert config.server is not None
         self._raw = raw
+        self._notify = notify
+        self._of_jobs = False
         self._name = shown(config.server.url)
         self._reply_seconds = max(SHORTEST_REPLY_SECONDS, config.busy_timeout_seconds)
 
     def execute(self, statement: Statement[object]) -> list[Row]:
+        self._of_jobs |= statement.notifies is not None
         sql, values = arranged(statement.sql, statement.parameters)
         seconds = self._reply_seconds * current_patience()
         self._raw._read_timeout = None if seconds == math.inf else seconds
@@ -207,9 +214,11 @@ class MysqlSession:
         """Run a plan in a transaction: all of it, or nothing."""
         if one_statement:
             try:
-                return drive(plan, self.execute)
+                result = drive(plan, self.execute)
             except pymysql.MySQLError as error:
                 raise self._unsure(error) from error
+            self._notify(self._of_jobs)
+            return result
         self.begin()
         try:
             result = drive(plan, self.execute)
@@ -235,6 +244,7 @@ class MysqlSession:
         except pymysql.MySQLError as error:
             self.roll_back()
             raise self._unsure(error) from error
+        self._notify(self._of_jobs)
 
     def roll_back(self) -> None:
         """Also release the locks of the session, which outlive transactions, and its limits."""
@@ -279,10 +289,11 @@ class MysqlSession:
 class MysqlConnection:
     """A connection for one thread, opened at its first use, and again after it was lost."""
 
-    def __init__(self, config: Config, *, hurried: bool = False) -> None:
+    def __init__(self, config: Config, notify: Notify = lambda of_jobs: None, *, hurried: bool = False) -> None:
         assert config.server is not None
         self._url = config.server.url
         self._config = config
+        self._notify = notify
         self._hurried = hurried
         self.times_opened = 0
         self._raw: pymysql.Connection | None = None
@@ -307,4 +318,4 @@ class MysqlConnection:
             self.close()
             self._raw = connect(self._url, self._config, hurried=self._hurried)
             self.times_opened += 1
-        return MysqlSession(self._raw, self._config)
+        return MysqlSession(self._raw, self._config, self._notify)

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import pymysql
@@ -20,9 +21,10 @@ from rowcall.drivers import forking
 from rowcall.drivers.caller.same_database import IdentityQuery, ServerQueueDatabase
 from rowcall.drivers.database import Database, MakePlan
 from rowcall.drivers.group_commit import NothingWritten
-from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect
+from rowcall.drivers.mysql.connection import MysqlConnection, MysqlSession, connect, options_of
 from rowcall.drivers.mysql.errors import of_any_driver
 from rowcall.drivers.mysql.pool import MysqlPool
+from rowcall.drivers.notification_file import NotificationFiles
 from rowcall.drivers.transaction import OpenTransaction
 from rowcall.store.jobs.enqueue import Member
 from rowcall.store.new_job import Inserted
@@ -41,7 +43,6 @@ class MysqlDatabase(Database):
     survey_seconds = 5.0
     block_excludes_writers = False
     shows_commits = False
-    notifies = False
     bulk_pause = 3.0
 
     def __init__(self, config: Config, enqueue: Callable[[Sequence[Member]], Plan[list[Inserted]]]) -> None:
@@ -50,12 +51,16 @@ class MysqlDatabase(Database):
         self.name = shown(config.server.url)
         # more than there are connections, so that a caller that waits too long gets an error, sync or async
         self.threads = config.server.pool_size + 32
+        name = f"{options_of(config.server.url)['database']}/{config.table_prefix}"
+        self.notification_files = files = NotificationFiles(self.side_folder, name)
+        self._notify = lambda of_jobs: files.notify(of_jobs=of_jobs)
         home = ServerQueueDatabase(
             "mysql",
             self.name,
             self._own_identity,
             lambda error: of_any_driver(error, "the caller's connection"),
             "has its own converters, or another character set than utf8mb4; Rowcall needs the standard ones",
+            partial(files.notify, of_jobs=True),
         )
         super().__init__(config, enqueue, home)
         _open_databases.add(self)
@@ -65,7 +70,7 @@ class MysqlDatabase(Database):
         self._opening = threading.Lock()
         self._pool: MysqlPool | None = None
         self._transaction_pool: MysqlPool | None = None
-        self._writer = MysqlConnection(self._config)  # for shared commits, under the lock
+        self._writer = MysqlConnection(self._config, self._notify)  # for shared commits, under the lock
 
     @property
     def side_folder(self) -> str:
@@ -73,7 +78,7 @@ class MysqlDatabase(Database):
         return os.path.join(tempfile.gettempdir(), f"rowcall-{os.getuid()}")
 
     def connect(self) -> MysqlConnection:
-        return MysqlConnection(self._config, hurried=True)
+        return MysqlConnection(self._config, self._notify, hurried=True)
 
     def read(self, plan: Plan[T], *, snapshot: bool = False, seconds: float | None = None) -> T:
         def attempt() -> T:
@@ -98,7 +103,7 @@ class MysqlDatabase(Database):
             pool = self._transaction_pool = self._transaction_pool or self._new_pool()
         raw = pool.take()
         try:
-            session = MysqlSession(raw, self._config)
+            session = MysqlSession(raw, self._config, self._notify)
             session.begin()
         except BaseException:
             pool.give_back(raw)
@@ -126,7 +131,7 @@ class MysqlDatabase(Database):
             pool = self._pool = self._pool or self._new_pool()
         raw = pool.take()
         try:
-            yield MysqlSession(raw, self._config)
+            yield MysqlSession(raw, self._config, self._notify)
         finally:
             pool.give_back(raw)
 
@@ -151,7 +156,7 @@ class MysqlDatabase(Database):
             pool.close()
 
     def _write_members(self, members: list[Member]) -> list[Inserted]:
-        return self._again(lambda: self._writer.write(self._enqueue(members)))
+        return self._again(lambda: self._writer.write(self._enqueue(members), one_statement=len(members) == 1))
 
     def _after_fork(self) -> None:
         """In the child: the sockets belong to the parent. Keep them, as their end would end the parent's sessions."""

@@ -61,7 +61,6 @@ class PostgresDatabase(Database):
     survey_seconds = 5.0
     block_excludes_writers = False
     shows_commits = False
-    notifies = True
     bulk_pause = 3.0
 
     def __init__(

@@ -36,7 +36,6 @@ class SqliteDatabase(Database):
     survey_seconds = 2.0
     block_excludes_writers = True
     shows_commits = True
-    notifies = True
     bulk_pause = 5.0
 
     def __init__(

@@ -44,7 +44,6 @@ class DjangoDatabase(Database):
     survey_seconds = 0.5
     block_excludes_writers = False  # calls inside a block join it
     shows_commits = False
-    notifies = True
     bulk_pause = 3.0
 
     def __init__(self, name: str, config: Config, dialect: Dialect) -> None:
@@ -154,7 +153,7 @@ class _Home:
     def __init__(self, name: str) -> None:
         self.database = connections[name].vendor
         self.name = f"Django's connection {name!r}"
-        self.explained = _sqlite_errors(self.name) if self.database == "sqlite" else _postgres_errors(self.name)
+        self.explained = _ERRORS[self.database](self.name)
 
     def learn(self, query: IdentityQuery | None) -> None:
         pass
@@ -162,6 +161,9 @@ class _Home:
     def check(self, query: IdentityQuery | None) -> Plan[str | None]:
         yield from ()
         return None
+
+    def note_written(self) -> None:
+        pass
 
 
 def _sqlite_errors(name: str) -> Callable[[Exception], Exception]:
@@ -171,7 +173,20 @@ def _sqlite_errors(name: str) -> Callable[[Exception], Exception]:
 def _postgres_errors(name: str) -> Callable[[Exception], Exception]:
     from rowcall.drivers.postgres.errors import of_any_driver
 
+    return _server_errors(name, of_any_driver)
+
+
+def _mysql_errors(name: str) -> Callable[[Exception], Exception]:
+    from rowcall.drivers.mysql.errors import of_any_driver
+
+    return _server_errors(name, of_any_driver)
+
+
+def _server_errors(name: str, of_any_driver: Callable[[Exception, str], Exception]) -> Callable[[Exception], Exception]:
     def ask(query: IdentityQuery) -> Any:
         raise AssertionError("no connection is checked in tests")
 
-    return ServerQueueDatabase("postgresql", name, ask, lambda error: of_any_driver(error, name)).explained
+    return ServerQueueDatabase("", name, ask, lambda error: of_any_driver(error, name)).explained
+
+
+_ERRORS = {"sqlite": _sqlite_errors, "postgresql": _postgres_errors, "mysql": _mysql_errors}

@@ -183,7 +183,7 @@ _RETURNING = re.compile(
 
 
 _CHOSEN = re.compile(r"\s*select (?P<columns>[\w., `]+?)\s+from ")
-# a change of the rows that a subquery locks, without those that others have locked
+# a change of the rows that a subquery locks, without rows that others have locked
 _SKIPPING = re.compile(
     r"^\s*(?P<verb>update|delete) .*?(?P<table><\w+>) as (?P<alias>\w+)\s+join \("
     r"(?P<rows>\s*select .*skip[ _]locked>?)\s*\)\s*as (?P<chosen>\w+)\s+on (?P<on>.*?)(?P<set>\s+set .*)?$",

@@ -169,7 +169,7 @@ def attempt_from_row(row: Row) -> tuple[int, int]:
 
 
 def any_changed(rows: list[Row]) -> bool:
-    return bool(rows[0][0])
+    return bool(rows and rows[0][0])  # MariaDB and MySQL return no rows
 
 
 # whether a slot counts; asked of each row by its id: joined, PostgreSQL might read all jobs instead

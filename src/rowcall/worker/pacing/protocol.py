@@ -58,8 +58,8 @@ def pacing_for(
 ) -> Pacing:
     if isinstance(connection, SqliteConnection):
         return SqlitePacing(queue, dispatcher, connection, waker)
-    if not queue.database.notifies:
-        return PostgresPacing(queue, dispatcher, Poller(waker))
+    if (files := queue.database.notification_files) is not None:
+        return PostgresPacing(queue, dispatcher, Poller(waker, *files.about("jobs")))
     from rowcall.worker.pacing.postgres_waiter import postgres_waiter  # not everybody has its driver
 
     return PostgresPacing(queue, dispatcher, postgres_waiter(queue, connection, waker, registrar))
