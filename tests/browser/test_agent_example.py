@@ -32,12 +32,14 @@ def test_a_killed_agent_continues_where_it_was(browser: Browser, tmp_path: Path)
             expect(page.locator(".prompt")).to_have_text('May the agent call refund with {"order":7,"euros":120}?')
             page.get_by_role("button", name="approve").click()
             expect(page.get_by_role("status")).to_contain_text("Sent approval refund-7 to job 1")
-            asking.wait_for("parcel was", within=PATIENCE_SECONDS)  # halfway through the answer
-            worker.kill()
             page.goto("/jobs/1")
+            expect(page.locator("#streams pre")).to_contain_text("parcel was")  # halfway through the answer
+            worker.kill()
+            asking.wait_for("parcel was", within=PATIENCE_SECONDS)
             expect(page.locator("#steps")).to_contain_text("support: refund")
             with app.start("rowcall work") as other:
                 expect(page.locator("h1 .state")).to_have_text("succeeded", timeout=60_000)
+                expect(page.locator("#streams pre")).to_contain_text("120 euros")
                 expect(page.locator("#result")).to_contain_text("We have paid back 120 euros")
                 asking.wait_for("succeeded", within=PATIENCE_SECONDS)
                 done = f"{worker.output}\n{other.output}"

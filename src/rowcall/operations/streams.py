@@ -12,9 +12,10 @@ from rowcall.domain.job import Job
 from rowcall.domain.stream import Position, checked_position
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.both import HasQueue
+from rowcall.operations.effects import Read
 from rowcall.operations.events import Stream, close_forgotten
 from rowcall.queue import Operation, Queue
-from rowcall.store.queries.streams import StoredValue
+from rowcall.store.queries.streams import LAST_VALUES, StoredValue
 from rowcall.store.streams.values import ValueReader
 
 
@@ -50,6 +51,29 @@ class StreamSource:
         value, cipher = msgspec.json.decode(str(stored.value)), self.stream.queue.backend.cipher
         opened = value if cipher is None else cipher.opened_json(value, self._reader.task, Kind.STREAM)
         return ShownValue(str(self.at), stored.part, masked(opened))
+
+
+class StreamEnd(NamedTuple):
+    """The last values of a stream, as they may be shown: of its last part alone."""
+
+    name: str
+    part: int
+    position: str
+    values: list[object]
+
+
+def last_values(queue: Queue, job: Job, most: int, most_bytes: int) -> Operation[list[StreamEnd]]:
+    """Return the end of each stream of a job, by their names: so many values and bytes of all of them together."""
+    rows = yield from Read(queue.dialect.ask(LAST_VALUES, job.id, most, most_bytes))
+    cipher, ends = queue.backend.cipher, dict[str, StreamEnd]()
+    for row in rows:
+        value = msgspec.json.decode(row.value)
+        opened = value if cipher is None else cipher.opened_json(value, job.type, Kind.STREAM)
+        end = ends.get(row.name)
+        earlier = [] if end is None or end.part != row.part else end.values
+        position = str(Position(job.id, row.part, row.number))
+        ends[row.name] = StreamEnd(row.name, row.part, position, [*earlier, masked(opened)])
+    return [ends[name] for name in sorted(ends)]
 
 
 class StreamReader:

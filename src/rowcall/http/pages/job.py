@@ -20,12 +20,16 @@ from rowcall.http.pages.render import LONGEST_SHOWN, pretty_json
 from rowcall.http.pages.waiting import asked
 from rowcall.http.problems import Problem
 from rowcall.operations import flows, inspect
+from rowcall.operations.streams import last_values
 from rowcall.overview.family import family
 from rowcall.overview.liveness import time_now
+from rowcall.overview.scrub import scrubbed_value
 from rowcall.overview.stacks import stack
 from rowcall.overview.waterfall import waterfall
 
 STACK_SECONDS = 3.0
+MOST_VALUES, MOST_BYTES = 2_000, 64 * 1024
+"""Of streams. The rest of a longer one is in the API."""
 
 
 async def one_job(call: Call, request: Request) -> dict[str, object]:
@@ -47,6 +51,7 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "steps": detail.steps,
         "restarts": restarts_of(detail),
         "log": detail.log,
+        "values": await streams_of(call, row),
         "shortened": detail.shortened,
         "bars": waterfall(job, detail.attempts, detail.steps, now),
         "most_rows": MOST_ROWS,
@@ -60,6 +65,20 @@ async def one_job(call: Call, request: Request) -> dict[str, object]:
         "as_sql": as_sql(job, call.queue.config.table_prefix),
         "now": now,
     }
+
+
+async def streams_of(call: Call, job: Job) -> list[dict[str, object]]:
+    """Return the end of each stream: as one text if all values are texts, such as tokens; else one value in a line."""
+    ends = await call.read(last_values(call.queue, job, MOST_VALUES, MOST_BYTES))
+    shown: list[dict[str, object]] = []
+    for end in ends:
+        values = [scrubbed_value(call.queue.declared.failures, value) for value in end.values]
+        if is_text := all(isinstance(value, str) for value in values):
+            text = "".join(map(str, values))
+        else:
+            text = "\n".join(map(_json, values))
+        shown.append({"name": end.name, "part": end.part, "position": end.position, "text": text, "is_text": is_text})
+    return shown
 
 
 def restarts_of(detail: JobDetail) -> list[str]:

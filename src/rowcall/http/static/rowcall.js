@@ -45,6 +45,26 @@ const busy = () => document.hidden || document.querySelector("dialog[open], [pop
 const names = (table) => [...table.querySelectorAll("[data-row]")].map((row) => row.querySelector("a")?.getAttribute("href")).join();
 // Nor is a field replaced in which someone has typed.
 const typed = (part) => [...part.querySelectorAll("input, textarea")].some((one) => one.value !== one.defaultValue);
+// Nor a stream that is followed: its values come as they are appended.
+const followed = (part) => [...part?.querySelectorAll("[data-stream]") ?? []].map((one) => one.dataset.stream.split("?")[0]).join();
+const following = new Map();
+function follow() {
+  for (const [shown, source] of following) if (document.hidden || !shown.isConnected) { source.close(); following.delete(shown); }
+  for (const shown of document.hidden ? [] : document.querySelectorAll("[data-stream]")) {
+    if (following.has(shown)) continue;
+    const [address] = shown.dataset.stream.split("?"), source = new EventSource(shown.dataset.stream);
+    following.set(shown, source);
+    source.addEventListener("part", () => { shown.textContent = ""; });
+    source.addEventListener("message", (event) => {
+      const value = JSON.parse(event.data), atEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+      if (typeof value !== "string") delete shown.dataset.text;
+      shown.append("text" in shown.dataset ? value : `${shown.textContent ? "\n" : ""}${event.data}`);
+      shown.dataset.stream = `${address}?after=${event.lastEventId}`;
+      if (atEnd) shown.scrollTop = shown.scrollHeight;
+    });
+    source.addEventListener("end", () => source.close());
+  }
+}
 let reading = false;
 async function refresh() {
   if (reading || busy() || !document.querySelector("main [data-live]")) return;
@@ -59,6 +79,7 @@ async function refresh() {
     for (const icon of found.querySelectorAll("link[rel=icon]")) document.querySelector("link[rel=icon]").href = icon.getAttribute("href");
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = found.getElementById(part.id);
+      if (followed(part) && followed(part) === followed(other)) continue;
       if (!other || other.innerHTML === part.innerHTML || typed(part) || (part.matches("table:hover") && names(part) !== names(other))) continue;
       const at = part.querySelector(".at a")?.getAttribute("href");
       const open = [...part.querySelectorAll("details")].map((one) => one.open);
@@ -66,6 +87,11 @@ async function refresh() {
       document.getElementById(part.id).querySelectorAll("details").forEach((one, number) => { if (number in open) one.open = open[number]; });
       if (at) for (const row of document.querySelectorAll("[data-row]")) if (row.querySelector("a")?.getAttribute("href") === at) row.classList.add("at");
     }
+    for (const part of found.querySelectorAll("main > [data-live]")) {
+      const before = document.getElementById(part.previousElementSibling?.id);
+      if (before && !document.getElementById(part.id)) before.after(document.importNode(part, true));
+    }
+    follow();
   } catch {
     // the server is away: the next refresh tries again
   } finally {
@@ -91,6 +117,8 @@ if (from && document.querySelector("main [data-live]")) {
 })();
 
 document.addEventListener("visibilitychange", refresh);
+document.addEventListener("visibilitychange", follow);
+follow();
 
 // Charts: what is under the pointer, in words. Without scripts, the browser shows the titles.
 document.addEventListener("pointerover", (event) => {

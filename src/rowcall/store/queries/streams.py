@@ -24,6 +24,15 @@ class StoredValue(NamedTuple):
     value: str | None
 
 
+class NamedValue(NamedTuple):
+    """A value of a job, with the stream that it is of."""
+
+    number: int
+    part: int
+    name: str
+    value: str
+
+
 class StoredLines(NamedTuple):
     """What an attempt has logged."""
 
@@ -53,6 +62,14 @@ _STREAM_VALUES = """
     select number, part, case when name = <text:3> then value end from <stream>
     where job_id = <bigint:1> and number > <int:2> order by number limit <int:4>"""
 STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue), text=_STREAM_VALUES)
+# the last values of all streams, at most so many, and so many bytes
+_LAST_VALUES = f"""
+    select stream.number, stream.part, stream.name, stream.value
+    from (select number, bytes from <stream> where job_id = <bigint:1> order by number desc limit <int:2>) as newest
+    join <stream> as stream on stream.job_id = <bigint:1> and stream.number = newest.number
+    where newest.bytes > {_LAST.format("bytes")} - <int:3>
+    order by stream.number"""
+LAST_VALUES = Query("last_values", (Int, Int, Int), row_as(NamedValue), text=_LAST_VALUES)
 
 _WRITE_LOGS = f"""
     insert into <log> ({", ".join(LogRow.__struct_fields__)})
