@@ -57,7 +57,7 @@ class LongWork:
         self.child, self.parent, self.streaming, self.telling, self.logging = child, parent, streaming, telling, logging
 
     def drained(self, count: int) -> float:
-        """Return how many of so many jobs a second are drained."""
+        """Return how many jobs a second are drained."""
         began = time.perf_counter()
         self.jobs.drain()
         return count / (time.perf_counter() - began)

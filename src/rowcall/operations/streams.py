@@ -63,7 +63,7 @@ class StreamEnd(NamedTuple):
 
 
 def last_values(queue: Queue, job: Job, most: int, most_bytes: int) -> Operation[list[StreamEnd]]:
-    """Return the end of each stream of a job, by their names: so many values and bytes of all of them together."""
+    """Return the end of each stream of a job, by their names: at most `most` values of all of them together."""
     rows = yield from Read(queue.dialect.ask(LAST_VALUES, job.id, most, most_bytes))
     cipher, ends = queue.backend.cipher, dict[str, StreamEnd]()
     for row in rows:

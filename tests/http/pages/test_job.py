@@ -69,7 +69,9 @@ def test_durable_steps_are_shown(tmp_path: Path) -> None:
         jobs.drain()
         page = client.page("/jobs/1")
         assert "paying &lt;with&gt; <card>" not in page
-        assert 'data-stream="/api/jobs/1/streams/out?after=1-1-3" data-text>paying &lt;with&gt; &lt;card&gt;</pre>' in page
+        assert (
+            'data-stream="/api/jobs/1/streams/out?after=1-1-3" data-text>paying &lt;with&gt; &lt;card&gt;</pre>' in page
+        )
         assert '?after=1-1-4">{&#34;card&#34;:&#34;&lt;card&gt;&#34;}</pre>' in page
         assert "charging &lt;card&gt;" in page
         assert "{&#34;card&#34;:&#34;&lt;card&gt;&#34;}" in page

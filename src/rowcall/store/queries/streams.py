@@ -62,7 +62,7 @@ _STREAM_VALUES = """
     select number, part, case when name = <text:3> then value end from <stream>
     where job_id = <bigint:1> and number > <int:2> order by number limit <int:4>"""
 STREAM_VALUES = Query("stream_values", (Int, Int, Text, Int), row_as(StoredValue), text=_STREAM_VALUES)
-# the last values of all streams, at most so many, and so many bytes
+# the last values of all streams, at most this many, and this many bytes
 _LAST_VALUES = f"""
     select stream.number, stream.part, stream.name, stream.value
     from (select number, bytes from <stream> where job_id = <bigint:1> order by number desc limit <int:2>) as newest
