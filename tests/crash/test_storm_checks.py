@@ -455,6 +455,14 @@ def one_more_than_a_rate_allows(story: Story) -> None:
 
 
 @breaks(flow_checks.limits_of_rate_hold)
+def one_unit_more_than_a_rate_allows(story: Story) -> None:
+    for number, units in enumerate((terms.MOST_UNITS, (terms.WEIGHED.rate or 0) - terms.MOST_UNITS + 1)):
+        story.enqueue(20 + number, "weighed")
+        story.run(20 + number)
+        story.starts.append(Start('["weighed",0]', 1_100 + number, units))
+
+
+@breaks(flow_checks.limits_of_rate_hold)
 def a_claim_that_is_no_start(story: Story) -> None:
     story.starts.clear()
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 from operator import itemgetter
 
 from rowcall.domain.limits import name_of
 from tests.crash.storm import terms
-from tests.crash.storm.journal import Change, Edge
+from tests.crash.storm.journal import Change, Edge, Start
 from tests.crash.storm.records import FINISHED, Claim, Problems, Records
 
 # blockers and chains
@@ -206,21 +206,25 @@ def _lives(records: Records) -> Iterator[tuple[int, int, str, Claim]]:
 
 
 def limits_of_rate_hold(records: Records) -> Problems:
-    """In no window are there more starts than allowed, and every claim is a start."""
-    assert terms.PACED.rate is not None
-    by_key: dict[str, list[int]] = defaultdict(list)
+    """In no window are there more starts, or units that they reserve, than allowed; and every claim is a start."""
+    by_key: dict[str, list[Start]] = defaultdict(list)
     for start in records.starts:
-        if name_of(start.limit_key) == terms.PACED.name:
-            by_key[start.limit_key].append(start.at)
-    for key, times in by_key.items():
-        times.sort()
-        for first, after in zip(times, times[terms.PACED.rate :], strict=False):
-            if after - first < float(terms.PACED.per) * 1000:  # type: ignore[arg-type]
-                yield f"more than {terms.PACED.rate} starts of {key} between {first} and {after}"
-    started = sum(map(len, by_key.values()))
-    claimed = sum(claim.type == "paced" for claim in records.claims.values())
-    if started != claimed:
-        yield f"{claimed} claims under the rate, and {started} starts"
+        by_key[start.limit_key].append(start)
+    for limit in (terms.PACED, terms.WEIGHED):
+        assert limit.rate is not None
+        keys = [key for key in by_key if name_of(key) == limit.name]
+        for key in keys:
+            window: deque[Start] = deque()
+            for start in sorted(by_key[key], key=lambda start: start.at):
+                window.append(start)
+                while start.at - window[0].at >= float(limit.per) * 1000:  # type: ignore[arg-type]
+                    window.popleft()
+                if sum(one.units for one in window) > limit.rate:
+                    yield f"more than {limit.rate} starts or units of {key} between {window[0].at} and {start.at}"
+        started = sum(len(by_key[key]) for key in keys)
+        claimed = sum(claim.type == limit.name for claim in records.claims.values())
+        if started != claimed:
+            yield f"{claimed} claims of {limit.name} under its rate, and {started} starts"
 
 
 # schedules

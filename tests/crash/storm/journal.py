@@ -52,6 +52,7 @@ class Edge(NamedTuple):
 class Start(NamedTuple):
     limit_key: str
     at: int
+    units: int = 1
 
 
 class Effect(NamedTuple):
@@ -83,7 +84,7 @@ create table storm_change ({seq}, op text, job_id bigint, type text, key text, o
   worker text, error_code text, chain_id bigint, chain_index bigint, run_at bigint, created_at bigint,
   began bigint, at bigint);
 create table storm_edge (blocker_id bigint, of_chain bigint, job_id bigint, on_failure text);
-create table storm_start (limit_key text, at bigint);
+create table storm_start (limit_key text, at bigint, units bigint);
 create table storm_effect (job_id bigint, lease bigint);
 create table storm_follow (job_id bigint, followed bigint, event text);
 create table storm_order (job_id bigint)
@@ -102,6 +103,8 @@ _CLAIMED = """select 'update', job.id, job.type, job.key, job.status, 'running',
   job.max_attempts, job.lease, new.lease, job.lost, job.lost, new.worker, null, job.chain_id, job.chain_index,
   {run_at}, {created_at}, {began}, {at} from rowcall_job as job where job.id = new.job_id"""
 _FOLLOW = f"insert into storm_follow select new.id, {{}} where new.type = '{FOLLOW_UP}';"
+# what an attempt used in addition has a number below 0
+_START = "insert into storm_start select new.limit_key, {}, coalesce(new.units, 1) where new.number > 0;"
 _OF_JOB = {name: f"job.{name}" for name in ("run_at", "created_at")}
 _RECORD = f"insert into storm_change ({_COLUMNS}) {{}} ;"
 _IS_NEWS = " or ".join(
@@ -130,7 +133,7 @@ def _sqlite() -> list[str]:
             "edge",
             "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
         ),
-        trigger("insert", "start", "insert into storm_start values (new.limit_key, new.at);"),
+        trigger("insert", "start", _START.format("new.at")),
     ]
 
 
@@ -164,7 +167,7 @@ def _postgres() -> list[str]:
             "edge",
             "insert into storm_edge values (new.blocker_id, new.of_chain, new.job_id, new.on_failure);",
         ),
-        *trigger("insert", "start", f"insert into storm_start values (new.limit_key, {at});"),
+        *trigger("insert", "start", _START.format(at)),
     ]
 
 
@@ -201,7 +204,7 @@ def edges_in(database: PlainDatabase) -> list[Edge]:
 
 
 def starts_in(database: PlainDatabase) -> list[Start]:
-    return [Start(*row) for row in database.ask("select limit_key, at from storm_start")]
+    return [Start(*row) for row in database.ask("select limit_key, at, units from storm_start")]
 
 
 def effects_in(database: PlainDatabase) -> list[Effect]:

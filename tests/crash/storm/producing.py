@@ -15,7 +15,7 @@ from rowcall.operations.enqueue import Bound
 from tests.crash.storm import tasks
 from tests.crash.storm.effects import DATABASE_AWAY, Undone, effect, effect_async, transaction
 from tests.crash.storm.tasks import jobs, notes
-from tests.crash.storm.terms import MAX_ATTEMPTS, NEVER
+from tests.crash.storm.terms import MAX_ATTEMPTS, MOST_UNITS, NEVER
 
 REMEMBERED = 30
 NAMES = ("a", "b", "c")
@@ -85,7 +85,7 @@ class Producer:
         self._note(tasks.large.enqueue(self._chance.choice("xyz") * length, length))
 
     def _limited(self) -> None:
-        match self._chance.randrange(4):
+        match self._chance.randrange(6):
             case 0:
                 queue = self._chance.choice(QUEUES)
                 self._note(*tasks.spot.using(queue=queue).enqueue_many([{"spot": n % 2} for n in self._some(5)]))
@@ -95,6 +95,11 @@ class Producer:
                 self._note(*tasks.late.enqueue_many([{}] * 2))
             case 3:
                 self._note(*(tasks.paced.enqueue(self._chance.randrange(2)) for _ in self._some(3)))
+            case 4:
+                size = self._chance.randint(1, MOST_UNITS)
+                self._note(*(tasks.weighed.enqueue(self._chance.randrange(2), size) for _ in self._some(3)))
+            case 5:
+                self._note(*tasks.guarded.enqueue_many([{}] * self._chance.randint(1, 3)))
 
     def _batch(self) -> None:
         self._note(*tasks.batch.enqueue_many([{"item": number} for number in self._some(9)]))

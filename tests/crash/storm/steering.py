@@ -14,14 +14,17 @@ from rowcall import (
     JobCancelled,
     JobNotFound,
     LeaseLost,
+    LimitNotFound,
     StillNeeded,
     StoreUnavailable,
     WrongState,
 )
+from tests.crash.storm import terms
 from tests.crash.storm.tasks import jobs, notes
 
 LEASE_SECONDS = 0.7
-REFUSED = (BatchNotFound, JobNotFound, WrongState, DuplicateJob, StillNeeded, LeaseLost, StoreUnavailable)
+NOT_FOUND = (BatchNotFound, JobNotFound, LimitNotFound)
+REFUSED = (*NOT_FOUND, WrongState, DuplicateJob, StillNeeded, LeaseLost, StoreUnavailable)
 
 
 class Steerer:
@@ -36,6 +39,7 @@ class Steerer:
             self._steer_chain: 3,
             self._pause: 3,
             self._resume: 6,
+            self._set_limit: 3,
             self._prune: 2,
             self._retry_group: 2,
             self._look: 4,
@@ -110,6 +114,16 @@ class Steerer:
     def _resume(self) -> None:
         jobs.resume("side")
         jobs.resume(task="plain")
+
+    def _set_limit(self) -> None:
+        """Lower a limit, or let its declared numbers count again."""
+        limit = self._chance.choice(list(terms.LIMITS.values()))
+        if self._chance.random() < 0.4:
+            jobs.reset_limit(limit.name)
+        elif limit.rate is not None:
+            jobs.set_limit(limit.name, rate=self._chance.randint(terms.MOST_UNITS if limit.units else 1, limit.rate))
+        else:
+            jobs.set_limit(limit.name, concurrency=self._chance.randint(1, limit.concurrency or 1))
 
     def _prune(self) -> None:
         jobs.prune()

@@ -31,6 +31,8 @@ PROBED = (
     ("spot", {"spot": 1}, "default"),
     ("paced", {"lane": 0}, "default"),
     ("paced", {"lane": 1}, "side"),
+    ("weighed", {"lane": 0, "size": terms.MOST_UNITS}, "default"),
+    ("guarded", {}, "side"),
     ("batch", {"item": 1}, "default"),
     ("effect", {}, "default"),
 )
@@ -66,6 +68,8 @@ class Storm:
     def _calm_down(self, jobs: Rowcall, database: PlainDatabase) -> None:
         for paused in jobs.paused():
             jobs.resume(**{paused.kind: paused.name})
+        for limit in jobs.limits():
+            jobs.reset_limit(limit.name)
         worker = self._fleet.start("work", calm=True)
         self._wait_for_ticks(jobs)
         for ticking in terms.SCHEDULES:
@@ -77,9 +81,9 @@ class Storm:
         statuses = {jobs.get(job.id).status for job in probes}
         assert statuses == {"succeeded"}, f"probes ended as {statuses}\n{worker.output[-3000:]}"
         eventually(
-            lambda: not database.ask("select 1 from rowcall_opening"),
+            lambda: not database.ask("select 1 from rowcall_opening union all select 1 from rowcall_breaker"),
             within=CALM_SECONDS,
-            message="no opening of a rate",
+            message="no opening of a rate, and no open breaker",
         )
         self._fleet.end()
         jobs.prune()

@@ -165,6 +165,24 @@ def paced(ctx: Context, lane: int) -> object:
     return act(ctx)
 
 
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=terms.WEIGHED)
+def weighed(ctx: Context, lane: int, size: int) -> object:
+    """Uses what it has reserved, or more."""
+    ctx.used(terms.WEIGHED.name, size + chance_of(ctx.job).choice((0, 0, 4)))
+    return act(ctx)
+
+
+@jobs.task(max_attempts=MAX_ATTEMPTS, retry=AGAIN, limit=terms.GUARDED)
+def guarded(ctx: Context) -> object:
+    """Fails half of the time, and then holds its limit at times."""
+    with noted(ctx.job, under=":guarded"):
+        chance = chance_of(ctx.job)
+        _wait(ctx, lasts(chance))
+        if not CALM and chance.random() < 0.5:
+            raise Retry(0.03, hold=terms.GUARDED.name) if chance.random() < 0.2 else LookupError("down")
+        return ctx.job.id
+
+
 @jobs.task(batch=5, batch_wait=0.02, max_attempts=MAX_ATTEMPTS, retry=AGAIN)
 def batch(ctx: Context, items: list[int]) -> list[object]:
     with noted(*ctx.jobs):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rowcall import Limit
+from rowcall import Breaker, Limit
 
 SPOTS = Limit("spots", concurrency=2, by="spot")
 CELLS = Limit("cells", concurrency=2)
 LATE = Limit("late", concurrency=1)
 PACED = Limit("paced", rate=4, per=0.5, by="lane")
-CONCURRENCY = {limit.name: limit.concurrency for limit in (SPOTS, CELLS, LATE) if limit.concurrency is not None}
+WEIGHED = Limit("weighed", rate=10, per=0.5, by="lane", units="size")
+MOST_UNITS = 6
+GUARDED = Limit("guarded", concurrency=3, breaker=Breaker(failures=0.5, of=6, pause=0.2))
+LIMITS = {limit.name: limit for limit in (SPOTS, CELLS, LATE, PACED, WEIGHED, GUARDED)}
+CONCURRENCY = {name: limit.concurrency for name, limit in LIMITS.items() if limit.concurrency is not None}
 
 MAX_ATTEMPTS = 6
 BLOB_THRESHOLD = 2_000
