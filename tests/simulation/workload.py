@@ -21,6 +21,7 @@ from rowcall import (
     WrongState,
 )
 from rowcall.domain.job import Chain
+from tests.crash.storm import terms
 from tests.simulation import app
 from tests.simulation.app import witness
 from tests.simulation.primitives import scheduler
@@ -79,6 +80,7 @@ STEERING = {
     "set_priority": 1,
     "pause": 2,
     "resume": 3,
+    "set_limit": 2,
     "complete_chain": 1,
     "signal": 3,
     "look": 6,
@@ -314,6 +316,16 @@ class Caller:
     def resume(self) -> None:
         self._jobs.resume("side")
         self._jobs.resume(task="plain")
+
+    def set_limit(self) -> None:
+        """Lower a limit, or let its declared numbers count again."""
+        limit = self._chance.choice((terms.SPOTS, terms.PACED, app.FUSED))
+        if self._chance.random() < 0.4:
+            self._jobs.reset_limit(limit.name)
+        elif limit.rate is not None:
+            self._jobs.set_limit(limit.name, rate=self._chance.randint(1, limit.rate))
+        else:
+            self._jobs.set_limit(limit.name, concurrency=self._chance.randint(1, limit.concurrency or 1))
 
     def complete_chain(self) -> None:
         chains = self._jobs.list_chains(limit=5).chains

@@ -93,6 +93,13 @@ def test_tasks_that_the_app_does_not_declare(queue: Rowcall, folder: Path, exami
     found = examine()
     assert (found.exit_code, found.level["tasks"]) == (0, "warn")
     assert found.what["tasks"] == "app:jobs declares no task for helo (2 waiting)"
+    insert = "insert into rowcall_worker (name, host, pid, queues, concurrency, version, started_at, heartbeat_at"
+    change(
+        folder,
+        f"""{insert}, lease_ms, tasks) values ('w', 'elsewhere', 1, 'other', 1, '0', 0,
+        strftime('%s', 'now') * 1000, 60000, '{{"helo": ""}}')""",
+    )
+    assert "tasks" not in examine().level  # a worker of another app runs them
     assert "tasks" not in examine("--url", "sqlite:///queue.db").level
 
 
@@ -125,7 +132,9 @@ def test_a_worker_that_is_silent(queue: Rowcall, folder: Path, examine: Examine)
 def test_a_slot_of_a_handler_that_still_runs(queue: Rowcall, examine: Examine) -> None:
     began, let_go = threading.Event(), threading.Event()
 
-    @queue.task(limit=Limit("stripe", concurrency=1), timeout=0.05, max_attempts=1)
+    @queue.task(
+        limit=Limit("stripe", concurrency=1), timeout=0.5, max_attempts=1
+    )  # long enough to begin, also on busy cores
     def charge() -> None:
         began.set()
         assert let_go.wait(30)

@@ -26,7 +26,7 @@ ALL_CLAIMS = "rowcall_claim_pkey()"
 READY_BY_PLACE = "rowcall_ready_pkey(queue, type, rank, turn, id)"
 
 _COLUMN = re.compile(
-    r"\b(?<!\.)(status|queue|type|rank|turn|id|job_id|run_at|finished_at|expires_at|lease_until|chain_id|error_code|key)\b"
+    r"\b(?<!\.)(status|queue|type|rank|turn|id|job_id|run_at|finished_at|expires_at|lease_until|chain_id|error_code|key|held)\b"
 )
 
 

@@ -31,6 +31,11 @@ CASES = {
         DIALECT.ask(queries.FIRST_HELD_OF_GROUP, "mail", "type1"),
         {"rowcall_job_held(queue, type)"},
     ),
+    # hops to each value of `held`, and the first jobs of each
+    "held_backlogs": (
+        DIALECT.ask(queries.HELD_BACKLOGS, 500, 100_000),
+        {"rowcall_job_held_by(held)"},
+    ),
     "long_attempts": (DIALECT.ask(queries.LONG_ATTEMPTS, LATER_MS, 100), {"rowcall_job_pkey(id)"}),
     "queues_by_hand": (DIALECT.ask(queries.QUEUES_BY_HAND, LATER_MS), {"rowcall_job_pkey(id)"}),
     "failed_since": (

@@ -559,7 +559,11 @@ create index rowcall_step_asks on rowcall_step (started_at, job_id, position) wh
 -- next statement
 create index rowcall_step_awaits on rowcall_step (started_at, job_id, position) where question is null and kind = 'wait' and status = 'waiting'
 -- next statement
-insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, 'dd6da08ed64f8b25')
+drop index rowcall_job_held_by
+-- next statement
+create index rowcall_job_held_by on rowcall_job (held, priority desc, coalesce(turn, id), id) where held is not null
+-- next statement
+insert into rowcall_migration (version, name, applied_at, oldest, fingerprint) values (2, 'limits that change, batches, child jobs and streams', date_trunc('milliseconds', clock_timestamp()), 2, 'ff2cc1b383ebc528')
 -- next statement
 create function rowcall_index_tags() returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $body$

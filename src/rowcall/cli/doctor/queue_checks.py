@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rowcall.base.effects import drive
@@ -18,7 +18,8 @@ from rowcall.overview.formats import counted
 from rowcall.overview.liveness import Liveness, liveness
 from rowcall.overview.scrub import scrubbed
 from rowcall.store.dialect import RESTORE_ADVICE, UNRELEASED, UNRELEASED_ADVICE, Version
-from rowcall.store.queries.claims import task_of
+from rowcall.store.queries.claims import takes, task_of
+from rowcall.store.queries.workers import KNOWN_TASKS
 from rowcall.store.statement import Row, Statement
 
 MOST_SHOWN = 5
@@ -53,7 +54,9 @@ def check_queue(rows: Rows, run: Run, target: Target) -> Iterator[CheckResult]:
     yield _due(rows)
     yield from _pauses(rows, target)
     yield from _limits(rows)
-    yield from _tasks(rows, target)
+    known = drive(target.queue.dialect.ask(KNOWN_TASKS), run)
+    names = {worker.name for worker in alive}
+    yield from _tasks(rows, target, [one.tasks for one in known if one.worker in names])
     yield from _schedules(rows, target)
     yield from _attention(run, target)
 
@@ -156,10 +159,12 @@ def _limits(rows: Rows) -> Iterator[CheckResult]:
         )
 
 
-def _tasks(rows: Rows, target: Target) -> Iterator[CheckResult]:
+def _tasks(rows: Rows, target: Target, known: Sequence[Mapping[str, str] | None]) -> Iterator[CheckResult]:
+    """Find jobs whose task neither the app declares nor a worker knows: another app may run them."""
     unknown: Counter[str] = Counter()
     for key, count, waited_ms in rows(BY_TYPE):
-        if task_of(key) not in target.queue.declared.tasks and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
+        is_known = task_of(key) in target.queue.declared.tasks or any(takes(tasks, task_of(key)) for tasks in known)
+        if not is_known and waited_ms > NOTICEABLE_WAIT_SECONDS * 1000:
             unknown[task_of(key)] += count
     if target.app is not None and unknown:
         what = f"{target.app} declares no task for {_listed([*unknown.items()])}"

@@ -6,7 +6,8 @@ from rowcall.store.postgres.words import milliseconds_of
 from rowcall.store.queries.claims import OF_JOB
 from rowcall.store.queries.limits import COUNTS, NUMBERS
 
-HELD = "<job> as job where status = <pending> and held"
+# only `job_held_by` is for rows of any status
+HELD = "<job> as job where status || '' = <pending> and held"
 IN_TURN = "order by held, priority desc, coalesce(turn, id), id"
 
 

@@ -403,6 +403,15 @@ LOCKING = Locking(
 # the estimate of the last vacuum or analyze, or none
 ROWS_ABOUT = "select reltuples::bigint from pg_class where oid = to_regclass($1::text)"
 
+_LATER_INDEXES = {
+    # With the status, statements that find jobs by what holds them could also go through all of `job_held`. The planner
+    # does that while its statistics know of few held jobs, such as at the beginning of an outage.
+    2: (
+        "drop index <prefix>job_held_by",
+        "create index <prefix>job_held_by on <job> (held, priority desc, coalesce(turn, id), id)"
+        " where held is not null",
+    ),
+}
 MIGRATIONS = (
     Migration(
         1,
@@ -415,7 +424,7 @@ MIGRATIONS = (
             *(*INDEXES, *_MORE_INDEXES, NAME_QUEUE.format("gen_random_uuid()::text")),
         ),
     ),
-    *later_migrations(FIRST_TABLES, _table, _column, _recheck),
+    *later_migrations(FIRST_TABLES, _table, _column, _recheck, indexes=_LATER_INDEXES),
 )
 NEWEST_VERSION = MIGRATIONS[-1].version
 
