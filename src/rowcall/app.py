@@ -115,6 +115,7 @@ class Rowcall:
         clock: a `Clock`, for tests.
         tracing: record OpenTelemetry spans; default false.
         alerts: an `Alerts`: where to report what needs attention.
+        moves_to: the URL of another database: when `rowcall move` has moved the queue there, the app continues there.
         job_log: a `JobLog`: how much is kept of what handlers write with `ctx.log`; None keeps nothing.
     """
 

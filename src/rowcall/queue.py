@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import math
 import os
 import secrets
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextvars import ContextVar
+from copy import copy
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -18,7 +22,7 @@ from rowcall.base.times import milliseconds_of
 from rowcall.declare.declarations import Declarations
 from rowcall.domain.blobs import BlobStore
 from rowcall.domain.config import Config, ServerKind
-from rowcall.domain.errors import Conflict, InvalidOption, SchemaMismatch, StoreUnavailable, Suspend
+from rowcall.domain.errors import Conflict, InvalidOption, MovedTo, SchemaMismatch, StoreUnavailable, Suspend
 from rowcall.drivers.blob_folder import BlobFolder
 from rowcall.drivers.blob_table import BlobTable
 from rowcall.drivers.blobs import Blobs
@@ -30,6 +34,7 @@ from rowcall.drivers.sqlite.database import SqliteDatabase
 from rowcall.drivers.transaction_block import SharedTransaction, innermost_block
 from rowcall.store.dialect import Dialect
 from rowcall.store.jobs.enqueue import enqueue_members
+from rowcall.store.moves.state import AWAY, HERE, OPEN, SEALED, MoveState, state_of
 from rowcall.store.queries.counts import ADD_SETTING, SETTING
 from rowcall.store.schema import QUEUE_ID
 from rowcall.store.sqlite.dialect import SqliteDialect
@@ -37,7 +42,13 @@ from rowcall.store.statement import ReadTime, database_time
 
 T = TypeVar("T")
 
+logger = logging.getLogger("rowcall")
+
 MIGRATION_PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 1.0
+"""How long reads may show the database that was left, in a process that does not write."""
+FOLLOW_SECONDS, FOLLOW_PAUSE_SECONDS = 30.0, 0.005
+"""How long a call waits for the end of the switch, and how often it looks."""
 
 
 class ForCallers(NamedTuple):
@@ -244,13 +255,39 @@ class Queue:
     def __init__(self, configure: Callable[[], Config], clock: Clock | None = None) -> None:
         self.declared = Declarations()
         self.own_backend = Backend(configure, clock)
-        self.backend = self.own_backend
-        """A test sets another one for a while."""
+        self.following: Following | None = None
+        """Set where the queue may move to another database."""
+        self._backend = self.own_backend
+
+    @property
+    def backend(self) -> Backend:
+        if self.following is None or self.is_swapped:
+            return self._backend
+        return self.following.backend
+
+    @backend.setter
+    def backend(self, backend: Backend) -> None:
+        """Use another one for a while, in a test."""
+        self._backend = backend
 
     @property
     def is_swapped(self) -> bool:
         """Return whether it uses the backend of a test."""
-        return self.backend is not self.own_backend
+        return self._backend is not self.own_backend
+
+    def settled(self) -> Queue:
+        """Return the queue in the database where it is now. That one does not follow it when it moves."""
+        if self.following is None or self.is_swapped:
+            return self
+        self.following.look()
+        return self.at(self.following.backend)
+
+    def at(self, backend: Backend) -> Queue:
+        """Return the queue in one database, whatever happens to it."""
+        one = copy(self)
+        one.following, one.own_backend = None, backend
+        one.backend = backend
+        return one
 
     @property
     def clock(self) -> Clock:
@@ -283,13 +320,159 @@ class Queue:
     def close(self) -> None:
         """Close all connections; a later call opens new ones. Open blocks of `transaction()` are rolled back."""
         self.backend.close()
+        if self.following is not None:
+            self.following.close()
 
     def run(self, operation: Operation[T] | Effect[Queue, T]) -> T:
-        return effects.run(iter(operation), self)
+        if self.following is None:
+            return effects.run(iter(operation), self)
+        with self.following.one_backend():
+            return effects.run(iter(operation), self)
 
     def arun(self, operation: Operation[T] | Effect[Queue, T]) -> Coroutine[Any, Any, T]:
         """`run`, for async code. A cancellation is raised in the operation, which may yield further effects."""
-        return effects.arun(iter(operation), self)
+        if self.following is None:
+            return effects.arun(iter(operation), self)
+        return self.following.arun(effects.arun(iter(operation), self))
+
+    def call(self, make: Callable[[], Operation[T]]) -> T:
+        """Run an operation, and again where the queue has moved to in between: nothing was written then."""
+        while True:
+            try:
+                return self.run(make())
+            except MovedTo as error:
+                if self.following is None or not self.following.follow(error):
+                    raise
+
+    async def acall(self, make: Callable[[], Operation[T]]) -> T:
+        """`call`, for async code."""
+        while True:
+            try:
+                return await self.arun(make())
+            except MovedTo as error:
+                if self.following is None:
+                    raise
+                follow = partial(self.following.follow, error)
+                if not await asyncio.get_running_loop().run_in_executor(None, follow):
+                    raise
+
+
+class Following:
+    """Knows where a queue is that may move: in the database of its URL, or in the one of `moves_to`."""
+
+    def __init__(self, home: Backend, there: Backend) -> None:
+        self.home = home
+        self._there = there
+        self._current = home
+        self._used_here: ContextVar[Backend | None] = ContextVar("backend", default=None)
+        self._look_at = -math.inf
+        self._lock = threading.Lock()
+
+    @property
+    def backend(self) -> Backend:
+        return self._used_here.get() or self._current
+
+    @contextlib.contextmanager
+    def one_backend(self) -> Iterator[None]:
+        """Use one database for all that runs inside, so that the plans and the connections fit each other."""
+        if self._used_here.get() is not None:
+            yield
+            return
+        self.look()
+        token = self._used_here.set(self._current)
+        try:
+            yield
+        finally:
+            self._used_here.reset(token)
+
+    async def arun(self, running: Coroutine[Any, Any, T]) -> T:
+        """Do what `one_backend` does for a coroutine that has not begun."""
+        if self._used_here.get() is not None:
+            return await running
+        if self._is_to_look():
+            await asyncio.get_running_loop().run_in_executor(None, self.look)
+        token = self._used_here.set(self._current)
+        try:
+            return await running
+        finally:
+            with contextlib.suppress(ValueError):  # it was closed by another task
+                self._used_here.reset(token)
+
+    def look(self) -> None:
+        """Find out, once in a while, whether the queue has moved: what only reads would not notice it."""
+        if self._is_to_look():
+            self._look_at = self.home.clock.timer() + LOOK_SECONDS
+            if self._where() is self._there:
+                self._arrive()
+
+    def check(self, backend: Backend) -> None:
+        """Raise `MovedTo` if the queue has left a database, in which no one can see that it has."""
+        self.look()
+        if backend is self.home and self._current is not self.home:
+            raise MovedTo(backend.database.name)
+
+    def follow(self, error: MovedTo) -> bool:
+        """Wait until the queue is open where it has moved to, or where it was. Return whether a call can be repeated.
+
+        `error` says that a database refused the call.
+        """
+        deadline = self.home.clock.timer() + FOLLOW_SECONDS
+        with self._lock:
+            while self._current is self.home:
+                where = self._where()
+                if where is self.home:  # the move was aborted
+                    return True
+                if where is self._there:
+                    self._arrive()
+                elif self.home.clock.timer() > deadline:
+                    return False
+                else:
+                    self.home.clock.sleep(FOLLOW_PAUSE_SECONDS)
+            return error.database == self.home.database.name  # it may have moved on from there
+
+    def close(self) -> None:
+        for backend in (self.home, self._there):
+            backend.close()
+
+    def _is_to_look(self) -> bool:
+        return self._current is self.home and self.home.clock.timer() >= self._look_at
+
+    def _arrive(self) -> None:
+        self._there.surrounding, self._there.clock = self.home.surrounding, self.home.clock
+        self._current = self._there
+        logger.info("the queue has moved from %s to %s", self.home.database.name, self._there.database.name)
+
+    def _where(self) -> Backend | None:
+        """Return the database in which the queue can be used; None in the moment between them."""
+        try:
+            away = _move_state(self.home, AWAY)
+        except StoreUnavailable:
+            here = _move_state(self._there, HERE)
+            if here is not None and here.phase == OPEN:  # the database that was left is gone
+                return self._there
+            raise
+        if away is None and not _has_tables(self.home):
+            here = _move_state(self._there, HERE)
+            return self._there if here is not None and here.phase == OPEN else self.home
+        if away is None or away.phase != SEALED:
+            return self.home
+        here = _move_state(self._there, HERE)
+        if here is not None and here.id != away.id:
+            raise InvalidOption("moves_to", f"is {self._there.database.name}, but the queue has moved elsewhere")
+        return self._there if here is not None and here.phase == OPEN else None
+
+
+def _has_tables(backend: Backend) -> bool:
+    if backend.is_schema_ready():
+        return True
+    path = backend.database.path
+    if path and not os.path.exists(path):  # to look must not make it
+        return False
+    return backend.database.read(backend.dialect.version()).found > 0
+
+
+def _move_state(backend: Backend, side: str) -> MoveState | None:
+    return backend.database.read(state_of(backend.dialect, side)) if _has_tables(backend) else None
 
 
 Operation = Effects[Queue, T]

@@ -12,14 +12,15 @@ from rowcall.domain.alerts import Alert, Alerts
 from rowcall.domain.config import Config, QueueOptions, configure
 from rowcall.domain.errors import InvalidOption, PushFailed, refuse_unknown
 from rowcall.observe.optional_libraries import tracing_of
-from rowcall.queue import Queue
+from rowcall.queue import Backend, Following, Queue
 from rowcall.store.queries.schedules import DeclaredSchedule
 from rowcall.task import declare_limits
 
 Url = str | Path | Callable[[], str | Path] | None
 
 _NOT_IN_CONFIG = {"clock", "tracing"}
-_OF_ONE_DATABASE = _NOT_IN_CONFIG | {"auto_migrate", "blobs", "listen_url", "pool_size"}
+_OF_ONE_URL = _NOT_IN_CONFIG | {"listen_url", "moves_to", "pool_size"}
+_OF_ONE_DATABASE = _OF_ONE_URL | {"auto_migrate", "blobs"}
 
 
 class Setup:
@@ -61,6 +62,9 @@ class Setup:
         config = self._config(checked_only=self._url is None or callable(self._url))
         queue, tracing = self.queue, tracing_of(self._options.get("tracing", False))
         queue.own_backend.clock = self._options.get("clock") or SystemClock()
+        if config.moves_to is not None:
+            there = Backend(partial(configure, config.moves_to, **self._options_except(_OF_ONE_URL)))
+            queue.following = Following(queue.own_backend, there)
         if open_now:
             queue.database  # noqa: B018
         queue.declared.tracing = tracing

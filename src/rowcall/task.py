@@ -89,12 +89,14 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write a job that will call the function with these arguments; it is durable when this returns."""
-        (job,) = self._queue.run(self._write(self._declared.arguments.to_json(args, kwargs)))
+        payload = self._declared.arguments.to_json(args, kwargs)
+        (job,) = self._queue.call(lambda: self._write(payload))
         return job
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Do what `enqueue` does in async code. If this is cancelled, the job may still have been written."""
-        (job,) = await self._queue.arun(self._write(self._declared.arguments.to_json(args, kwargs)))
+        payload = self._declared.arguments.to_json(args, kwargs)
+        (job,) = await self._queue.acall(lambda: self._write(payload))
         return job
 
     def _write(self, payload: str) -> Operation[list[Job]]:
@@ -123,11 +125,13 @@ class Enqueuer(Generic[P, R]):
         >>> send_email.enqueue_many([{"to": "a@example.com", "subject": "hi"}])  # doctest: +SKIP
         >>> send_email.enqueue_many([send_email.using(priority=9).bind("b@example.com", "hi")])  # doctest: +SKIP
         """
-        return self._queue.run(self._write_many(list(rows)))
+        given = list(rows)
+        return self._queue.call(lambda: self._write_many(given))
 
     async def aenqueue_many(self, rows: Iterable[Mapping[str, object] | Bound]) -> list[Job[R]]:
         """Do what `enqueue_many` does in async code."""
-        return await self._queue.arun(self._write_many(list(rows)))
+        given = list(rows)
+        return await self._queue.acall(lambda: self._write_many(given))
 
     def _write_many(self, rows: list[Mapping[str, object] | Bound]) -> Operation[list[Job]]:
         plain = [row for row in rows if not isinstance(row, Bound)]

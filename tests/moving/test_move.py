@@ -11,7 +11,7 @@ from rowcall import MovedTo, Rowcall
 from rowcall.app import queue_of
 from rowcall.domain.config import configure
 from rowcall.domain.errors import InvalidOption, StoreUnavailable
-from rowcall.moving.mover import Mover, MoveReport
+from rowcall.moving.mover import Mover
 from rowcall.moving.verify import canonical
 from rowcall.queue import Backend
 from rowcall.store.moves import copying
@@ -20,6 +20,7 @@ from rowcall.store.moves.tables import LEFT, MOVED, OWNED, WHOLE
 from rowcall.store.schema import TABLES
 from tests.conformance.notes import Notes
 from tests.faults.world import app_at, build
+from tests.moving.product import move, quiet
 
 PAIRS = (("sqlite", "postgres"), ("postgres", "sqlite"), ("sqlite", "sqlite"))
 
@@ -40,11 +41,6 @@ every_pair = [
     pytest.mark.no_tables,
     pytest.mark.parametrize("urls", PAIRS, indirect=True, ids=["-to-".join(pair) for pair in PAIRS]),
 ]
-
-
-def move(source: str, target: str, *, wait_seconds: float = 20.0) -> MoveReport:
-    with Rowcall(source) as jobs, closing(backend(target)) as there:
-        return Mover(queue_of(jobs), there, wait_seconds=wait_seconds, full=True, report=lambda progress: None).run()
 
 
 def backend(url: str) -> Backend:
@@ -145,7 +141,7 @@ class TestEachPair:
             with pytest.raises(StoreUnavailable):
                 move(source, target, wait_seconds=0.0)
             with closing(backend(target)) as there:
-                mover = Mover(queue_of(jobs), there, wait_seconds=0.0, report=lambda progress: None)
+                mover = Mover(queue_of(jobs), there, wait_seconds=0.0, report=quiet)
                 assert mover.plan().copied == 1
                 mover.abort()
                 with pytest.raises(InvalidOption, match="has begun"):

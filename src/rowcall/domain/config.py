@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, TypedDict, TypeGuard, Unpack
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -90,6 +90,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     encrypt: Encryption | None = None
     alerts: Alerts | None = None
     job_log: JobLog | None = DEFAULT_JOB_LOG
+    moves_to: str | None = None
 
     @property
     def unknown_task_seconds(self) -> float:
@@ -123,6 +124,7 @@ class QueueOptions(TypedDict, total=False):
     encrypt: Annotated[Encryption | None, _instance(Encryption, "an Encryption(keys=[…])")]
     alerts: Annotated[Alerts | None, _instance(Alerts, "an Alerts(url=…)")]
     job_log: Annotated[JobLog | None, _instance(JobLog, "a JobLog, or None")]
+    moves_to: Annotated[str | Path | None, _moves_to]
     clock: Clock | None
     tracing: bool
 
@@ -198,6 +200,19 @@ def _blob_store(option: str, value: object) -> object:
         problem = f"{type(value).__name__} has no {', '.join(missing)}" if missing else "got its class"
         raise InvalidOption(option, f"must be a BlobStore: {problem}")
     return value
+
+
+def _moves_to(option: str, value: object) -> str | None:
+    """Return a URL: what else leads to a database depends on the environment or the current folder."""
+    if value is None:
+        return None
+    try:
+        database = database_of(value) if isinstance(value, str | Path) else None
+    except InvalidOption as error:
+        raise InvalidOption(option, error.problem) from None
+    if database is None:
+        raise InvalidOption(option, f"must be a URL or a pathlib.Path, got {type(value).__name__}")
+    return str(value) if isinstance(value, str) else f"sqlite:///{quote(str(value))}"
 
 
 def _instance(kind: type, form: str) -> checks.Check:

@@ -16,7 +16,19 @@ from rowcall.drivers.patience import UNLIMITED, patience
 from rowcall.moving.verify import Verified, verify
 from rowcall.queue import Backend, Queue
 from rowcall.store.moves import copying
-from rowcall.store.moves.copying import ACTOR, AWAY, HERE, MoveState, Rows
+from rowcall.store.moves.copying import ACTOR, Rows
+from rowcall.store.moves.state import (
+    AWAY,
+    FILLING,
+    HERE,
+    OPEN,
+    OPENING,
+    SEALED,
+    WATCHED,
+    MoveState,
+    change_state,
+    state_of,
+)
 from rowcall.store.moves.tables import MOVED
 from rowcall.store.queries.control import PAUSE
 from rowcall.store.statement import Plan
@@ -75,12 +87,12 @@ class Mover:
         full: bool = False,
         report: Report,
     ) -> None:
-        self._source = source = queue.backend
+        self._source = source = queue.own_backend
         self._target = target
         self._wait_seconds = wait_seconds
         self._full = full
         self._report = report
-        self._recovery = Recovery(queue)
+        self._recovery = Recovery(queue.at(source))
         self._clock = source.clock
         self._holder = secrets.token_hex(8)
         self._whole: Rows | None = None
@@ -95,7 +107,7 @@ class Mover:
         began = self._clock.timer()
         held_ms, verified = 0.0, Verified()
         self._prepare()
-        if self._away.phase == "watched":
+        if self._away.phase == WATCHED:
             self._copy()
             self._catch_up("catch up")
             verified = self._verify()
@@ -112,7 +124,7 @@ class Mover:
         version = target.database.read(target.dialect.version())
         version.require_fit(target.dialect.newest_version)
         has_tables = version.found == target.dialect.newest_version
-        here = target.database.read(copying.state_of(target.dialect, HERE)) if has_tables else None
+        here = target.database.read(state_of(target.dialect, HERE)) if has_tables else None
         if has_tables and here is None and self._any_job(target):
             raise _not_empty(target)
         rows = source.database.read(source.dialect.shared("select status, count(*) from <job> group by status"))
@@ -124,14 +136,14 @@ class Mover:
         """End a move that was interrupted before the switch: the source continues, and the target is emptied."""
         source, target = self._source, self._target
         target.migrate()
-        away = source.database.read(copying.state_of(source.dialect, AWAY))
-        here = target.database.read(copying.state_of(target.dialect, HERE))
+        away = source.database.read(state_of(source.dialect, AWAY))
+        here = target.database.read(state_of(target.dialect, HERE))
         if away is None and here is None:
             raise InvalidOption("--abort", f"no move from {source.database.name} has begun")
         if here is not None:
             if away is None or away.id != here.id:
                 raise _other_move(source, target)
-            if here.phase != "filling":
+            if here.phase != FILLING:
                 raise InvalidOption("--abort", f"the queue is in {target.database.name} already")
             target.database.write(lambda: copying.abandon(target.dialect, here))
         source.database.write(lambda: copying.give_up(source.dialect, away))
@@ -143,27 +155,27 @@ class Mover:
         source, target = self._source, self._target
         source.ensure_schema()
         target.migrate()
-        away = source.database.read(copying.state_of(source.dialect, AWAY))
-        here = target.database.read(copying.state_of(target.dialect, HERE))
+        away = source.database.read(state_of(source.dialect, AWAY))
+        here = target.database.read(state_of(target.dialect, HERE))
         if here is None and self._any_job(target):
             raise _not_empty(target)
         if (away is None and here is not None) or (away and here and away.id != here.id):
             raise _other_move(source, target)
-        if away is None or away.phase == "watched":
-            begun = MoveState(secrets.token_hex(8), self._holder, "watched")
+        if away is None or away.phase == WATCHED:
+            begun = MoveState(secrets.token_hex(8), self._holder, WATCHED)
             away = source.database.write(lambda: copying.watch(source.dialect, begun))
         elif here is None:
             raise _other_move(source, target)
         self._away = away
         taken: MoveState
         if here is None:
-            taken = MoveState(away.id, self._holder, "filling", upto=self._highest_id())
+            taken = MoveState(away.id, self._holder, FILLING, upto=self._highest_id())
         else:
             taken = msgspec.structs.replace(here, holder=self._holder)
-        if taken.phase == "filling":
+        if taken.phase == FILLING:
             target.database.write(lambda: copying.close(target.dialect, here, taken))
-        elif taken.phase == "opening":
-            target.database.write(lambda: copying.change_state(target.dialect, HERE, here, taken))
+        elif taken.phase == OPENING:
+            target.database.write(lambda: change_state(target.dialect, HERE, here, taken))
         self._here = taken
 
     def _highest_id(self) -> int:
@@ -278,7 +290,7 @@ class Mover:
 
     def _switch(self) -> float:
         """Refuse producers, copy the rest, and open the target. Return for how many milliseconds they were refused."""
-        source, sealed = self._source, msgspec.structs.replace(self._away, phase="sealed")
+        source, sealed = self._source, msgspec.structs.replace(self._away, phase=SEALED)
         self._report(Progress("switch"))
         while True:
             began = self._clock.timer()
@@ -291,17 +303,17 @@ class Mover:
     def _finish_switch(self, began: float) -> float:
         """Copy what is left of a source that no one writes to any more, and open the target."""
         source, target = self._source, self._target
-        if self._here.phase == "filling":
+        if self._here.phase == FILLING:
             while self._copy_changes(CHANGES_AT_ONCE):
                 pass
             self._copy_whole()
             numbers = source.database.read(copying.ids_to_give(source.dialect))
             target.database.write(lambda: copying.give_ids(target.dialect, numbers))
-            before, opening = self._here, msgspec.structs.replace(self._here, phase="opening")
-            target.database.write(lambda: copying.change_state(target.dialect, HERE, before, opening))
+            before, opening = self._here, msgspec.structs.replace(self._here, phase=OPENING)
+            target.database.write(lambda: change_state(target.dialect, HERE, before, opening))
             self._here = opening
-        if self._here.phase == "opening":
-            opened = msgspec.structs.replace(self._here, phase="open")
+        if self._here.phase == OPENING:
+            opened = msgspec.structs.replace(self._here, phase=OPEN)
             target.database.write(lambda: copying.open_target(target.dialect, self._here, opened))
             self._here = opened
         held_ms = (self._clock.timer() - began) * 1000

@@ -64,62 +64,66 @@ class Batch(BatchKey):
         Also later, from another process, or from inside the batch's own jobs, until it is sealed. Then, `BatchSealed`
         is raised. A job that exists already, because of its key, is returned, and does not become part of the batch.
         """
-        return self._queue.run(_add(self._queue, self.id, calls, connection))
+        return self._queue.call(lambda: _add(self._queue, self.id, calls, connection))
 
     async def aadd(self, *calls: Calls, connection: object = None) -> list[Job]:
         """`add`, for async code."""
-        return await self._queue.arun(_add(self._queue, self.id, calls, connection))
+        return await self._queue.acall(lambda: _add(self._queue, self.id, calls, connection))
 
     def seal(self, *, connection: object = None) -> bool:
         """Add no more jobs; return whether the batch was open. If all jobs have ended, it has finished now.
 
         It waits for open transactions that have added jobs.
         """
-        return self._queue.run(seal_batch(self._queue, self, connection=connection))
+        return self._queue.call(lambda: seal_batch(self._queue, self, connection=connection))
 
     async def aseal(self, *, connection: object = None) -> bool:
         """`seal`, for async code."""
-        return await self._queue.arun(seal_batch(self._queue, self, connection=connection))
+        return await self._queue.acall(lambda: seal_batch(self._queue, self, connection=connection))
 
     def counts(self, *, connection: object = None) -> BatchInfo:
         """Return how many jobs wait, run and ended how, and whether the batch has finished."""
-        return self._queue.run(read_batch(self._queue, self, connection=connection))
+        return self._queue.call(lambda: read_batch(self._queue, self, connection=connection))
 
     async def acounts(self, *, connection: object = None) -> BatchInfo:
         """`counts`, for async code."""
-        return await self._queue.arun(read_batch(self._queue, self, connection=connection))
+        return await self._queue.acall(lambda: read_batch(self._queue, self, connection=connection))
 
     def cancel(self, reason: str | None = None, *, actor: str | None = None, connection: object = None) -> int:
         """Cancel all jobs that have not ended; return how many were cancelled or asked to end. It does not seal."""
-        return self._queue.run(cancel_batch(self._queue, self, reason, actor=actor, connection=connection))
+        return self._queue.call(lambda: cancel_batch(self._queue, self, reason, actor=actor, connection=connection))
 
     async def acancel(self, reason: str | None = None, *, actor: str | None = None, connection: object = None) -> int:
         """`cancel`, for async code."""
-        return await self._queue.arun(cancel_batch(self._queue, self, reason, actor=actor, connection=connection))
+        return await self._queue.acall(
+            lambda: cancel_batch(self._queue, self, reason, actor=actor, connection=connection)
+        )
 
     def retry(self, *, rate: float | None = None, actor: str | None = None, connection: object = None) -> int:
         """Run the failed jobs again, and return how many. A finished batch finishes again when they have ended."""
-        return self._queue.run(retry_batch(self._queue, self, rate=rate, actor=actor, connection=connection))
+        return self._queue.call(lambda: retry_batch(self._queue, self, rate=rate, actor=actor, connection=connection))
 
     async def aretry(self, *, rate: float | None = None, actor: str | None = None, connection: object = None) -> int:
         """`retry`, for async code."""
-        return await self._queue.arun(retry_batch(self._queue, self, rate=rate, actor=actor, connection=connection))
+        return await self._queue.acall(
+            lambda: retry_batch(self._queue, self, rate=rate, actor=actor, connection=connection)
+        )
 
     def wait(self, timeout: float | timedelta | None = None) -> BatchInfo:
         """Wait until the batch has finished, and return its counts. `TimeoutError` if it has not finished in time."""
-        return self._queue.run(_wait(self._queue, self.id, timeout))
+        return self._queue.call(lambda: _wait(self._queue, self.id, timeout))
 
     async def await_(self, timeout: float | timedelta | None = None) -> BatchInfo:
         """`wait`, for async code."""
-        return await self._queue.arun(_wait(self._queue, self.id, timeout))
+        return await self._queue.acall(lambda: _wait(self._queue, self.id, timeout))
 
     def delete(self, *, connection: object = None) -> None:
         """Delete the batch, not its jobs. `BatchNotOver` if some of them have not ended."""
-        self._queue.run(delete_batch(self._queue, self, connection=connection))
+        self._queue.call(lambda: delete_batch(self._queue, self, connection=connection))
 
     async def adelete(self, *, connection: object = None) -> None:
         """`delete`, for async code."""
-        await self._queue.arun(delete_batch(self._queue, self, connection=connection))
+        await self._queue.acall(lambda: delete_batch(self._queue, self, connection=connection))
 
 
 def new_batch(

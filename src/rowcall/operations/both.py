@@ -45,11 +45,11 @@ def both(
 
     @functools.wraps(operation)
     def method(self: HasQueue, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._queue.run(operation(self._queue, *args, **kwargs))
+        return self._queue.call(lambda: operation(self._queue, *args, **kwargs))
 
     @functools.wraps(operation)
     async def twin(self: HasQueue, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._queue.arun(operation(self._queue, *args, **kwargs))
+        return await self._queue.acall(lambda: operation(self._queue, *args, **kwargs))
 
     signature = _signature(operation)
     return Method(method, signature, None), Method(twin, signature, f"`{{}}`, for async code. {note}".strip())

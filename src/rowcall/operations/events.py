@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from rowcall.base.text import did_you_mean
 from rowcall.domain import checks
-from rowcall.domain.errors import InvalidOption, StoreUnavailable
+from rowcall.domain.errors import InvalidOption, MovedTo, StoreUnavailable
 from rowcall.domain.job import Job, JobEvent
 from rowcall.operations.arguments import checked_id
 from rowcall.operations.both import HasQueue
@@ -85,6 +85,9 @@ class Stream(Generic[E]):
             try:
                 with end_waiter(self.queue).waiting(self._reader.waits_for, change=True) as self._ticket:
                     yield from self._look_or_wait(self._ticket)
+            except MovedTo:
+                self._is_lost = self._reader.waits_for == ANY_JOB  # it registers again where the queue is now
+                raise
             except StoreUnavailable:  # it may be back soon; if rows were lost, the next look says so
                 if not self.is_closed:
                     yield from Sleep(LAST_CHECK_SECONDS)
@@ -191,13 +194,13 @@ class Events:
 
     def __init__(self, stream: Stream[JobEvent]) -> None:
         self._stream = stream
-        stream.queue.run(stream.connect())
+        stream.queue.call(stream.connect)
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> JobEvent:
-        event = self._stream.queue.run(self._stream.next())
+        event = self._stream.queue.call(self._stream.next)
         if event is None:
             raise StopIteration
         return event
@@ -229,7 +232,7 @@ class AsyncEvents:
         return self
 
     async def __anext__(self) -> JobEvent:
-        event = await self._stream.queue.arun(self._stream.next())
+        event = await self._stream.queue.acall(self._stream.next)
         if event is None:
             raise StopAsyncIteration
         return event
@@ -239,7 +242,7 @@ class AsyncEvents:
         await self._stream.queue.arun(self._stream.close())
 
     async def __aenter__(self) -> Self:
-        await self._stream.queue.arun(self._stream.connect())
+        await self._stream.queue.acall(self._stream.connect)
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -95,11 +95,11 @@ class Flow:
 
     def enqueue(self) -> list[Job]:
         """Write all of it, or nothing; return the jobs in the order in which they were added."""
-        return self._queue.run(self._write())
+        return self._queue.call(self._write)
 
     async def aenqueue(self) -> list[Job]:
         """`enqueue`, for async code."""
-        return await self._queue.arun(self._write())
+        return await self._queue.acall(self._write)
 
     def _write(self) -> Operation[list[Job]]:
         """Return the operation of `enqueue`."""

@@ -172,7 +172,8 @@ class EndWaiter:
     """
 
     def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+        self._following = queue.following
+        self._queue = queue.settled()
         self._lock = threading.Lock()
         self._tickets: dict[int, set[Ticket]] = {}
         self._changes: dict[int, set[Ticket]] = {}
@@ -240,6 +241,8 @@ class EndWaiter:
         pause = FIRST_CHECK_SECONDS
         check_at = awaited_at = timer()  # all jobs are checked then, even if others wake the thread all the time
         while True:
+            if self._following is not None:
+                self._following.check(self._queue.backend)
             with self._lock:
                 awaited, watched = set(self._tickets), set(self._changes)
             if awaited or watched:

@@ -81,7 +81,7 @@ class StreamReader:
 
     def __init__(self, source: StreamSource) -> None:
         self._source = source
-        source.stream.queue.run(source.stream.connect())
+        source.stream.queue.call(source.stream.connect)
 
     @property
     def position(self) -> str:
@@ -97,7 +97,7 @@ class StreamReader:
         return self
 
     def __next__(self) -> object:
-        stored = self._source.stream.queue.run(self._source.stream.next())
+        stored = self._source.stream.queue.call(self._source.stream.next)
         if stored is None:
             raise StopIteration
         return self._source.value_of(stored)
@@ -137,7 +137,7 @@ class AsyncStreamReader:
         return self
 
     async def __anext__(self) -> object:
-        stored = await self._source.stream.queue.arun(self._source.stream.next())
+        stored = await self._source.stream.queue.acall(self._source.stream.next)
         if stored is None:
             raise StopAsyncIteration
         return self._source.value_of(stored)
@@ -147,7 +147,7 @@ class AsyncStreamReader:
         await self._source.stream.queue.arun(self._source.stream.close())
 
     async def __aenter__(self) -> Self:
-        await self._source.stream.queue.arun(self._source.stream.connect())
+        await self._source.stream.queue.acall(self._source.stream.connect)
         return self
 
     async def __aexit__(self, *error: object) -> None:

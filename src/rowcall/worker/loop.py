@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from rowcall.domain.errors import Conflict, DataRefused, FileReplaced, RowcallError, SchemaMismatch, StoreUnavailable
+from rowcall.domain.errors import (
+    Conflict,
+    DataRefused,
+    FileReplaced,
+    MovedTo,
+    RowcallError,
+    SchemaMismatch,
+    StoreUnavailable,
+)
 from rowcall.domain.outcome import Released
 from rowcall.observe.meter import Meter
 from rowcall.queue import Queue
@@ -182,7 +190,7 @@ class Loop:
             self._settler.set_aside()
             self._dispatcher.start_accepted()
             self._trouble.conflict(error, stopping=self._slots.stopping)
-        except SchemaMismatch:
+        except (SchemaMismatch, MovedTo):
             raise
         except FileReplaced as error:
             self._ownership.drop_all()

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 
 from rowcall.context import logger
-from rowcall.domain.errors import LifespanFailed, RowcallError, SchemaMismatch
+from rowcall.domain.errors import LifespanFailed, MovedTo, RowcallError, SchemaMismatch
 from rowcall.domain.job import Summary
 from rowcall.domain.outcome import Released
 from rowcall.drivers.patience import UPKEEP, patience
@@ -54,38 +55,46 @@ class Worker:
     """
 
     def __init__(self, queue: Queue, settings: Settings, ask: Callable[[], QueueFacts] | None = None) -> None:
-        self._queue = queue
+        self._whole_queue = queue
         self.clock = queue.clock
         self._settings = settings
-        self._registrar = Registrar(queue, settings)
-        self._endpoint = (
-            MetricsEndpoint(
-                settings.metrics_host,
-                settings.metrics_port,
-                queue.clock,
-                ask,
-                settings.concurrency,
-                self._busy,
-                Probes(queue.clock, self._turns, self._state, partial(database_time, queue)),
-            )
-            if settings.metrics_port is not None and ask is not None
-            else None
-        )
-        self._services: list[Service] = [] if self._endpoint is None else [self._endpoint]
+        self._ask = ask
         self._shutdown = Shutdown(queue.clock, self._stop_handlers, self._wake)
         self._waker: Waker | None = None
         self._dispatcher: Dispatcher | None = None
         self._loop: Loop | None = None
-        self._lifespans = Lifespans()
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._arrive()
         self._errors: RaisedErrors | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
         self._keep_everything = KeepEverything()
         self._asked_to_turn: list[threading.Event] = []
+        self._counts: Counter[str] = Counter()
         self.ended = threading.Event()
-        self.failure: BaseException | None = None
         self.exhausted = False
         """Whether every slot was held by a handler that ran past its timeout and could not be ended."""
+
+    def _arrive(self) -> None:
+        """Begin in the database where the queue is now."""
+        self._queue = queue = self._whole_queue.settled()
+        self._registrar = Registrar(queue, settings := self._settings)
+        self._endpoint = (
+            MetricsEndpoint(
+                settings.metrics_host,
+                settings.metrics_port,
+                queue.clock,
+                self._ask,
+                settings.concurrency,
+                self._busy,
+                Probes(queue.clock, self._turns, self._state, partial(database_time, queue)),
+            )
+            if settings.metrics_port is not None and self._ask is not None
+            else None
+        )
+        self._services: list[Service] = [] if self._endpoint is None else [self._endpoint]
+        self._lifespans = Lifespans()
+        self.failure: BaseException | None = None
 
     @property
     def name(self) -> str:
@@ -102,7 +111,7 @@ class Worker:
             raise RuntimeError("a worker runs once; make another with jobs.worker()")
         if self._thread is not None:
             return
-        self._prepare(loop)
+        self._prepare_here(loop)
         if ready is not None:
             ready()
         self._thread = threading.Thread(target=self._run, name="rowcall-loop", daemon=True)
@@ -171,10 +180,9 @@ class Worker:
     def drain(self, errors: RaisedErrors | None = None) -> Summary:
         """Run all jobs that are due now, and return how their attempts ended. `errors` keeps what they raised."""
         self._errors = errors
-        self._prepare(None)
-        assert self._loop is not None
-        counts = self._loop.counts
+        self._prepare_here(None)
         self._run(until_idle=True)
+        counts = self._counts
         if self.failure is not None:
             raise self.failure
         if counts:  # there may be no other worker that folds the tallies
@@ -195,8 +203,20 @@ class Worker:
 
     # the inside
 
+    def _prepare_here(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Prepare where the queue is, even if it is just moving."""
+        following = self._whole_queue.following
+        try:
+            self._prepare(loop)
+        except MovedTo as error:
+            if following is None or not following.follow(error):
+                raise
+            self._arrive()
+            self._prepare(loop)
+
     def _prepare(self, loop: asyncio.AbstractEventLoop | None) -> None:
         refuse_while_importing()
+        self._event_loop = loop
         queue, settings = self._queue, self._settings
         queue.declared.finish()
         queue.backend.ensure_schema()
@@ -249,8 +269,35 @@ class Worker:
         ]
         return loop
 
-    @patience(UPKEEP)
     def _run(self, *, until_idle: bool = False) -> None:
+        self._run_here(until_idle=until_idle)
+        while self._moves_on():
+            self._run_here(until_idle=until_idle)
+        self.ended.set()
+        if self._waker is not None:
+            self._waker.close()
+
+    def _moves_on(self) -> bool:
+        """Follow the queue to another database, if it has moved. Return whether there is more to run."""
+        following, former = self._whole_queue.following, self._waker
+        if not isinstance(self.failure, MovedTo) or following is None or self.stop_asked:
+            return False
+        try:
+            if not following.follow(self.failure):
+                return False
+            self._arrive()
+            self._prepare_here(self._event_loop)
+        except BaseException as error:
+            self.failure = error
+            logger.error("worker %s ends: it could not follow the queue: %s", self.name, error)
+            return False
+        finally:
+            if former is not None and former is not self._waker:
+                former.close()
+        return True
+
+    @patience(UPKEEP)
+    def _run_here(self, *, until_idle: bool) -> None:
         assert self._loop is not None
         loop = self._loop
         try:
@@ -268,16 +315,16 @@ class Worker:
             if isinstance(error, SchemaMismatch):
                 error = self._queue.backend.explained(error)
             self.failure = error
-            if isinstance(error, RowcallError):
+            if isinstance(error, MovedTo) and self._whole_queue.following is not None:
+                logger.info("worker %s follows the queue to another database", self.name)
+            elif isinstance(error, RowcallError):
                 logger.error("worker %s ends: %s", self.name, error)
             elif isinstance(error, Exception):
                 logger.exception("worker %s ends with an unexpected error", self.name)
         finally:
+            self._counts += loop.counts
             loop.close()
             self._leave()
-            self.ended.set()
-            if self._waker is not None:
-                self._waker.close()
 
     def _is_finished(self, loop: Loop, until_idle: bool) -> bool:
         assert self._dispatcher is not None

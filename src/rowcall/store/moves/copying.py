@@ -10,43 +10,24 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-import msgspec
-
-from rowcall.domain.errors import StoreUnavailable
 from rowcall.store.dialect import Dialect
 from rowcall.store.ends.after import check_parents, check_unsure_edges
 from rowcall.store.moves.guards import WRITES_OF_MOVE
+from rowcall.store.moves.state import AWAY, HERE, MoveState, change_state, state_of
 from rowcall.store.moves.tables import DELETE_READY, MAKE_READY, MOVED, OWNED, READY_KEYS, WHOLE
-from rowcall.store.queries.counts import ADD_SETTING, DROP_SETTING, SETTING
+from rowcall.store.queries.counts import ADD_SETTING, DROP_SETTING
 from rowcall.store.queries.flows import UNSURE_EDGES
 from rowcall.store.rendering import literals
 from rowcall.store.statement import Parameter, Plan, Row, as_json, plain
 
 AT_ONCE = 1000
 """How many ids one statement names."""
-AWAY, HERE = "move_away", "move_here"
-"""The settings with the state, of the source and of the target."""
 ACTOR = "rowcall move"
 OWN_SETTINGS = (AWAY, HERE, WRITES_OF_MOVE)
 """Settings that are about one database."""
 
-_TAKEN_OVER = StoreUnavailable("another process has continued this move", "Wait for that one, or run the command again")
-
 Rows = Mapping[str, Sequence[Row]]
 """Rows of tables, as `MovedTable.read` returns them."""
-
-
-class MoveState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a move is: the source is `watched`, then `sealed`; the target is `filling`, `opening`, then `open`."""
-
-    id: str
-    holder: str
-    """The process that moves: another one that continues takes over, and the first one notices."""
-    phase: str
-    copied: int = 0
-    """The jobs up to this id are copied; what has changed since is noted."""
-    upto: int = 0
-    """The highest id when it began."""
 
 
 class Noted(NamedTuple):
@@ -54,24 +35,6 @@ class Noted(NamedTuple):
 
     ids: list[int]
     rows: list[int]
-
-
-def state_of(dialect: Dialect, side: str) -> Plan[MoveState | None]:
-    values = yield from dialect.ask(SETTING, side)
-    return msgspec.json.decode(values[0], type=MoveState) if values else None
-
-
-def change_state(dialect: Dialect, side: str, before: MoveState | None, after: MoveState | None) -> Plan[None]:
-    """Replace the state, which no other transaction can do until this one ends. Refuse if it is not the known one."""
-    yield from dialect.shared("update <setting> set value = value where name = <text:1>", side)
-    if (yield from state_of(dialect, side)) != before:
-        raise _TAKEN_OVER
-    if before is not None:
-        yield from dialect.ask(DROP_SETTING, side)
-    if after is not None:
-        yield from dialect.ask(ADD_SETTING, side, as_json(after))
-        if (yield from state_of(dialect, side)) != after:
-            raise _TAKEN_OVER
 
 
 def writing(dialect: Dialect, before: MoveState, after: MoveState, plan: Plan[None]) -> Plan[None]:

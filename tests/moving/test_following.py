@@ -1,0 +1,115 @@
+"""An app with `moves_to` continues where its queue has moved to; other apps are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rowcall import InvalidOption, MovedTo, Rowcall
+from tests.moving.product import move
+from tests.support import eventually
+
+
+@pytest.fixture
+def urls(tmp_path: Path) -> tuple[str, str]:
+    return f"sqlite:///{tmp_path}/old.db", f"sqlite:///{tmp_path}/new.db"
+
+
+@pytest.fixture
+def jobs(urls: tuple[str, str]) -> Iterator[Rowcall]:
+    with Rowcall(urls[0], moves_to=urls[1]) as jobs:
+        jobs.task(add)
+        yield jobs
+
+
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def ids(url: str) -> list[int]:
+    with Rowcall(url) as jobs:
+        return [job.id for job in jobs.list(order="oldest").jobs]
+
+
+def test_writes_go_where_the_queue_is(jobs: Rowcall, urls: tuple[str, str]) -> None:
+    first, batch = jobs.enqueue("add", {"a": 1, "b": 2}), jobs.batch("import")
+    move(*urls)
+    second = asyncio.run(jobs.aenqueue("add", {"a": 2, "b": 2}))
+    batch.add(jobs.task(name="other")(add).bind(1, 1))
+    batch.seal()
+    assert ids(urls[0]) == [first.id]
+    assert ids(urls[1]) == [first.id, second.id, second.id + 1]
+    assert [jobs.drain().succeeded, jobs.result(first), batch.counts().succeeded] == [3, 3, 1]
+
+
+def test_reads_notice_it_too(jobs: Rowcall, urls: tuple[str, str]) -> None:
+    job = jobs.enqueue("add", {"a": 1, "b": 2})
+    move(*urls)
+    with Rowcall(urls[1]) as there:
+        there.cancel(job)
+    eventually(lambda: jobs.get(job).status == "cancelled")
+
+
+def test_a_worker_and_those_who_wait_follow(jobs: Rowcall, urls: tuple[str, str]) -> None:
+    jobs.pause("later")
+    waits = jobs.enqueue("add", {"a": 1, "b": 2}, queue="later")
+    results: list[object] = []
+    waiting = threading.Thread(target=lambda: results.append(jobs.result(waits)))
+    with jobs.worker():
+        assert jobs.result(jobs.enqueue("add", {"a": 1, "b": 1})) == 2
+        waiting.start()
+        move(*urls)
+        assert jobs.result(jobs.enqueue("add", {"a": 2, "b": 2}), timeout=20) == 4
+        jobs.resume("later")
+        waiting.join(20)
+    assert results == [3]
+    assert len(ids(urls[1])) == len(ids(urls[0])) + 1
+
+
+def test_an_app_that_starts_later_finds_it_and_needs_the_old_file_no_more(urls: tuple[str, str]) -> None:
+    with Rowcall(urls[0]) as jobs:
+        job = jobs.enqueue("add")
+    move(*urls)
+    for _ in range(2):
+        with Rowcall(urls[0], moves_to=urls[1]) as jobs:
+            assert [one.id for one in jobs.claim("me", limit=1)] == [job.id]
+            jobs.release(jobs.list(status="running").jobs[0])
+        for file in Path(urls[0].removeprefix("sqlite:///")).parent.glob("old.db*"):
+            if file.is_file():
+                file.unlink()
+    assert not Path(urls[0].removeprefix("sqlite:///")).exists()
+
+
+def test_an_app_that_does_not_follow_is_refused(urls: tuple[str, str]) -> None:
+    with Rowcall(urls[0]) as jobs:
+        job = jobs.enqueue("add")
+        move(*urls)
+        for refused in (lambda: jobs.enqueue("add"), jobs.drain, jobs.worker().start):
+            with pytest.raises(MovedTo) as raised:
+                refused()
+            assert raised.value.database == urls[0].removeprefix("sqlite:///")
+        assert jobs.get(job).status == "pending"
+
+
+def test_connections_of_callers_and_plain_sql_are_refused(jobs: Rowcall, urls: tuple[str, str]) -> None:
+    jobs.enqueue("add", {"a": 1, "b": 2})
+    with closing(sqlite3.connect(urls[0].removeprefix("sqlite:///"))) as connection:
+        move(*urls)
+        with Rowcall(urls[0]) as alone, pytest.raises(MovedTo, match="pass moves_to"):
+            alone.enqueue("add", connection=connection)
+        with pytest.raises(InvalidOption, match="is open on"):
+            jobs.enqueue("add", {"a": 1, "b": 2}, connection=connection)
+        with pytest.raises(sqlite3.IntegrityError, match="rowcall: this queue is moving, or has moved"):
+            connection.execute("insert into rowcall_job (type) values ('add')")
+
+
+@pytest.mark.parametrize("moves_to", ["app.db", 3, "sqlite:///"])
+def test_a_wrong_url_is_refused_at_once(moves_to: object) -> None:
+    with pytest.raises(InvalidOption, match="moves_to"):
+        Rowcall("sqlite:///app.db", moves_to=moves_to)  # type: ignore[arg-type]
