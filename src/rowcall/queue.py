@@ -284,10 +284,10 @@ class Queue:
 
     def at(self, backend: Backend) -> Queue:
         """Return the queue in one database, whatever happens to it."""
-        one = copy(self)
-        one.following, one.own_backend = None, backend
-        one.backend = backend
-        return one
+        queue = copy(self)
+        queue.following, queue.own_backend = None, backend
+        queue.backend = backend
+        return queue
 
     @property
     def clock(self) -> Clock:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -196,16 +197,26 @@ class Mover:
     # phases
 
     def _copy(self) -> None:
-        source, upto = self._source, self._here.upto
-        while self._here.copied < upto:
-            read = copying.read_after(source.dialect, self._here.copied, upto, JOBS_AT_ONCE)
-            rows = source.database.read(read, snapshot=True)
-            copied = int(str(rows["job"][-1][MOVED["job"].position("id")])) if rows else upto
-            self._copy_blobs(rows)
-            after = msgspec.structs.replace(self._here, copied=copied)
-            self._write(after, partial(copying.write_jobs, self._target.dialect, rows))
-            self._count(rows)
-            self._report(Progress("copy", copied, upto))
+        """Copy all jobs that there were at the beginning. The next ones are read while some are written."""
+        upto = self._here.upto
+        with ThreadPoolExecutor(1, "rowcall-move") as reader:
+            reading = reader.submit(self._read_after, self._here.copied)
+            while self._here.copied < upto:
+                rows = reading.result()
+                copied = cast("int", rows["job"][-1][MOVED["job"].position("id")]) if rows else upto
+                reading = reader.submit(self._read_after, copied)
+                self._copy_blobs(rows)
+                after = msgspec.structs.replace(self._here, copied=copied)
+                self._write(after, partial(copying.write_jobs, self._target.dialect, rows))
+                self._count(rows)
+                self._report(Progress("copy", copied, upto))
+        self._target.database.vacuum()  # a server knows nothing of the new rows yet
+
+    def _read_after(self, after: int) -> Rows:
+        source = self._source
+        return source.database.read(
+            copying.read_after(source.dialect, after, self._here.upto, JOBS_AT_ONCE), snapshot=True
+        )
 
     def _catch_up(self, phase: str) -> int:
         """Copy what has changed until little is left. Return how many jobs were copied."""
