@@ -64,6 +64,7 @@ thorough: export ROWCALL_TEST_KIND_SHARE ?= 1
 thorough: export ROWCALL_TEST_MEETING_SHARE ?= 1
 thorough: export ROWCALL_TEST_EXAMPLE_DATABASES ?= 2
 thorough: export ROWCALL_TEST_CANCEL_SHARE ?= 1
+thorough: export ROWCALL_TEST_MOVE_KILLS ?= 50
 thorough: export ROWCALL_TEST_FORKS ?= 10
 thorough: export ROWCALL_TEST_SEEDS ?= 1000
 thorough: export ROWCALL_TEST_FAILOVERS ?= 10

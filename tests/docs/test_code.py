@@ -18,7 +18,8 @@ LANGUAGES = {"python", "sh", "json", "sql", "text", "mermaid", "toml", "yaml", "
 POOLER = "pooler-1"
 MOST_LINES_OF_A_RECIPE = 25
 MOST_NOT_RUN = 10  # of more than 300 blocks; each says why
-SQLITE, ONLY_ON_SERVER = DOCS / "sqlite.md", {DOCS / "postgresql.md", DOCS / "high-availability.md"}
+SQLITE = DOCS / "sqlite.md"
+ONLY_ON_SERVER = {DOCS / name for name in ("postgresql.md", "high-availability.md", "sqlite-to-postgresql.md")}
 BEGINNINGS = {"README", "getting-started", "deploy"}  # on a server without tables
 FOLLOWED_HERE = {name: part for name, part in PARTS.items() if name not in SEPARATE}
 
