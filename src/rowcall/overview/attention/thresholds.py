@@ -101,8 +101,8 @@ THRESHOLDS: dict[str, Threshold] = {
         f" machine that asks differ by more than {duration(CLOCK_SECONDS)}",
     ),
     "long_transaction": Threshold(
-        _WARNING, f"a transaction has been open for {duration(LONG_TRANSACTION_SECONDS)} in the server's database"
+        _WARNING, f"a transaction has been open for {duration(LONG_TRANSACTION_SECONDS)} in a database of PostgreSQL"
     ),
-    "dead_rows": Threshold(_WARNING, f"the server's table of jobs has {DEAD_ROWS:,} dead rows"),
+    "dead_rows": Threshold(_WARNING, f"the table of jobs in PostgreSQL has {DEAD_ROWS:,} dead rows"),
     "sessions": Threshold(_WARNING, f"{SESSIONS_SHARE:.0%} of the server's connections are in use"),
 }
