@@ -214,13 +214,13 @@ def _said(period: Period, about: str) -> str:
 
 def _round_up(count: float) -> int:
     """
-    >>> [_round_up(count) for count in (0, 3, 7, 12, 480, 1001)]
-    [4, 4, 8, 12, 500, 1200]
+    >>> [_round_up(count) for count in (0, 3, 7, 12, 13, 480, 1001)]
+    [4, 4, 8, 12, 16, 500, 1200]
     """
     if count <= 10:
         return next(step for step in (4, 6, 8, 10) if count <= step)
     scale: int = 10 ** (len(str(int(count))) - 2)
-    return next(step * scale for step in (10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 200) if count <= step * scale)
+    return next(step * scale for step in (10, 12, 16, 20, 24, 30, 40, 50, 60, 80, 100, 200) if count <= step * scale)
 
 
 def _round_up_seconds(seconds: float) -> float:
