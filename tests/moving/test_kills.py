@@ -31,12 +31,14 @@ BEFORE = 300
 def test_nothing_is_lost_or_run_twice(number: int, tmp_path: Path, postgres_url: str) -> None:
     seed = int(os.environ.get("ROWCALL_TEST_SEED", random.randrange(2**32)))
     print(f"ROWCALL_TEST_SEED={seed}")
-    source, notes = f"sqlite:///{tmp_path}/app.db", Notes(tmp_path / "notes")
+    ends = f"sqlite:///{tmp_path}/app.db", postgres_url
+    source, target = ends if number % 2 == 0 else reversed(ends)
+    notes = Notes(tmp_path / "notes")
     fill(source, notes)
     with contextlib.ExitStack() as running:
 
         def start(command: str) -> PythonProcess:
-            arguments = ("-m", "tests.moving.product", source, postgres_url, command, str(tmp_path / "notes"))
+            arguments = ("-m", "tests.moving.product", source, target, command, str(tmp_path / "notes"))
             return running.enter_context(ForkedProcess(*arguments))
 
         workers, producers = [start("work") for _ in range(2)], [start("produce") for _ in range(2)]
@@ -46,12 +48,12 @@ def test_nothing_is_lost_or_run_twice(number: int, tmp_path: Path, postgres_url:
             eventually(lambda: len(notes.read(event)) > count + 20, within=PATIENCE_SECONDS)
 
         more("ran")
-        killed = move_with_kills(source, postgres_url, random.Random(seed), tmp_path / "error")
+        killed = move_with_kills(source, target, random.Random(seed), tmp_path / "error")
         more("enqueued")
         more("ran")
         notes.write("stop")
         assert [producer.wait() for producer in producers] == [0, 0], [one.output for one in producers]
-        with Rowcall(postgres_url) as jobs:
+        with Rowcall(target) as jobs:
             eventually(lambda: unfinished(jobs) == 0, within=PATIENCE_SECONDS)
         for worker in workers:
             worker.send(signal.SIGTERM)

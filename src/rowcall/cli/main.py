@@ -27,7 +27,10 @@ GROUPS = {
         *("retry", "cancel", "delete", "reschedule", "set-priority", "edit", "complete", "signal"),
         *("pause", "resume"),
     ),
-    "Maintain": ("check", "doctor", "migrate", "prune", "vacuum", "rekey", "move", "bench", "torture", "completion"),
+    "Maintain": (
+        *("check", "doctor", "migrate", "prune", "vacuum", "rekey", "move", "export"),
+        *("bench", "torture", "completion"),
+    ),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 _MODULES = {

@@ -1,0 +1,55 @@
+"""`rowcall export`: every job with its attempts and steps, as it is, or without its values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rowcall import Context, Rowcall
+from rowcall.cli.commands import export
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    with Rowcall("sqlite:///queue.db", blob_threshold=1024) as jobs:
+
+        @jobs.task(max_attempts=1)
+        def charge(ctx: Context, card: str, amount: int) -> None:
+            ctx.step("look up", lambda: {"name": "Ann"})
+            raise ValueError(f"no money on {card}")
+
+        charge.using(key="ann", tags=["region-7"]).enqueue("4111", 7)
+        charge.enqueue("x" * 2000, 8)
+        jobs.drain()
+        for _ in range(5):
+            jobs.enqueue("other", delay=60)
+    return "sqlite:///queue.db"
+
+
+def test_every_job_is_one_line(url: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "JOBS_AT_ONCE", 3)
+    lines = [json.loads(line) for line in run("export", "--url", url).stdout.splitlines()]
+    assert [line["job"]["id"] for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+    first, second = lines[:2]
+    assert first["job"]["payload"] == {"card": "4111", "amount": 7}
+    assert first["steps"][0]["result"] == {"name": "Ann"}
+    assert first["attempts"][0]["traceback"].endswith("ValueError: no money on 4111\n")
+    assert second["job"]["payload"]["card"] == "x" * 2000
+    chosen = run("export", "--url", url, "--type", "charge", "--status", "failed", "--order", "newest", "--json")
+    assert [json.loads(line)["job"]["id"] for line in chosen.stdout.splitlines()] == [2, 1]
+    assert len(run("export", "--url", url, "--limit", "4").stdout.splitlines()) == 4
+
+
+def test_no_value_is_left_if_it_is_scrubbed(url: str, run: Run) -> None:
+    (line,) = run("export", "--url", url, "--limit", "1", "--scrub").stdout.splitlines()
+    printed = json.loads(line)
+    job, (attempt,), (step,) = printed["job"], printed["attempts"], printed["steps"]
+    assert not any(value in line for value in ("4111", "Ann", "ann", "region-7", "no money on 4"))
+    assert job["payload"] == {"card": "text", "amount": "number"}
+    assert (job["key"], job["tags"], job["error_code"]) == ("text", ["text"], "INTERNAL:ValueError")
+    assert attempt["traceback"].splitlines()[-1] == "ValueError"
+    assert "in charge" in attempt["traceback"]
+    assert (step["name"], step["result"]) == ("look up", {"name": "text"})
