@@ -165,6 +165,20 @@ class TestCalls:
         assert "connection" in errors[2]
         assert jobs.steps(job) == []
 
+    def test_a_child_may_end_in_its_own_transaction(self, jobs: Rowcall) -> None:
+        @jobs.task
+        def charge(ctx: Context) -> None:
+            with jobs.transaction() as connection:
+                ctx.complete("paid", connection=connection)
+
+        @jobs.task
+        def order(ctx: Context) -> object:
+            return ctx.call(charge)
+
+        job = order.enqueue()
+        jobs.drain()
+        assert jobs.get(job).result == "paid"
+
     @pytest.mark.parametrize("is_async", [True, False])
     def test_a_worker_wakes_the_parent(self, jobs: Rowcall, is_async: bool) -> None:
         @jobs.task
