@@ -41,7 +41,7 @@ from tests.simulation.scenario import MODES, scenario_of
 from rowcall.store.ends import attempts
 
 for mode in MODES:  # a world happens again, step by step, from its seed and from its decisions
-    for number in range(3):
+    for number in range(2):
         scenario = scenario_of(number, mode)
         first = run(scenario, _file(), keeps_trace=True)
         assert len(first.trace) > 100, first.trace

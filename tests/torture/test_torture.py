@@ -70,12 +70,12 @@ def test_a_sqlite_file_is_tortured_and_left_as_it_was(folder: Path) -> None:
     begin = FaultKind.FULL_DISK if small_disk.why_not() is None else FaultKind.LOCK
     kinds = ON_SQLITE - ({FaultKind.FULL_DISK} if small_disk.why_not() else set())
     seed = seed_that_begins_with(begin, kinds)
-    with torture("sqlite:///app.db", "--seconds=2", f"--seed={seed}", "--json=c.json", folder=folder) as process:
+    with torture("sqlite:///app.db", "--seconds=1", f"--seed={seed}", "--json=c.json", folder=folder) as process:
         assert process.wait(within=60) == 0, process.output
         assert "passed: no finding" in process.output
     certificate = json.loads((folder / "c.json").read_text())
     assert certificate["verdict"] == "passed"
-    assert certificate["command"] == f"rowcall torture URL --seconds 2 --seed {seed} --workers 2"
+    assert certificate["command"] == f"rowcall torture URL --seconds 1 --seed {seed} --workers 2"
     assert certificate["faults"][begin] >= 1
     assert (FaultKind.FULL_DISK in certificate["not_possible"]) == (begin is FaultKind.LOCK)
     assert certificate["jobs"]["acknowledged"] > 0
@@ -94,10 +94,10 @@ def test_a_sqlite_file_is_tortured_and_left_as_it_was(folder: Path) -> None:
 def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, postgres_url: str) -> None:
     seed = seed_that_begins_with(FaultKind.RESTART, ON_SERVERS)
     words = (
-        "--seconds=2",
+        "--seconds=1",
         f"--seed={seed}",
-        "--jobs=500",
-        "--faults=30",
+        "--jobs=300",
+        "--faults=12",
         "--json=c.json",
         "--restart=echo again > restarted",
     )
@@ -106,9 +106,9 @@ def test_a_server_is_tortured_and_restarted_where_that_is_allowed(folder: Path, 
     certificate = json.loads((folder / "c.json").read_text())
     assert certificate["verdict"] == "passed"
     assert certificate["faults"][FaultKind.RESTART] == 1
-    assert "--jobs 500 --faults 30" in certificate["command"]
+    assert "--jobs 300 --faults 12" in certificate["command"]
     assert (folder / "restarted").read_text() == "again\n"
-    assert certificate["jobs"]["acknowledged"] >= 500
+    assert certificate["jobs"]["acknowledged"] >= 300
     assert certificate["versions"]["database"].startswith("PostgreSQL ")
     assert list((folder / "temporary").glob("rowcall-torture*")) == []
     with psycopg.connect(postgres_url) as connection:
